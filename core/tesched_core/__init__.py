@@ -1,0 +1,1 @@
+"""The heart of tesched: what is decided, and why. Pure: no I/O, no clock, no randomness, no logging."""

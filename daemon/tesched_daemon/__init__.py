@@ -1,0 +1,1 @@
+"""When, and in what order: the loop, its wiring, the configuration, systemd."""

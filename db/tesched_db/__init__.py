@@ -1,0 +1,1 @@
+"""What is remembered: SQLAlchemy tables, Alembic migrations, the journal."""
