@@ -1,0 +1,175 @@
+"""What tesched may ask of Slurm, why, and what became of it. Actions are data; only an actuator performs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType, TypeAlias
+
+from tesched_core.resources import JobId, UnixSeconds
+
+#: A preemption under way; counted up from 1 in the memory, never used twice.
+OrderId = NewType("OrderId", int)
+
+
+class ReasonCode(StrEnum):
+    """Why an action is taken."""
+
+    #: the TE job must be first in the queue before room is made for it
+    MAKE_ROOM_FIRST = "make_room_first"
+    #: the TE job fits into free room that the queue order keeps from it
+    ROOM_IS_FREE = "room_is_free"
+    #: the victim is told that it will have to go
+    NOTICE = "notice"
+    #: the grace period is over and the victim still runs
+    GRACE_OVER = "grace_over"
+    #: the victim has no grace period
+    NO_GRACE = "no_grace"
+    #: the order has ended: what was changed for it is put back
+    ORDER_ENDED = "order_ended"
+    #: an admin asked for it
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why: a code, for whom, and one sentence, made when it was decided."""
+
+    code: ReasonCode
+    text: str
+    preemptor: JobId | None = None
+    order_id: OrderId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """Send the victim its notice."""
+
+    job_id: JobId
+    reason: Reason
+    #: "USR1", "USR2", "TERM", …
+    signal: str
+    #: to the batch shell alone; else to the shell and all its children
+    batch_only: bool
+    #: the run that is meant: the job's `restarts` when it was decided
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """End the job's present run and put it back in the queue."""
+
+    job_id: JobId
+    reason: Reason
+    #: the run that is meant; the actuator refuses if the job has restarted or ended since
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspend:
+    """Stop the job's processes; gives back its CPUs, and neither memory nor GRES."""
+
+    job_id: JobId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    """Let a suspended job go on."""
+
+    job_id: JobId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNice:
+    """Change a job's nice value; lower is sooner. It leaves Slurm in charge of the priority."""
+
+    job_id: JobId
+    reason: Reason
+    nice: int
+    #: what it was before, for whoever puts it back
+    previous: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPriority:
+    """Give a job an explicit priority. Slurm stops managing it, and ignores nice, until it is held and released."""
+
+    job_id: JobId
+    reason: Reason
+    priority: int
+    #: what it was before, for whoever puts it back
+    previous: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Keep a pending job from starting."""
+
+    job_id: JobId
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """End a hold."""
+
+    job_id: JobId
+    reason: Reason
+
+
+Action: TypeAlias = Notify | Requeue | Suspend | Resume | SetNice | SetPriority | Hold | Release
+
+
+class Status(StrEnum):
+    """What became of an action."""
+
+    #: Slurm took the command; whether it worked, the next snapshot shows
+    SENT = "sent"
+    #: Slurm, or the look right before acting, said no (see `FailureKind`)
+    FAILED = "failed"
+    #: not tried, since an earlier action of the same order failed
+    SKIPPED = "skipped"
+    #: dry run: it would have been sent
+    WOULD = "would"
+
+
+class FailureKind(StrEnum):
+    """Why Slurm could not be asked, or said no."""
+
+    #: no such job (any more)
+    NOT_FOUND = "not_found"
+    #: there is nothing to do: the job has ended, moved on or is already so
+    ALREADY_DONE = "already_done"
+    #: tesched lacks the right (Operator)
+    DENIED = "denied"
+    #: Slurm refuses this for this job, such as a requeue of a --no-requeue job
+    REFUSED = "refused"
+    #: no answer: slurmctld is down, or the call took too long
+    UNREACHABLE = "unreachable"
+    #: slurmctld says that it is too busy; try later
+    BUSY = "busy"
+    #: an answer that tesched does not understand
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error of Slurm's, as a value."""
+
+    kind: FailureKind
+    #: one line, for an admin
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one action."""
+
+    action: Action
+    status: Status
+    at: UnixSeconds
+    #: seconds that the call took
+    took_s: float = 0.0
+    failure: Failure | None = None

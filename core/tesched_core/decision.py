@@ -1,0 +1,103 @@
+"""What was decided in one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tesched_core.actions import Action, OrderId
+from tesched_core.orders import Order, Transition
+from tesched_core.resources import JobId, UnixSeconds
+
+
+class RefusalCode(StrEnum):
+    """Why somebody was looked at and nothing was asked of him."""
+
+    # why a waiting TE job gets no room made
+    HELD = "held"
+    DEPENDENCY = "dependency"
+    BEGIN_TIME = "begin_time"
+    LICENSES = "licenses"
+    LIMIT = "limit"
+    RESERVATION = "reservation"
+    PARTITION_DOWN = "partition_down"
+    NODE_DOWN = "node_down"
+    OTHER_REASON = "other_reason"
+    NOT_CONSIDERED_YET = "not_considered_yet"
+    UNSUPPORTED = "unsupported"
+    IMPOSSIBLE = "impossible"
+    NO_VICTIM = "no_victim"
+    ORDER_OPEN = "order_open"
+    RETRY_LATER = "retry_later"
+    CYCLE_LIMIT = "cycle_limit"
+    POLICY_NONE = "policy_none"
+    # why a running BE job is not asked to step aside
+    NOT_ALLOWED_NODE = "not_allowed_node"
+    FREES_TOO_LITTLE = "frees_too_little"
+    OUTSCORED = "outscored"
+    GIVEN_BACK = "given_back"
+    MAX_PREEMPTIONS = "max_preemptions"
+    MIN_RUN_TIME = "min_run_time"
+    COOL_DOWN = "cool_down"
+    NOT_REQUEUEABLE = "not_requeueable"
+    INTERACTIVE = "interactive"
+    PROTECTED_USER = "protected_user"
+    PROTECTED_ACCOUNT = "protected_account"
+    PROTECTED_QOS = "protected_qos"
+    PROTECTED_PARTITION = "protected_partition"
+    PROTECTED_RESERVATION = "protected_reservation"
+    ALREADY_LEAVING = "already_leaving"
+    SUSPENDED = "suspended"
+    HETEROGENEOUS = "heterogeneous"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Somebody who was looked at and of whom nothing was asked."""
+
+    #: the candidate that was spared; or, where it is the preemptor itself, the TE job that gets no room
+    job_id: JobId
+    preemptor: JobId
+    code: RefusalCode
+    #: one sentence, in words that an admin would use
+    text: str
+    #: the policy's score, where it got that far; lower goes first
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One cycle's decision. There is one for an empty cycle too."""
+
+    cycle: int
+    at: UnixSeconds
+    policy: str
+    #: what to do now, in this order
+    actions: tuple[Action, ...]
+    refusals: tuple[Refusal, ...]
+    transitions: tuple[Transition, ...]
+    #: one line: what was done and why, or "did nothing, because …"
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What must be remembered from cycle to cycle, and over a restart."""
+
+    #: the last cycle
+    cycle: int = 0
+    #: the order that comes next
+    next_order: OrderId = OrderId(1)
+    #: orders that have not ended, and those that ended in this very cycle
+    orders: Mapping[OrderId, Order] = field(default_factory=dict)
+    #: how often a job was preempted, all its runs together (never more than the guard allows)
+    preemptions: Mapping[JobId, int] = field(default_factory=dict)
+    #: when a job last left its room for somebody
+    last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: TE jobs whose order came to nothing, and when they may be tried again
+    retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+
+    def open_orders(self) -> tuple[Order, ...]:
+        """Return the orders that have not ended, oldest first."""
+        return tuple(order for _, order in sorted(self.orders.items()) if order.ended_at is None)

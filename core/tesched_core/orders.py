@@ -1,0 +1,173 @@
+"""An order: one preemption under way, from the plan until its victims are back.
+
+    order    open ──► started ──► (ended, with an ending)
+    victim   noticed ──► requeuing ──► left ──► back
+                └────────────────────────┘        left on its own, in its grace period
+             spared                               let go before it left
+
+An order is advanced by what a snapshot shows (`advance.advance`), never by believing that a command worked. This file
+holds the data; it is what the store persists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tesched_core.actions import OrderId
+from tesched_core.resources import JobId, UnixSeconds
+
+
+class OrderState(StrEnum):
+    """How far an order is."""
+
+    #: room is being made, or is there and the preemptor has not started
+    OPEN = "open"
+    #: the preemptor runs; its victims are not all back yet
+    STARTED = "started"
+    #: nothing more will be done for it
+    ENDED = "ended"
+
+
+class Ending(StrEnum):
+    """How an order's preemptor fared."""
+
+    #: it started on nodes that the order made room on
+    STARTED_HERE = "started_here"
+    #: it started somewhere else
+    STARTED_ELSEWHERE = "started_elsewhere"
+    #: it was cancelled, or vanished, before it started
+    PREEMPTOR_GONE = "preemptor_gone"
+    #: it did not start within the order's time
+    EXPIRED = "expired"
+    #: Slurm refused what the order needed
+    REFUSED = "refused"
+
+
+class VictimState(StrEnum):
+    """How far a victim is."""
+
+    #: chosen; its notice has not been sent
+    PLANNED = "planned"
+    #: notice was sent (or intended, and tesched died: it is never sent twice); the grace period runs
+    NOTICED = "noticed"
+    #: the grace period is over and the requeue was asked for
+    REQUEUING = "requeuing"
+    #: it no longer holds its room
+    LEFT = "left"
+    #: it runs again
+    BACK = "back"
+    #: let go: its room was not needed any more
+    SPARED = "spared"
+
+
+class Departure(StrEnum):
+    """How a victim left its room."""
+
+    #: tesched requeued it when its grace period was over
+    REQUEUED = "requeued"
+    #: it put itself back in the queue, by scontrol requeue or by a RequeueExit code
+    REQUEUED_ITSELF = "requeued_itself"
+    #: it finished in its grace period; it must not run again
+    FINISHED = "finished"
+    #: it failed or was cancelled in its grace period
+    DIED = "died"
+    #: Slurm no longer knows it
+    VANISHED = "vanished"
+
+
+#: States in which a victim still holds its room.
+HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One victim of an order."""
+
+    job_id: JobId
+    state: VictimState
+    #: the run that pays: the job's `restarts` when it was chosen
+    restarts: int
+    grace_period_s: float
+    notice_signal: str
+    notice_batch_only: bool
+    #: the policy's score, lower goes first
+    score: float
+    #: nodes that it held, and since when (for lost time)
+    nodes: tuple[str, ...]
+    started_at: UnixSeconds
+    noticed_at: UnixSeconds | None = None
+    requeue_sent_at: UnixSeconds | None = None
+    left_at: UnixSeconds | None = None
+    departure: Departure | None = None
+    back_at: UnixSeconds | None = None
+
+    @property
+    def deadline(self) -> UnixSeconds | None:
+        """Return when its grace period is over."""
+        return None if self.noticed_at is None else self.noticed_at + self.grace_period_s
+
+    @property
+    def settled(self) -> bool:
+        """Return whether nothing more is awaited of it."""
+        if self.state is VictimState.LEFT:
+            return self.departure in {Departure.FINISHED, Departure.DIED, Departure.VANISHED}
+        return self.state in {VictimState.BACK, VictimState.SPARED}
+
+
+class Lever(StrEnum):
+    """How the preemptor was put first in the queue."""
+
+    NICE = "nice"
+    PRIORITY = "priority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raise:
+    """A priority that tesched changed, and what it was before."""
+
+    lever: Lever
+    previous: int
+    value: int
+    #: seen in a snapshot to be what it was before, or the job is gone
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One preemption under way."""
+
+    order_id: OrderId
+    preemptor: JobId
+    state: OrderState
+    created_at: UnixSeconds
+    #: when it is given up if the preemptor has not started
+    expires_at: UnixSeconds
+    #: where room is made
+    nodes: tuple[str, ...]
+    #: empty if the room was free and only the queue's order stood in the way
+    victims: tuple[Victim, ...]
+    raised: Raise | None = None
+    started_at: UnixSeconds | None = None
+    ending: Ending | None = None
+    ended_at: UnixSeconds | None = None
+
+    @property
+    def futile(self) -> bool:
+        """Return whether a victim left and the preemptor did not start where it made room."""
+        return self.ending not in {None, Ending.STARTED_HERE} and any(v.left_at is not None for v in self.victims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One step of an order, as the store keeps it."""
+
+    order_id: OrderId
+    at: UnixSeconds
+    #: the victim that moved; None for the order itself
+    job_id: JobId | None
+    #: state before and after; "" before the first
+    before: str
+    after: str
+    #: one sentence
+    text: str

@@ -1,0 +1,65 @@
+"""The three doors of the heart: who sees, who acts, who remembers. The real cluster and the simulated one both fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tesched_core.actions import Action, Failure, Outcome
+from tesched_core.decision import Decision, Memory
+from tesched_core.resources import UnixSeconds
+from tesched_core.snapshot import Snapshot
+
+
+class Observer(Protocol):
+    """Sees the cluster."""
+
+    def observe(self) -> Snapshot | Failure:
+        """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors."""
+        ...
+
+
+class Actuator(Protocol):
+    """Performs one action."""
+
+    def act(self, action: Action) -> Outcome:
+        """Perform it and say what became of it. Never raises for Slurm's errors; returns within its time-out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """What the daemon says of itself after each cycle."""
+
+    at: UnixSeconds
+    mode: str
+    #: which client spoke to Slurm: "pyslurm 25.11.2", "commands"
+    client: str
+    #: seconds spent looking, deciding, and writing what was meant (acting comes after)
+    observe_s: float
+    step_s: float
+    #: why the cluster could not be seen, if it could not
+    failure: Failure | None = None
+    #: seconds until the next try
+    next_in_s: float = 0.0
+
+
+class Journal(Protocol):
+    """Remembers. Each call is one transaction."""
+
+    def load(self) -> Memory:
+        """Return the memory as it was last written; an empty one at the very first start."""
+        ...
+
+    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        """Write what was seen and decided, before anything is done."""
+        ...
+
+    def conclude(self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome]) -> None:
+        """Write what became of it."""
+        ...
+
+    def unseen(self, report: CycleReport) -> None:
+        """Write that the cluster could not be seen."""
+        ...

@@ -1,0 +1,84 @@
+"""One instant of a cluster, with what we know of its jobs that Slurm does not. Frozen for whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from tesched_core.cluster import Job, Node, Partition, Reservation, SlurmSettings
+from tesched_core.resources import JobId, UnixSeconds
+
+
+class JobClass(StrEnum):
+    """Who may make room for whom."""
+
+    #: trial and error: starts at once, others step aside for it
+    TE = "te"
+    #: best effort: may be asked to step aside
+    BE = "be"
+    #: neither: never a preemptor, never a victim
+    EXEMPT = "exempt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What tesched knows of a job and Slurm does not."""
+
+    job_class: JobClass
+    #: name of the rule that gave the class, "user's comment" or "default"
+    rule: str
+    #: seconds between notice and requeue
+    grace_period_s: float
+    #: where the grace period comes from, in words
+    grace_source: str
+    #: USR1, USR2, TERM, …: without "SIG"
+    notice_signal: str = "USR1"
+    #: to the batch shell alone; else to the shell and all its children
+    notice_batch_only: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What was seen at one instant."""
+
+    taken_at: UnixSeconds
+    jobs: Mapping[JobId, Job]
+    nodes: Mapping[str, Node]
+    partitions: Mapping[str, Partition]
+    reservations: Mapping[str, Reservation] = MappingProxyType({})
+    settings: SlurmSettings = SlurmSettings()
+    #: empty until the jobs have been classified (`classify.classified`)
+    traits: Mapping[JobId, Traits] = MappingProxyType({})
+
+    @staticmethod
+    def of(
+        taken_at: UnixSeconds,
+        *,
+        jobs: Iterable[Job] = (),
+        nodes: Iterable[Node] = (),
+        partitions: Iterable[Partition] = (),
+        reservations: Iterable[Reservation] = (),
+        settings: SlurmSettings | None = None,
+        traits: Mapping[JobId, Traits] | None = None,
+    ) -> Snapshot:
+        """Return a snapshot of these, each kind by its name or id."""
+        return Snapshot(
+            taken_at=taken_at,
+            jobs=MappingProxyType({job.job_id: job for job in jobs}),
+            nodes=MappingProxyType({node.name: node for node in nodes}),
+            partitions=MappingProxyType({partition.name: partition for partition in partitions}),
+            reservations=MappingProxyType({reservation.name: reservation for reservation in reservations}),
+            settings=settings or SlurmSettings(),
+            traits=MappingProxyType(dict(traits or {})),
+        )
+
+    def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
+        """Return the same instant with these traits."""
+        return replace(self, traits=traits)
+
+    def job_class(self, job_id: JobId) -> JobClass:
+        """Return the job's class; EXEMPT for a job that nobody classified."""
+        traits = self.traits.get(job_id)
+        return traits.job_class if traits else JobClass.EXEMPT
