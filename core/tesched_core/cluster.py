@@ -123,7 +123,7 @@ class Job:
     #: end of a finished job; None otherwise
     end_time: UnixSeconds | None = None
     time_limit_s: int | None = None
-    #: seconds before its end and signal that the job asked for (sbatch --signal=[B:]SIG@SECONDS), where Slurm shows them
+    #: signal, and seconds before its end, that the job asked for (sbatch --signal=[B:]SIG@SECONDS), where Slurm says
     warn_signal: int | None = None
     warn_time_s: int | None = None
     #: the signal goes to the batch shell alone (B:)
@@ -260,3 +260,5 @@ class SlurmSettings:
     #: seconds for which slurmctld remembers a finished job
     min_job_age_s: int = 300
     job_requeue: bool = True
+    #: SelectTypeParameters has …_Memory: memory is shared out, and a job that asks for none gets all of a node's
+    memory_is_shared_out: bool = True

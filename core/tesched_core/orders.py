@@ -1,9 +1,9 @@
 """An order: one preemption under way, from the plan until its victims are back.
 
-    order    open ──► started ──► (ended, with an ending)
-    victim   noticed ──► requeuing ──► left ──► back
-                └────────────────────────┘        left on its own, in its grace period
-             spared                               let go before it left
+    order    open ──► settling ──► ended
+    victim   planned ──► noticed ──► requeuing ──► left ──► back
+                            ├──────────────────────►┘        left on its own, in its grace period
+                            └──► spared                      let go before it left
 
 An order is advanced by what a snapshot shows (`advance.advance`), never by believing that a command worked. This file
 holds the data; it is what the store persists.
@@ -23,8 +23,8 @@ class OrderState(StrEnum):
 
     #: room is being made, or is there and the preemptor has not started
     OPEN = "open"
-    #: the preemptor runs; its victims are not all back yet
-    STARTED = "started"
+    #: the preemptor no longer waits; its victims are not all back, or its priority is not yet what it was
+    SETTLING = "settling"
     #: nothing more will be done for it
     ENDED = "ended"
 
@@ -42,12 +42,14 @@ class Ending(StrEnum):
     EXPIRED = "expired"
     #: Slurm refused what the order needed
     REFUSED = "refused"
+    #: shadow mode: recorded and not done
+    SHADOW = "shadow"
 
 
 class VictimState(StrEnum):
     """How far a victim is."""
 
-    #: chosen; its notice has not been sent
+    #: chosen; its notice has certainly not been sent
     PLANNED = "planned"
     #: notice was sent (or intended, and tesched died: it is never sent twice); the grace period runs
     NOTICED = "noticed"

@@ -1,0 +1,364 @@
+"""How an order goes on: what the new snapshot shows of its preemptor and its victims, and what is to be done next.
+
+Rules that hold in every branch:
+
+- A victim is given notice at most once. It is asked to go once its grace period is over, and again only while the
+  snapshot shows the very run that was meant still on its nodes.
+- A victim that finished is never requeued: Slurm would run it a second time.
+- What was raised is put back as soon as the preemptor no longer waits, and is believed to be back only when seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from tesched_core.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetPriority
+from tesched_core.cluster import Job, JobState
+from tesched_core.decision import Memory
+from tesched_core.guard import Limits
+from tesched_core.orders import (
+    HOLDS_ROOM,
+    Departure,
+    Ending,
+    Lever,
+    Order,
+    OrderState,
+    Raise,
+    Transition,
+    Victim,
+    VictimState,
+)
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.snapshot import Snapshot
+
+#: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
+#: it for a requeue.
+RESEND_AFTER_S = 5.0
+#: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
+MAX_PRIORITY = 4294967293
+#: Room above the others, so that a priority that grows with age does not overtake at once.
+PRIORITY_MARGIN = 1000
+
+
+@dataclass
+class Advance:
+    """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
+
+    snapshot: Snapshot
+    limits: Limits
+    #: jobs that orders make room for: none of them has to be ahead of another
+    preemptors: set[JobId] = field(default_factory=set)
+    actions: list[Action] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    preemptions: dict[JobId, int] = field(default_factory=dict)
+    last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    def moved(self, order_id: OrderId, job_id: JobId | None, before: str, after: str, text: str) -> None:
+        """Record one transition."""
+        self.transitions.append(
+            Transition(order_id=order_id, at=self.now, job_id=job_id, before=before, after=after, text=text)
+        )
+
+
+def advance(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Advance]:
+    """Return the memory after what the snapshot shows, and the actions and transitions that follow from it."""
+    work = Advance(
+        snapshot=snapshot,
+        limits=limits,
+        preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
+        preemptions=dict(memory.preemptions),
+        last_preempted=dict(memory.last_preempted),
+        retry_at={job_id: at for job_id, at in memory.retry_at.items() if at > snapshot.taken_at},
+    )
+    orders: dict[OrderId, Order] = {}
+    for order in memory.open_orders():
+        orders[order.order_id] = _advance_order(order, work)
+    known = snapshot.jobs
+    return replace(
+        memory,
+        orders=orders,
+        # A job that Slurm has forgotten will not run again under this id.
+        preemptions={job_id: count for job_id, count in work.preemptions.items() if job_id in known},
+        last_preempted={job_id: at for job_id, at in work.last_preempted.items() if job_id in known},
+        retry_at={job_id: at for job_id, at in work.retry_at.items() if job_id in known},
+    ), work
+
+
+def _advance_order(order: Order, work: Advance) -> Order:
+    if order.state is OrderState.OPEN:
+        order = _look_at_preemptor(order, work)
+    if order.state is OrderState.OPEN:
+        order = keep_first(order, work)
+    order = replace(order, victims=tuple(_advance_victim(victim, order, work) for victim in order.victims))
+    if order.state is OrderState.SETTLING:
+        order = _put_back(order, work)
+        if all(victim.settled for victim in order.victims) and (order.raised is None or order.raised.restored):
+            text = "futile: its victims left for nothing" if order.futile else "all is as it was"
+            work.moved(order.order_id, None, order.state, OrderState.ENDED, text)
+            order = replace(order, state=OrderState.ENDED, ended_at=work.now)
+    return order
+
+
+def started_run(order: Order, jobs: Mapping[JobId, Job]) -> Job | None:
+    """Return the job as which the preemptor has started since the order was made; for an array, any task of it."""
+    job = jobs.get(order.preemptor)
+    # Slurm's clock counts whole seconds, ours does not.
+    since = order.created_at - 1
+    if job is not None and not job.pending and job.start_time is not None and job.start_time >= since:
+        return job
+    for task in jobs.values() if job is None or job.array_job_id is not None else ():
+        if task.array_job_id == order.preemptor and task.start_time is not None and task.start_time >= since:
+            return task
+    return None
+
+
+def _look_at_preemptor(order: Order, work: Advance) -> Order:
+    run = started_run(order, work.snapshot.jobs)
+    job = work.snapshot.jobs.get(order.preemptor)
+    if run is not None:
+        # A job that has finished between two looks no longer says where it ran.
+        here = set(run.nodes) <= set(order.nodes)
+        ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
+        where = ",".join(run.nodes) or "the room made for it"
+        text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
+        order = replace(order, started_at=run.start_time)
+    elif job is None or job.finished:
+        ending = Ending.PREEMPTOR_GONE
+        text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
+    elif work.now > order.expires_at:
+        ending = Ending.EXPIRED
+        text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
+        work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s
+    else:
+        return order
+    return end_wait(order, ending, text, work)
+
+
+def end_wait(order: Order, ending: Ending, text: str, work: Advance) -> Order:
+    """Return the order after its preemptor stopped waiting."""
+    work.moved(order.order_id, None, order.state, OrderState.SETTLING, text)
+    return replace(order, state=OrderState.SETTLING, ending=ending)
+
+
+def keep_first(order: Order, work: Advance) -> Order:
+    """Put the preemptor first in the queue, before anybody makes room, or somebody else takes it; keep it there.
+
+    By its nice value, which leaves Slurm in charge of the priority. Slurm ignores that, with exit status 0, for a job
+    whose priority was set explicitly (scontrol(1), Nice): such a job gets another explicit priority.
+    """
+    job = work.snapshot.jobs.get(order.preemptor)
+    if job is None or not job.pending or job.held:
+        return order
+    wanted = needed_priority(job, order.victims, work)
+    missing = wanted - job.priority
+    if missing <= 0:
+        return order
+    raised = order.raised if order.raised and not order.raised.restored else None
+    in_vain = raised is not None and raised.lever is Lever.NICE and job.nice != raised.value
+    if in_vain and work.now > order.created_at + RESEND_AFTER_S:
+        raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
+    elif raised is None or raised.lever is Lever.NICE:
+        previous = raised.previous if raised else job.nice
+        raised = Raise(lever=Lever.NICE, previous=previous, value=job.nice - missing - PRIORITY_MARGIN)
+    else:
+        raised = replace(raised, value=wanted + PRIORITY_MARGIN)
+    reason = Reason(
+        code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
+        text="it must be first in the queue, or somebody else takes the room",
+        preemptor=job.job_id,
+        order_id=order.order_id,
+    )
+    if raised.lever is Lever.NICE:
+        work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
+    else:
+        value = min(raised.value, MAX_PRIORITY)
+        raised = replace(raised, value=value)
+        work.actions.append(SetPriority(job_id=job.job_id, reason=reason, priority=value, previous=job.priority))
+    return replace(order, raised=raised)
+
+
+def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int:
+    """Return the least priority with which the job is ahead of every other one that could take its room.
+
+    Those are the pending jobs of its partitions, and its victims, which come back with the priority that they had. Jobs
+    for which room is being made as well are not among them: each has its own.
+    """
+    mine = set(job.partitions)
+    paying = {victim.job_id for victim in victims}
+    return 1 + max(
+        (
+            other.priority
+            for other in work.snapshot.jobs.values()
+            if other.job_id != job.job_id
+            and other.job_id not in work.preemptors
+            and (other.job_id in paying or (other.pending and not mine.isdisjoint(other.partitions)))
+        ),
+        default=0,
+    )
+
+
+def _put_back(order: Order, work: Advance) -> Order:
+    """Put the preemptor's priority back, and believe it only when it is seen.
+
+    Where the value is neither what tesched set nor what it was before, somebody else has set it since: it is left.
+    """
+    raised = order.raised
+    if raised is None or raised.restored:
+        return order
+    run = started_run(order, work.snapshot.jobs)
+    current = work.snapshot.jobs.get(order.preemptor)
+    jobs = {job.job_id: job for job in (run, current) if job is not None and not job.finished}
+    ours = [job for job in jobs.values() if _value(job, raised) == raised.value]
+    if not ours:
+        work.moved(order.order_id, order.preemptor, "raised", "put back", f"its {raised.lever} is not ours any more")
+        return replace(order, raised=replace(raised, restored=True))
+    reason = Reason(
+        code=ReasonCode.ORDER_ENDED,
+        text=f"put its {raised.lever} back to {raised.previous}",
+        preemptor=order.preemptor,
+        order_id=order.order_id,
+    )
+    for job in ours:
+        if raised.lever is Lever.NICE:
+            work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.previous, previous=job.nice))
+        else:
+            work.actions.append(
+                SetPriority(job_id=job.job_id, reason=reason, priority=raised.previous, previous=job.priority)
+            )
+    return order
+
+
+def _value(job: Job, raised: Raise) -> int:
+    return job.nice if raised.lever is Lever.NICE else job.priority
+
+
+def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
+    if victim.settled:
+        return victim
+    job = work.snapshot.jobs.get(victim.job_id)
+    if victim.state in HOLDS_ROOM:
+        departure = _departure(victim, job)
+        if departure is not None:
+            victim = _left(victim, departure, order, work)
+        elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
+            text = "its room is not needed any more; it goes on"
+            work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+            return replace(victim, state=VictimState.SPARED)
+        elif job is not None:
+            return _press(victim, job, order, work)
+    if victim.state is VictimState.LEFT and not victim.settled:
+        return _look_for_return(victim, job, order, work)
+    return victim
+
+
+def _departure(victim: Victim, job: Job | None) -> Departure | None:
+    """Return how the victim left its room; None while the run that was meant still holds it."""
+    if job is None:
+        return Departure.VANISHED
+    asked = victim.state is VictimState.REQUEUING
+    if job.restarts > victim.restarts and not (job.completing and job.on_nodes):
+        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+    if job.on_nodes:
+        return None
+    if job.pending:
+        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+    if job.finished and not job.completing:
+        return Departure.FINISHED if job.state is JobState.COMPLETED else Departure.DIED
+    return None
+
+
+_DEPARTURE_TEXT: Mapping[Departure, str] = {
+    Departure.REQUEUED: "left its room and is back in the queue",
+    Departure.REQUEUED_ITSELF: "put itself back in the queue",
+    Departure.FINISHED: "finished; it will not run again",
+    Departure.DIED: "failed or was cancelled",
+    Departure.VANISHED: "is unknown to Slurm now",
+}
+
+
+def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> Victim:
+    used_s = work.now - (victim.noticed_at if victim.noticed_at is not None else work.now)
+    text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after its notice"
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
+    if departure in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:
+        work.preemptions[victim.job_id] = work.preemptions.get(victim.job_id, 0) + 1
+        work.last_preempted[victim.job_id] = work.now
+    return replace(victim, state=VictimState.LEFT, left_at=work.now, departure=departure)
+
+
+def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advance) -> Victim:
+    if job is None:
+        text = "Slurm no longer knows it"
+        work.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
+        return replace(victim, departure=Departure.VANISHED)
+    if job.pending:
+        return victim
+    if job.restarts > victim.restarts and job.start_time is not None:
+        away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
+        text = f"runs again, {max(away_s, 0):.0f} s after it left"
+        work.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+        return replace(victim, state=VictimState.BACK, back_at=job.start_time)
+    if job.finished:  # cancelled while it waited to run again
+        work.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
+        return replace(victim, departure=Departure.DIED)
+    return victim
+
+
+def _press(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
+    """Give notice, or requeue when the grace period is over, or ask again."""
+    if victim.state is VictimState.PLANNED:
+        return give_notice(victim, job, order, work)
+    if job.completing or job.finished:  # on its way out
+        return victim
+    if victim.state is VictimState.NOTICED and victim.deadline is not None and work.now >= victim.deadline:
+        return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
+    if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
+        patience_s = RESEND_AFTER_S + work.snapshot.settings.kill_wait_s
+        if work.now - victim.requeue_sent_at > patience_s:
+            return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
+    return victim
+
+
+def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
+    """Return the victim after its notice (or, without a grace period, after the requeue) was ordered."""
+    if victim.grace_period_s <= 0:
+        return replace(_requeue(victim, order, work, ReasonCode.NO_GRACE), noticed_at=work.now)
+    reason = Reason(
+        code=ReasonCode.NOTICE,
+        text=f"job {order.preemptor} needs its room; it has {victim.grace_period_s:.0f} s to save its work",
+        preemptor=order.preemptor,
+        order_id=order.order_id,
+    )
+    work.actions.append(
+        Notify(
+            job_id=job.job_id,
+            reason=reason,
+            signal=victim.notice_signal,
+            batch_only=victim.notice_batch_only,
+            restarts=victim.restarts,
+        )
+    )
+    text = f"notice by SIG{victim.notice_signal}; grace period {victim.grace_period_s:.0f} s"
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.NOTICED, text)
+    return replace(victim, state=VictimState.NOTICED, noticed_at=work.now)
+
+
+def _requeue(victim: Victim, order: Order, work: Advance, code: ReasonCode) -> Victim:
+    again = victim.state is VictimState.REQUEUING
+    text = (
+        f"it has no grace period, and job {order.preemptor} needs its room"
+        if code is ReasonCode.NO_GRACE
+        else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
+    )
+    reason = Reason(code=code, text=text, preemptor=order.preemptor, order_id=order.order_id)
+    work.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+    told = f"requeue{' (again)' if again else ''}: {text}"
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
+    return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=work.now)

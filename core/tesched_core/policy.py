@@ -1,0 +1,60 @@
+"""What a policy is asked and what it answers. A policy proposes; it never acts, and it drops nobody in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tesched_core.cluster import Job
+from tesched_core.decision import Memory, Refusal
+from tesched_core.fit import Room
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What a TE policy looks at."""
+
+    snapshot: Snapshot
+    memory: Memory
+    #: TE jobs for which Slurm would start if there were room, in the order in which they are served
+    waiting: tuple[Job, ...]
+    #: BE jobs that hold nodes, in order of job id: all of them, whether they may be asked or not
+    running: tuple[Job, ...]
+    #: why one of `running` may not be asked, said by the guard
+    excused: Mapping[JobId, Refusal]
+    #: free room, in which what open orders will free is free and what they wait for is taken
+    room: Room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A proposal: let these go, so that the preemptor starts there."""
+
+    preemptor: JobId
+    nodes: tuple[str, ...]
+    #: (job, score); empty if the room is free already
+    victims: tuple[tuple[JobId, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A policy's answer."""
+
+    plans: tuple[Plan, ...]
+    refusals: tuple[Refusal, ...]
+
+
+class TePolicy(Protocol):
+    """Chooses who yields to whom."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        ...
+
+    def propose(self, view: View) -> Proposal:
+        """Return plans, at most one a waiting job, and a refusal for whoever was looked at and not taken."""
+        ...

@@ -1,0 +1,256 @@
+"""The heart: one pure function, called by the daemon on a real cluster and by the simulator on one that is not there.
+
+    step(memory, snapshot, policy, limits) -> (memory', decision)
+
+Orders under way go on first; then the policy is asked for whom room should be made; the guard has the last word; what is
+left becomes orders. `learned` takes in what became of the actions, where that is known before the next snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tesched_core.actions import (
+    Action,
+    FailureKind,
+    Notify,
+    OrderId,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Requeue,
+    SetNice,
+    Status,
+)
+from tesched_core.advance import PRIORITY_MARGIN, Advance, advance, end_wait, give_notice, needed_priority
+from tesched_core.cluster import Job
+from tesched_core.decision import Decision, Memory, Refusal
+from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
+from tesched_core.guard import Limits, admitted, excused
+from tesched_core.orders import (
+    HOLDS_ROOM,
+    Ending,
+    Lever,
+    Order,
+    OrderState,
+    Raise,
+    Transition,
+    Victim,
+    VictimState,
+)
+from tesched_core.planning import share_of
+from tesched_core.policy import Plan, TePolicy, View
+from tesched_core.resources import UnixSeconds
+from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.waiting import sort_out
+
+
+def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -> tuple[Memory, Decision]:
+    """Return what to remember and what to do, given what was seen.
+
+    Pure: the same four give the same two. The snapshot must be classified (`classify.classified`).
+    """
+    cycle = memory.cycle + 1
+    memory, work = advance(replace(memory, cycle=cycle), snapshot, limits)
+    memory = replace(memory, preemptions=work.preemptions, last_preempted=work.last_preempted, retry_at=work.retry_at)
+    waiting, refusals = sort_out(snapshot, memory)
+    running = tuple(
+        job
+        for job_id, job in sorted(snapshot.jobs.items())
+        if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
+    )
+    plans: tuple[Plan, ...] = ()
+    if waiting:
+        view = View(
+            snapshot=snapshot,
+            memory=memory,
+            waiting=waiting,
+            running=running,
+            excused=excused(running, snapshot, memory, limits),
+            room=room_after_orders(memory, snapshot),
+        )
+        proposal = policy.propose(view)
+        refusals += proposal.refusals
+        dropped: list[Refusal] = []
+        plans = admitted(proposal.plans, memory, limits, dropped.append)
+        refusals += tuple(dropped)
+    for plan in plans:
+        memory = _open(plan, memory, work)
+    decision = Decision(
+        cycle=cycle,
+        at=snapshot.taken_at,
+        policy=policy.name,
+        actions=tuple(work.actions),
+        refusals=refusals,
+        transitions=tuple(work.transitions),
+        summary=_summary(plans, work.actions, waiting, memory),
+    )
+    return memory, decision
+
+
+def room_after_orders(memory: Memory, snapshot: Snapshot) -> Room:
+    """Return the room as it will be when the orders under way are done: their victims gone, their preemptors there."""
+    room = Room.of(snapshot)
+    for order in memory.open_orders():
+        for victim in order.victims:
+            job = snapshot.jobs.get(victim.job_id)
+            if victim.state not in HOLDS_ROOM or job is None:
+                continue
+            for share in job.allocation:
+                if share.node in room.index:
+                    freed = vector(share.tres, room.resources)
+                    room = room.changed([room.index[share.node]], freed[np.newaxis])
+        preemptor = snapshot.jobs.get(order.preemptor)
+        if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
+            rows = [room.index[node] for node in order.nodes if node in room.index]
+            try:
+                demand = demand_of(preemptor, snapshot, room)
+            except UnsupportedConstraintError:
+                continue
+            room = room.changed(rows, -share_of(demand, room, rows))
+    return room
+
+
+def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
+    """Return the memory with a new order; its first actions go to `work`."""
+    snapshot, limits = work.snapshot, work.limits
+    order_id = memory.next_order
+    victims = tuple(_victim(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
+    longest = max((victim.grace_period_s for victim in victims), default=0.0)
+    job = snapshot.jobs[plan.preemptor]
+    order = Order(
+        order_id=order_id,
+        preemptor=plan.preemptor,
+        state=OrderState.OPEN,
+        created_at=work.now,
+        expires_at=work.now + longest + snapshot.settings.kill_wait_s + limits.order_timeout_s,
+        nodes=plan.nodes,
+        victims=victims,
+    )
+    yields = ", ".join(str(victim.job_id) for victim in victims) or "nobody, the room is free"
+    work.moved(order_id, None, "", OrderState.OPEN, f"room for job {job.label} on {','.join(plan.nodes)}: {yields}")
+    order = _raise(order, job, work)
+    order = replace(
+        order,
+        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in victims),
+    )
+    return replace(memory, next_order=OrderId(order_id + 1), orders={**memory.orders, order_id: order})
+
+
+def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
+    traits = snapshot.traits[job.job_id]
+    return Victim(
+        job_id=job.job_id,
+        state=VictimState.PLANNED,
+        restarts=job.restarts,
+        grace_period_s=traits.grace_period_s,
+        notice_signal=traits.notice_signal,
+        notice_batch_only=traits.notice_batch_only,
+        score=score,
+        nodes=job.nodes,
+        started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
+    )
+
+
+def _raise(order: Order, job: Job, work: Advance) -> Order:
+    """Put the preemptor first in the queue before anybody makes room, or somebody else takes it."""
+    missing = needed_priority(job, order.victims, work.snapshot) - job.priority
+    if missing <= 0:
+        return order
+    reason = Reason(
+        code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
+        text="it must be first in the queue, or somebody else takes the room",
+        preemptor=job.job_id,
+        order_id=order.order_id,
+    )
+    nice = job.nice - missing - PRIORITY_MARGIN
+    work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=nice, previous=job.nice))
+    return replace(order, raised=Raise(lever=Lever.NICE, previous=job.nice, value=nice))
+
+
+def _summary(plans: Sequence[Plan], actions: Sequence[Action], waiting: Sequence[Job], memory: Memory) -> str:
+    if plans:
+        parts = [
+            f"room for job {plan.preemptor} on {','.join(plan.nodes)}"
+            + (f" from {', '.join(str(job_id) for job_id, _ in plan.victims)}" if plan.victims else " (free)")
+            for plan in plans
+        ]
+        return "; ".join(parts)
+    under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
+    if actions:
+        kinds = sorted({type(action).__name__.lower() for action in actions})
+        return f"went on with the orders under way: {', '.join(kinds)}"
+    if waiting:
+        return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
+    if under_way:
+        return f"did nothing, because {under_way} order(s) are under way"
+    return "did nothing, because no trial-and-error job waits for room"
+
+
+def learned(
+    memory: Memory, outcomes: Sequence[Outcome], at: UnixSeconds, limits: Limits
+) -> tuple[Memory, tuple[Transition, ...]]:
+    """Return the memory after what became of a decision's actions, and the transitions that follow.
+
+    What Slurm took is not believed to have worked; the next snapshot tells. What certainly did not reach the job is
+    taken back: a notice that was skipped is still to be given, and one that Slurm refused ends the order.
+    """
+    orders = dict(memory.orders)
+    retry_at = dict(memory.retry_at)
+    work = Advance(snapshot=Snapshot.of(at), limits=limits)
+    for outcome in outcomes:
+        order = orders.get(outcome.action.reason.order_id) if outcome.action.reason.order_id else None
+        if order is None or order.state is OrderState.ENDED:
+            continue
+        if outcome.status is Status.WOULD and order.state is OrderState.OPEN:
+            order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", work)
+            victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
+            raised = replace(order.raised, restored=True) if order.raised else None
+            order = replace(order, state=OrderState.ENDED, victims=victims, raised=raised, ended_at=at)
+            retry_at[order.preemptor] = at + limits.retry_after_s
+        elif outcome.status in {Status.FAILED, Status.SKIPPED}:
+            order = _after_failure(order, outcome, work)
+            if order.ending is Ending.REFUSED:
+                retry_at[order.preemptor] = at + limits.retry_after_s
+        orders[order.order_id] = order
+    return replace(memory, orders=orders, retry_at=retry_at), tuple(work.transitions)
+
+
+def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
+    kind = outcome.failure.kind if outcome.failure else None
+    said = outcome.failure.message if outcome.failure else "skipped"
+    action = outcome.action
+    final = kind in {FailureKind.DENIED, FailureKind.REFUSED}
+    if isinstance(action, Notify | Requeue):
+        # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
+        undone = outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY
+        if undone:
+            back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED
+            order = replace(
+                order,
+                victims=tuple(
+                    _taken_back(victim, VictimState.SPARED if final else back)
+                    if victim.job_id == action.job_id
+                    else victim
+                    for victim in order.victims
+                ),
+            )
+            work.moved(order.order_id, action.job_id, "sent", "not sent", said)
+    elif order.raised is not None and order.state is OrderState.OPEN:
+        # Not raised: nothing to put back, unless it was only unclear whether it arrived.
+        if kind is not FailureKind.UNREACHABLE:
+            order = replace(order, raised=replace(order.raised, restored=True))
+    if final and order.state is OrderState.OPEN:
+        order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
+    return order
+
+
+def _taken_back(victim: Victim, state: VictimState) -> Victim:
+    if state is VictimState.PLANNED:
+        return replace(victim, state=state, noticed_at=None)
+    if state is VictimState.NOTICED:
+        return replace(victim, state=state, requeue_sent_at=None)
+    return replace(victim, state=state)

@@ -1,0 +1,73 @@
+"""Which waiting TE jobs would start if there were room, and what the others wait for.
+
+Room is made only for a job that Slurm would start in it. Slurm's own reason word says so: Resources or Priority. A job
+that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from somebody else's sacrifice.
+Source: squeue(1), JOB REASON CODES.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tesched_core.cluster import Job
+from tesched_core.decision import Memory, Refusal, RefusalCode
+from tesched_core.orders import OrderState
+from tesched_core.snapshot import JobClass, Snapshot
+
+#: Reason words that mean: it would start if there were room and it were first.
+WANTS_ROOM = frozenset({"Resources", "Priority"})
+
+_REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
+    (re.compile(pattern), code, text)
+    for pattern, code, text in (
+        (r"JobHeld|job_requeued_in_held_state|JobHoldMaxRequeue", RefusalCode.HELD, "it is held"),
+        (r"Dependency", RefusalCode.DEPENDENCY, "it waits for another job (dependency)"),
+        (r"BeginTime", RefusalCode.BEGIN_TIME, "its begin time has not come"),
+        (r"Licenses", RefusalCode.LICENSES, "it waits for a licence"),
+        (r"Reservation", RefusalCode.RESERVATION, "it waits for its reservation"),
+        (r"PartitionDown|PartitionInactive", RefusalCode.PARTITION_DOWN, "its partition starts no jobs"),
+        (
+            r"ReqNodeNotAvail|NodeDown|DOWN|DRAINED|BadConstraints",
+            RefusalCode.NODE_DOWN,
+            "nodes that it needs are down, drained or reserved",
+        ),
+        (r"Limit|^(Assoc|QOS)|Max\w+Per", RefusalCode.LIMIT, "it has reached a limit"),
+        (r"^(None)?$", RefusalCode.NOT_CONSIDERED_YET, "Slurm has not looked at it yet"),
+    )
+)
+
+
+def why_not(job: Job) -> tuple[RefusalCode, str] | None:
+    """Return why room would not help this pending job; None if it would."""
+    if job.held:
+        return RefusalCode.HELD, f"it is held (Slurm says: {job.reason or 'priority 0'})"
+    if job.reason in WANTS_ROOM:
+        if job.het_job_id is not None:
+            return RefusalCode.UNSUPPORTED, "it is a heterogeneous job, for which tesched makes no room"
+        return None
+    for pattern, code, text in _REASONS:
+        if pattern.search(job.reason):
+            return code, f"{text}, and room would not help (Slurm says: {job.reason or 'nothing yet'})"
+    return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
+
+
+def sort_out(snapshot: Snapshot, memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
+    """Return the TE jobs to make room for, first come first served, and a refusal for every other pending one."""
+    served = {order.preemptor: order for order in memory.open_orders() if order.state is OrderState.OPEN}
+    waiting: list[Job] = []
+    refusals: list[Refusal] = []
+    for job_id, job in snapshot.jobs.items():
+        if not job.pending or snapshot.job_class(job_id) is not JobClass.TE:
+            continue
+        why = why_not(job)
+        if job_id in served:
+            why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
+        elif why is None and job_id in memory.retry_at:
+            seconds = memory.retry_at[job_id] - snapshot.taken_at
+            why = RefusalCode.RETRY_LATER, f"room was made, or refused, in vain; tried again in {seconds:.0f} s"
+        if why is None:
+            waiting.append(job)
+        else:
+            refusals.append(Refusal(job_id=job_id, preemptor=job_id, code=why[0], text=why[1]))
+    waiting.sort(key=lambda job: (job.submit_time, job.job_id))
+    return tuple(waiting), tuple(refusals)
