@@ -18,13 +18,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 
 from tesched_core.cluster import Job
 from tesched_core.decision import Refusal, RefusalCode
 from tesched_core.planning import in_order, plan_all
 from tesched_core.policy import Proposal, View
 from tesched_core.resources import JobId
+
+#: Seconds that stand for "no time limit": longer than any limit, and still a number that a store can keep.
+UNLIMITED_S = 1e10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class LongestRemaining:
 def _by_remaining(view: View) -> Mapping[JobId, float]:
     now = view.snapshot.taken_at
     return {
-        job.job_id: -inf
+        job.job_id: -UNLIMITED_S
         if job.time_limit_s is None or job.start_time is None
         else -(job.start_time + job.time_limit_s - now)
         for job in view.running

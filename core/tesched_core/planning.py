@@ -310,7 +310,7 @@ def _why_spared(
     free = room.free[candidate.rows] + candidate.frees
     alone = demand.fits_into(free, room.total[candidate.rows]) & demand.allowed[candidate.rows]
     if victims and alone.any():
-        text = f"it would do, at a score of {candidate.score:.3f}; the choice cost {dearest:.3f} at most"
+        text = f"it would do too; its score {candidate.score:.3f} is not below the chosen one's {dearest:.3f}"
         return RefusalCode.OUTSCORED, text
     if not alone.any():
         return RefusalCode.FREES_TOO_LITTLE, "its room, and what is free beside it, is too small by itself"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -47,10 +47,10 @@ class Snapshot:
     jobs: Mapping[JobId, Job]
     nodes: Mapping[str, Node]
     partitions: Mapping[str, Partition]
-    reservations: Mapping[str, Reservation] = MappingProxyType({})
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
     settings: SlurmSettings = SlurmSettings()
     #: empty until the jobs have been classified (`classify.classified`)
-    traits: Mapping[JobId, Traits] = MappingProxyType({})
+    traits: Mapping[JobId, Traits] = field(default_factory=dict)
 
     @staticmethod
     def of(

@@ -2,8 +2,8 @@
 
     step(memory, snapshot, policy, limits) -> (memory', decision)
 
-Orders under way go on first; then the policy is asked for whom room should be made; the guard has the last word; what is
-left becomes orders. `learned` takes in what became of the actions, where that is known before the next snapshot.
+Orders under way go on first; then the policy is asked for whom room should be made; the guard has the last word; what
+is left becomes orders. `learned` takes in what became of the actions, where that is known before the next snapshot.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ from tesched_core.actions import (
     Notify,
     OrderId,
     Outcome,
-    Reason,
-    ReasonCode,
     Requeue,
-    SetNice,
     Status,
 )
-from tesched_core.advance import PRIORITY_MARGIN, Advance, advance, end_wait, give_notice, needed_priority
+from tesched_core.advance import Advance, advance, end_wait, give_notice, keep_first
 from tesched_core.cluster import Job
 from tesched_core.decision import Decision, Memory, Refusal
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
@@ -33,10 +30,8 @@ from tesched_core.guard import Limits, admitted, excused
 from tesched_core.orders import (
     HOLDS_ROOM,
     Ending,
-    Lever,
     Order,
     OrderState,
-    Raise,
     Transition,
     Victim,
     VictimState,
@@ -132,7 +127,8 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     )
     yields = ", ".join(str(victim.job_id) for victim in victims) or "nobody, the room is free"
     work.moved(order_id, None, "", OrderState.OPEN, f"room for job {job.label} on {','.join(plan.nodes)}: {yields}")
-    order = _raise(order, job, work)
+    work.preemptors.add(plan.preemptor)
+    order = keep_first(order, work)
     order = replace(
         order,
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in victims),
@@ -153,22 +149,6 @@ def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
         nodes=job.nodes,
         started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
     )
-
-
-def _raise(order: Order, job: Job, work: Advance) -> Order:
-    """Put the preemptor first in the queue before anybody makes room, or somebody else takes it."""
-    missing = needed_priority(job, order.victims, work.snapshot) - job.priority
-    if missing <= 0:
-        return order
-    reason = Reason(
-        code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
-        text="it must be first in the queue, or somebody else takes the room",
-        preemptor=job.job_id,
-        order_id=order.order_id,
-    )
-    nice = job.nice - missing - PRIORITY_MARGIN
-    work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=nice, previous=job.nice))
-    return replace(order, raised=Raise(lever=Lever.NICE, previous=job.nice, value=nice))
 
 
 def _summary(plans: Sequence[Plan], actions: Sequence[Action], waiting: Sequence[Job], memory: Memory) -> str:
@@ -239,10 +219,9 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
                 ),
             )
             work.moved(order.order_id, action.job_id, "sent", "not sent", said)
-    elif order.raised is not None and order.state is OrderState.OPEN:
-        # Not raised: nothing to put back, unless it was only unclear whether it arrived.
-        if kind is not FailureKind.UNREACHABLE:
-            order = replace(order, raised=replace(order.raised, restored=True))
+    elif order.raised is not None and order.state is OrderState.OPEN and kind is not FailureKind.UNREACHABLE:
+        # Not raised, so there is nothing to put back. (Unreachable: it may have arrived all the same.)
+        order = replace(order, raised=replace(order.raised, restored=True))
     if final and order.state is OrderState.OPEN:
         order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
     return order

@@ -14,8 +14,15 @@ from tesched_core.decision import Memory, Refusal, RefusalCode
 from tesched_core.orders import OrderState
 from tesched_core.snapshot import JobClass, Snapshot
 
-#: Reason words that mean: it would start if there were room and it were first.
-WANTS_ROOM = frozenset({"Resources", "Priority"})
+#: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
+#: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
+WANTS_ROOM = frozenset(
+    {
+        "Resources",
+        "Priority",
+        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+    }
+)
 
 _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
     (re.compile(pattern), code, text)
