@@ -1,0 +1,33 @@
+"""Real Slurm clusters for tests, on this host. Where Slurm is not installed these tests fail and say how to install it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.local import LocalCluster
+
+MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
+
+
+@pytest.fixture(scope="session")
+def session_cluster() -> Iterator[LocalCluster]:
+    """Give the eight nodes that the tests of one process share. Tests take `cluster`, which is the same one, clean."""
+    with LocalCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(session_cluster: LocalCluster) -> LocalCluster:
+    """Give a cluster of eight idle nodes without jobs, reservations or files, whatever the test before did to it."""
+    session_cluster.reset()
+    return session_cluster
+
+
+@pytest.fixture
+def make_cluster() -> Iterator[MakeCluster]:
+    """Give a function that starts a cluster of a test's own (None: the default one), ended with the test."""
+    with ExitStack() as stack:
+        yield lambda definition: stack.enter_context(LocalCluster(definition))
