@@ -1,4 +1,4 @@
-"""Real Slurm clusters for tests, on this host. Where Slurm is not installed these tests fail and say how to install it."""
+"""Real Slurm clusters for tests, on this host. Without Slurm these tests fail and say how to install it."""
 
 from __future__ import annotations
 

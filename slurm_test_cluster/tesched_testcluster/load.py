@@ -1,0 +1,205 @@
+"""A mix of best-effort and trial-and-error jobs for a test cluster, and what they wrote about themselves.
+
+The jobs are real batch jobs (`job.sh`): they work in ticks, heed a notice, write checkpoints and go on from them.
+`plan` draws them from a seeded generator, `submit_load` submits them in their time, `read_events` tells what happened.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, get_args
+
+from tesched_testcluster.cluster import Cluster
+
+JOB_SCRIPT = Path(__file__).with_name("job.sh")
+
+Kind = Literal["be", "te"]
+#: what a job does when it gets its notice; `job.sh` says it in full
+OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore"]
+
+
+class EventName(StrEnum):
+    """What a job writes down."""
+
+    START = "start"
+    RESTART = "restart"
+    NOTICE = "notice"
+    CHECKPOINT = "checkpoint"
+    #: it gives way, its checkpoint written
+    LEAVE = "leave"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadJob:
+    """One job to submit."""
+
+    name: str
+    kind: Kind
+    #: seconds after the load's begin
+    submit_after_s: float = 0.0
+    nodes: int = 1
+    #: of each node
+    cpus: int = 1
+    mem_mib: int = 1000
+    gpus: int = 0
+    #: work, over all its runs
+    ticks: int
+    tick_s: float = 0.1
+    on_notice: OnNotice = "exit"
+    #: seconds that writing a checkpoint takes
+    checkpoint_s: float = 0.0
+    #: ticks between checkpoints that nobody asked for; 0 for none
+    checkpoint_every: int = 0
+    #: further sbatch options, such as --partition=debug
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """What jobs a load has. Each size is drawn from its tuple: a value that stands there twice comes twice as often."""
+
+    be_count: int = 24
+    te_count: int = 12
+    #: best-effort jobs are submitted in the first of these seconds, trial-and-error jobs evenly drawn over the second
+    be_span_s: float = 2.0
+    te_span_s: float = 30.0
+    tick_s: float = 0.1
+    be_ticks: tuple[int, ...] = (50, 100, 200)
+    te_ticks: tuple[int, ...] = (10, 20, 50)
+    be_gpus: tuple[int, ...] = (1, 2, 4, 4, 8)
+    te_gpus: tuple[int, ...] = (1, 1, 2, 4)
+    cpus_per_gpu: int = 4
+    mem_mib_per_gpu: int = 16_000
+    on_notice: tuple[OnNotice, ...] = ("exit",)
+    checkpoint_s: tuple[float, ...] = (0.2, 0.5, 1.0)
+    checkpoint_every: int = 0
+    #: sbatch options of each kind; a cluster's policy must tell the two apart by these or by the name, be-… and te-…
+    options: Mapping[Kind, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a mix that cannot be drawn."""
+        if self.be_count < 0 or self.te_count < 0:
+            raise ValueError("a load cannot have fewer than 0 jobs of a kind")
+        if self.tick_s <= 0 or self.be_span_s < 0 or self.te_span_s < 0:
+            raise ValueError("a tick lasts more than 0 s, and jobs come in 0 s or more")
+        unknown = set(self.on_notice) - set(get_args(OnNotice))
+        if unknown:
+            raise ValueError(f"not known as an answer to a notice: {', '.join(sorted(unknown))}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the events that jobs write."""
+
+    #: seconds since 1970
+    time: float
+    job_id: int
+    job_name: str
+    name: EventName
+    ticks_done: int
+    restarts: int
+    node: str
+
+
+def plan(mix: Mix, rng: random.Random) -> tuple[LoadJob, ...]:
+    """Draw the jobs of a mix, in the order of their submission. The same generator state gives the same jobs."""
+    jobs = [_draw(mix, rng, "be", number) for number in range(1, mix.be_count + 1)]
+    jobs += [_draw(mix, rng, "te", number) for number in range(1, mix.te_count + 1)]
+    return tuple(sorted(jobs, key=lambda job: job.submit_after_s))
+
+
+def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_SCRIPT) -> int:
+    """Submit one job, which writes to `folder`, and return its id. Folder and script are as the cluster sees them."""
+    gres = (f"--gres=gpu:{job.gpus}",) if job.gpus else ()
+    return cluster.sbatch(
+        f"--job-name={job.name}",
+        f"--nodes={job.nodes}",
+        "--ntasks-per-node=1",
+        f"--cpus-per-task={job.cpus}",
+        f"--mem={job.mem_mib}M",
+        *gres,
+        "--open-mode=append",
+        f"--output={folder}/{job.name}.out",
+        f"--export=ALL,TESCHED_REQUEUE_EXIT={cluster.definition.requeue_exit}",
+        *job.options,
+        script=script,
+        arguments=(
+            str(job.ticks),
+            str(job.tick_s),
+            job.on_notice,
+            str(job.checkpoint_s),
+            str(job.checkpoint_every),
+            str(folder),
+        ),
+    )
+
+
+def submit_load(
+    cluster: Cluster, jobs: Iterable[LoadJob], folder: Path, *, tell: Callable[[LoadJob, int], None] | None = None
+) -> dict[str, int]:
+    """Submit each job in its time, and return the ids by name. `tell` is called after each."""
+    begin = time.monotonic()
+    ids = {}
+    for job in jobs:
+        # The pace of the load is its meaning; there is no condition to await.
+        time.sleep(max(0.0, begin + job.submit_after_s - time.monotonic()))
+        ids[job.name] = submit(cluster, job, folder)
+        if tell is not None:
+            tell(job, ids[job.name])
+    return ids
+
+
+def read_events(folder: Path) -> tuple[Event, ...]:
+    """Return what the jobs that write to `folder` have said so far, in order of time."""
+    log = folder / "events.log"
+    if not log.exists():
+        return ()
+    # A last line without an end is still being written.
+    lines = [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return tuple(sorted(map(_parse_event, lines), key=lambda event: event.time))
+
+
+def count_events(events: Iterable[Event]) -> dict[EventName, int]:
+    """Return how often each event came."""
+    return dict(Counter(event.name for event in events))
+
+
+def _draw(mix: Mix, rng: random.Random, kind: Kind, number: int) -> LoadJob:
+    """Draw one job."""
+    best_effort = kind == "be"
+    gpus = rng.choice(mix.be_gpus if best_effort else mix.te_gpus)
+    return LoadJob(
+        name=f"{kind}-{number:03}",
+        kind=kind,
+        submit_after_s=round(rng.uniform(0, mix.be_span_s if best_effort else mix.te_span_s), 3),
+        cpus=max(1, gpus * mix.cpus_per_gpu),
+        mem_mib=max(1, gpus) * mix.mem_mib_per_gpu,
+        gpus=gpus,
+        ticks=rng.choice(mix.be_ticks if best_effort else mix.te_ticks),
+        tick_s=mix.tick_s,
+        on_notice=rng.choice(mix.on_notice) if best_effort else "ignore",
+        checkpoint_s=rng.choice(mix.checkpoint_s) if best_effort else 0.0,
+        checkpoint_every=mix.checkpoint_every if best_effort else 0,
+        options=mix.options.get(kind, ()),
+    )
+
+
+def _parse_event(line: str) -> Event:
+    """Return the event of one line. ValueError for a line that job.sh does not write."""
+    moment, job_id, job_name, name, ticks_done, restarts, node = line.split()
+    return Event(
+        time=float(moment),
+        job_id=int(job_id),
+        job_name=job_name,
+        name=EventName(name),
+        ticks_done=int(ticks_done),
+        restarts=int(restarts),
+        node=node,
+    )
