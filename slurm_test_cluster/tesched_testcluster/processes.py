@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,27 +30,19 @@ def slurm_conf_path(folder: Path) -> Path:
 
 
 def find_processes(folder: Path, daemon: str | None = None) -> tuple[int, ...]:
-    """Return the pids of the cluster in `folder`: daemons, slurmstepd and jobs.
+    """Return the pids of the cluster in `folder`: daemons, slurmstepd and jobs, with all that they started.
 
     With `daemon` only that daemon's; a node's name gives its slurmd and all that runs on that node.
     """
     wanted = {_entry(FOLDER_VARIABLE, str(folder))}
     if daemon is not None:
         wanted.add(_entry(DAEMON_VARIABLE, daemon))
-    found = [pid for pid, environment in _environments() if wanted <= environment]
-    return tuple(found) + find_jobs(folder, daemon)
+    return _family(lambda environment: wanted <= environment or _in_job(environment, folder, daemon))
 
 
 def find_jobs(folder: Path, node: str | None = None) -> tuple[int, ...]:
     """Return the pids of job scripts and what they started, on all nodes of the cluster or on one."""
-    conf = _entry("SLURM_CONF", str(slurm_conf_path(folder)))
-    on_node = b"SLURMD_NODENAME=" if node is None else _entry("SLURMD_NODENAME", node)
-    found = []
-    for pid, environment in _environments():
-        here = on_node in environment if node is not None else any(entry.startswith(on_node) for entry in environment)
-        if conf in environment and here:
-            found.append(pid)
-    return tuple(found)
+    return _family(lambda environment: _in_job(environment, folder, node))
 
 
 def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float = 10) -> None:
@@ -70,16 +62,46 @@ def send(pids: Iterable[int], signal_number: signal.Signals) -> None:
             os.kill(pid, signal_number)
 
 
-def _environments() -> Iterator[tuple[int, frozenset[bytes]]]:
-    """Yield every process that we may look into, with its environment's `NAME=value` entries."""
+def _in_job(environment: frozenset[bytes], folder: Path, node: str | None) -> bool:
+    """Return whether a process with this environment was started by a job of the cluster (on that node)."""
+    if _entry("SLURM_CONF", str(slurm_conf_path(folder))) not in environment:
+        return False
+    if node is not None:
+        return _entry("SLURMD_NODENAME", node) in environment
+    return any(entry.startswith(b"SLURMD_NODENAME=") for entry in environment)
+
+
+def _family(belongs: Callable[[frozenset[bytes]], bool]) -> tuple[int, ...]:
+    """Return the processes whose environment `belongs`, and their descendants: a job may clear its environment."""
+    children: dict[int, list[int]] = {}
+    found: set[int] = set()
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
+        pid = int(process.name)
         try:
-            environment = (process / "environ").read_bytes()
+            # After the program's name, which stands in parentheses and may hold any character: state, parent.
+            parent = int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(pid)
+            if belongs(frozenset((process / "environ").read_bytes().split(b"\0"))):
+                found.add(pid)
         except OSError:
-            continue  # it has ended meanwhile, or belongs to another user
-        yield int(process.name), frozenset(environment.split(b"\0"))
+            continue  # it has ended meanwhile, or its environment is another user's secret
+    unvisited = list(found)
+    while unvisited:
+        for child in children.get(unvisited.pop(), ()):
+            if child not in found and not _is_dead(child):
+                found.add(child)
+                unvisited.append(child)
+    return tuple(sorted(found))
+
+
+def _is_dead(pid: int) -> bool:
+    """Return whether a process has ended and merely waits for its parent to take note."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] in {"Z", "X"}
+    except OSError:
+        return True
 
 
 def _entry(name: str, value: str) -> bytes:

@@ -13,7 +13,7 @@ import re
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,10 @@ _FIRST_PORT, _LAST_PORT = 20_000, 32_000
 #: longest path of a Unix socket that the kernel takes
 _SOCKET_PATH_MAX = 107
 _numbers = itertools.count(1)
+
+
+class UnknownClusterError(ClusterError):
+    """There is no cluster of that name."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,16 +67,17 @@ def names() -> tuple[str, ...]:
     """Return the names of all clusters that have a folder, in order."""
     if not root().is_dir():
         return ()
-    return tuple(sorted(entry.name for entry in root().iterdir() if entry.is_dir()))
+    return tuple(sorted(entry.name for entry in root().iterdir() if entry.is_dir() and entry.name[0] != "."))
 
 
 def read(name: str) -> Record:
-    """Return what is recorded of a cluster. ClusterError if there is none of that name."""
+    """Return what is recorded of a cluster. UnknownClusterError if there is none of that name."""
     try:
         return msgspec.json.decode((root() / checked_name(name) / _RECORD).read_bytes(), type=Record)
     except FileNotFoundError:
-        known = ", ".join(names()) or "none"
-        raise ClusterError(f"no cluster is named {name} (there is: {known})") from None
+        raise UnknownClusterError(f"no cluster is named {name} (there is: {', '.join(names()) or 'none'})") from None
+    except msgspec.DecodeError as error:
+        raise ClusterError(f"cluster {name} was started by another version of this program: {error}") from error
 
 
 def claim(folder: Path, definition: ClusterDefinition, release: tuple[int, int]) -> int:
@@ -87,17 +92,23 @@ def claim(folder: Path, definition: ClusterDefinition, release: tuple[int, int])
         if folder.exists():
             raise ClusterError(f"cluster {folder.name} exists already; end it with: down {folder.name}")
         first_port = _free_ports(local_port_count(definition))
-        folder.mkdir(mode=0o755)
         record = Record(definition=definition, release=release, first_port=first_port)
-        (folder / _RECORD).write_bytes(msgspec.json.encode(record))
+        # Renamed when complete, so that a folder without its record never stands there.
+        new = folder.with_name(f".{folder.name}")
+        new.mkdir(mode=0o755, exist_ok=True)
+        (new / _RECORD).write_bytes(msgspec.json.encode(record))
+        new.rename(folder)
     return first_port
 
 
 def _free_ports(count: int) -> int:
     """Return the first of `count` consecutive ports that no cluster has claimed and nobody listens on."""
     taken: set[int] = set()
-    for record in map(read, names()):
-        taken.update(range(record.first_port, record.first_port + local_port_count(record.definition)))
+    for name in names():
+        # One that cannot be read, or is just being removed, still listens on what it needs.
+        with suppress(ClusterError):
+            record = read(name)
+            taken.update(range(record.first_port, record.first_port + local_port_count(record.definition)))
     # Clusters of one process get ports far from another's, and a new one does not begin where one has just ended,
     # whose clients may still be asking.
     span = _LAST_PORT - _FIRST_PORT
