@@ -1,0 +1,176 @@
+"""How the store is opened: SQLite by default, PostgreSQL by its URL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from tesched_db.errors import StoreError, store_errors
+
+#: The migration that this code was written for, `migrations/versions/*`.
+SCHEMA = "0001"
+#: Seconds to wait for another process's lock before giving up.
+LOCK_WAIT_S = 5.0
+#: Seconds after which PostgreSQL is to end a statement of ours.
+STATEMENT_S = 60.0
+
+
+def parse_url(url: str) -> URL:
+    """Return the URL with the driver that we use.
+
+    Raises StoreError for anything but SQLite and PostgreSQL.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # The message would repeat the URL, and with it a password.
+        raise StoreError("the state store's URL is not one of the form sqlite:////path or postgresql://…") from error
+    backend = parsed.get_backend_name()
+    if backend in {"postgresql", "postgres"}:
+        return parsed.set(drivername="postgresql+psycopg")
+    if backend == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise StoreError("a state store in SQLite needs a path, as in sqlite:////var/lib/tesched/tesched.sqlite")
+        return parsed.set(drivername="sqlite+pysqlite")
+    raise StoreError(f"a state store is SQLite or PostgreSQL, not {backend}")
+
+
+def make_engine(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
+    """Return an engine for the store; nothing is asked of its schema (see `open_store`).
+
+    A new SQLite file gets mode 0640; its directory must exist. `read_only` is for those who may read the file and not
+    write it. `lock_wait_s` bounds, in seconds, how long a call waits for another process's lock.
+
+    Raises StoreError if the URL, the directory, the file or the driver is not right.
+    """
+    parsed = parse_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite(parsed, read_only, lock_wait_s)
+    return _postgresql(parsed, read_only, lock_wait_s)
+
+
+def open_store(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
+    """Return an engine for a store whose schema is the one that this code knows.
+
+    Raises StoreError if it is not, or if there is no store: the message says what to type.
+    """
+    engine = make_engine(url, read_only=read_only, lock_wait_s=lock_wait_s)
+    try:
+        check_schema(engine)
+    except StoreError:
+        engine.dispose()
+        raise
+    return engine
+
+
+def schema_of(engine: Engine) -> str | None:
+    """Return the migration that the store is at; None for an empty store."""
+    with store_errors("read the state store"), engine.connect() as connection:
+        if not inspect(connection).has_table("alembic_version"):
+            return None
+        found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        return found
+
+
+def check_schema(engine: Engine) -> None:
+    """Raise StoreError unless the store's schema is the one that this code knows."""
+    found = schema_of(engine)
+    if found == SCHEMA:
+        return
+    if found is None:
+        raise StoreError("the state store is empty; run `tesched db upgrade`")
+    if found < SCHEMA:
+        raise StoreError(f"the state store is of an older tesched (schema {found}); run `tesched db upgrade`")
+    raise StoreError(
+        f"the state store is of a newer tesched (schema {found}, this one knows {SCHEMA}); install that release, "
+        "and let its `tesched db upgrade` have the last word"
+    )
+
+
+def writing(engine: Engine) -> Engine:
+    """Return the same engine, whose transactions take SQLite's write lock at their start.
+
+    A transaction that reads first and writes then fails at once if somebody else wrote in between; waiting for the lock
+    at the start does not.
+    """
+    return engine.execution_options(tesched_writes=True)
+
+
+def reading(engine: Engine) -> Engine:
+    """Return the same engine, whose transactions see one instant however many queries they make."""
+    if engine.dialect.name == "sqlite":
+        return engine
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def _sqlite(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
+    path = Path(url.database or "").absolute()
+    if not path.parent.is_dir():
+        raise StoreError(f"the state store's directory {path.parent} does not exist; create it first")
+    if read_only:
+        if not path.exists():
+            raise StoreError(f"there is no state store at {path}; has the daemon run? `tesched db upgrade` makes one")
+        # Without the daemon there is no write-ahead log, and who may not write cannot make one. Then nobody writes at
+        # all, and the file can be read as it is.
+        alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
+        database = f"file:{_quoted(path)}?mode=ro{'&immutable=1' if alone else ''}"
+    else:
+        with store_errors(f"open the state store {path}"):
+            _create(path)
+        database = f"file:{_quoted(path)}?mode=rw"
+    engine = create_engine(
+        url.set(database=database, query={"uri": "true"}),
+        connect_args={"timeout": lock_wait_s, "check_same_thread": False},
+    )
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _record: ConnectionPoolEntry) -> None:
+        # SQLAlchemy begins transactions (below), not the driver, which would leave DDL and reads outside of them.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        if not read_only:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        # An intent must outlive a power cut: what it announces is done right after it.
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("tesched_writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _create(path: Path) -> None:
+    """Create the file if there is none, readable by its group; SQLite gives its other files the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640))
+    except FileExistsError:
+        return
+
+
+def _quoted(path: Path) -> str:
+    """Return the path as a SQLite URI wants it."""
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _postgresql(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
+    arguments: dict[str, Any] = {}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = 10
+    if "options" not in url.query:
+        arguments["options"] = (
+            f"-c lock_timeout={int(lock_wait_s * 1000)} -c statement_timeout={int(STATEMENT_S * 1000)}"
+            + (" -c default_transaction_read_only=on" if read_only else "")
+        )
+    try:
+        return create_engine(url, connect_args=arguments, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise StoreError("PostgreSQL needs its driver: install `tesched[postgresql]`") from error

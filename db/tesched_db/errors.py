@@ -1,0 +1,49 @@
+"""The one error of the state store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from tesched_core.ports import JournalError
+
+
+class StoreError(JournalError):
+    """The state store cannot be opened, read or written now; the message is one line for an admin."""
+
+
+@contextmanager
+def store_errors(doing: str) -> Iterator[None]:
+    """Turn whatever the database or the file system raises into a StoreError that says what was being done."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreError(f"cannot {doing}: {_in_words(error)}") from error
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"cannot {doing}: {_first_line(error)}") from error
+
+
+def _in_words(error: SQLAlchemyError) -> str:
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return _first_line(error)
+    said = _first_line(error.orig)
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is None:
+        return said
+    # SQLite's extended codes carry the base code in their last byte.
+    hint = {
+        sqlite3.SQLITE_BUSY: "another process keeps it locked",
+        sqlite3.SQLITE_FULL: "the file system is full",
+        sqlite3.SQLITE_READONLY: "the file, or its directory, may not be written",
+        sqlite3.SQLITE_CANTOPEN: "the file, or its directory, may not be opened",
+        sqlite3.SQLITE_NOTADB: "the file is not a state store",
+        sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from a copy",
+    }.get(code & 0xFF)
+    return f"{said} ({hint})" if hint else said
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,288 @@
+"""The journal: what was seen, meant and done, one transaction a call.
+
+What the store holds is kept here in memory as well, so that a cycle writes only what is new. After any error that copy
+is thrown away and read again; so is nobody else's writing overlooked, since each transaction begins by raising a
+revision that it must find as it left it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+
+from sqlalchemy import Connection, Engine, bindparam, insert, select, update
+from sqlalchemy.orm import Session
+from tesched_core.actions import Action, Outcome
+from tesched_core.decision import Decision, Memory
+from tesched_core.orders import Transition
+from tesched_core.ports import CycleReport
+from tesched_core.resources import UnixSeconds
+from tesched_core.snapshot import Snapshot
+
+from tesched_db.engine import writing
+from tesched_db.errors import StoreError, store_errors
+from tesched_db.refusals import Standing
+from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
+from tesched_db.seen import Seen, Values, counts_of
+from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
+
+#: The longest stretch of idle cycles that one row stands for, seconds: so its counts of jobs are not too far apart.
+IDLE_ROW_S = 3600.0
+
+_SAME = ("mode", "client", "policy", "summary", "failure_kind", "failure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Which process writes the journal."""
+
+    pid: int
+    host: str
+    version: str
+    started_at: UnixSeconds
+
+    @staticmethod
+    def here() -> Identity:
+        """Return this process's, as of now."""
+        try:
+            release = version("tesched")
+        except PackageNotFoundError:  # run from a folder that was never installed
+            release = ""
+        return Identity(pid=os.getpid(), host=socket.gethostname(), version=release, started_at=time.time())
+
+
+@dataclass
+class _Held:
+    """What the store holds, as far as the next cycle needs it."""
+
+    #: None: nothing was ever written
+    revision: int | None = None
+    seen_at: UnixSeconds | None = None
+    cycle: int = 0
+    next_order: int = 1
+    seen: Seen = field(default_factory=Seen)
+    standing: Standing = field(default_factory=Standing)
+    remembered: Remembered = field(default_factory=Remembered)
+    #: the last row of `cycles`
+    last_cycle: Values | None = None
+    #: what was meant last and has no outcome yet, by place
+    meant: list[Action | None] = field(default_factory=list)
+
+    @staticmethod
+    def load(session: Session) -> _Held:
+        daemon = session.get(DaemonRow, 1)
+        last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
+        held = _Held(
+            seen=Seen.load(session),
+            standing=Standing.load(session),
+            remembered=Remembered.load(session),
+            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
+            if last
+            else None,
+        )
+        if daemon:
+            held.revision, held.seen_at = daemon.revision, daemon.seen_at
+            held.cycle, held.next_order = daemon.cycle, daemon.next_order
+        return held
+
+    def memory(self) -> Memory:
+        return self.remembered.memory(self.cycle, self.next_order)
+
+
+class SqlJournal:
+    """Core's Journal in a SQL database. One process writes; use it from one thread at a time."""
+
+    def __init__(self, engine: Engine, *, identity: Identity | None = None) -> None:
+        """Take the engine of `engine.open_store`; nothing is read or written yet."""
+        self._engine = writing(engine)
+        self._identity = identity or Identity.here()
+        self._held: _Held | None = None
+
+    def load(self) -> Memory:
+        """Return the memory as it was last written; an empty one at the very first start. Raises StoreError."""
+        self._held = None
+        with store_errors("read the state store"), Session(self._engine) as session:
+            held = _Held.load(session)
+        self._held = held
+        return held.memory()
+
+    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        """Write what was seen and decided, before anything is done. Raises StoreError, and then nothing is written."""
+        with self._transaction() as (connection, held):
+            before = held.seen_at
+            held.seen_at = snapshot.taken_at
+            self._daemon(connection, held, {**self._reported(report), **_scalars(memory), "summary": decision.summary})
+            held.seen.write(connection, snapshot, before)
+            held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
+            self._cycle(
+                connection,
+                held,
+                report,
+                summary=decision.summary,
+                policy=decision.policy,
+                cycle=decision.cycle,
+                counts=counts_of(snapshot),
+                idle=not decision.actions and not decision.transitions,
+            )
+            self._remember(connection, held, memory, decision.transitions)
+            held.meant = list(decision.actions)
+            if decision.actions and held.last_cycle:
+                place = {"cycle_key": held.last_cycle["key"], "intended_at": decision.at}
+                rows = [
+                    {**action_values(action, held.seen), **place, "position": position}
+                    for position, action in enumerate(decision.actions)
+                ]
+                connection.execute(insert(ActionRow), rows)
+
+    def conclude(
+        self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
+    ) -> None:
+        """Write what became of the decision that was meant last, and the transitions that follow from it.
+
+        Raises StoreError, and then nothing is written; ValueError for an outcome of something that was not meant.
+        """
+        with self._transaction() as (connection, held):
+            self._daemon(connection, held, _scalars(memory))
+            rows = []
+            for outcome in outcomes:
+                if outcome.action not in held.meant:
+                    raise ValueError(f"cycle {decision.cycle} never meant to do this: {outcome.action}")
+                position = held.meant.index(outcome.action)
+                held.meant[position] = None
+                rows.append(
+                    {f"b_{name}": value for name, value in outcome_values(outcome).items()} | {"b_position": position}
+                )
+            if rows and held.last_cycle:
+                key = held.last_cycle["key"]
+                names = [name.removeprefix("b_") for name in rows[0] if name != "b_position"]
+                this = (ActionRow.cycle_key == key) & (ActionRow.position == bindparam("b_position"))
+                done = update(ActionRow).where(this).values({name: bindparam(f"b_{name}") for name in names})
+                connection.execute(done, rows)
+                held.last_cycle["act_s"] += sum(outcome.took_s for outcome in outcomes)
+                acted = update(CycleRow).where(CycleRow.key == key).values(act_s=held.last_cycle["act_s"])
+                connection.execute(acted)
+            self._remember(connection, held, memory, transitions)
+
+    def unseen(self, report: CycleReport) -> None:
+        """Write that the cluster could not be seen. What is known of its jobs stays. Raises StoreError."""
+        with self._transaction() as (connection, held):
+            said = report.failure.message if report.failure else ""
+            summary = f"did nothing, because the cluster could not be seen: {said}"
+            self._daemon(connection, held, {**self._reported(report), "summary": summary})
+            self._cycle(connection, held, report, summary=summary, policy="", cycle=None, counts={}, idle=True)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[tuple[Connection, _Held]]:
+        """Yield a transaction and what the store holds; on any error neither is believed any more."""
+        held, self._held = self._held, None
+        with store_errors("write to the state store"):
+            if held is None:
+                with Session(self._engine) as session:
+                    held = _Held.load(session)
+            with self._engine.begin() as connection:
+                yield connection, held
+        self._held = held
+
+    def _daemon(self, connection: Connection, held: _Held, values: Values) -> None:
+        """Write the daemon's row: first of all in each transaction, since it tells whether we are the only writer."""
+        values = {**values, "seen_at": held.seen_at}
+        if held.revision is None:
+            held.revision = 1
+            blank = {**_scalars(Memory()), "key": 1, "revision": 1}
+            connection.execute(insert(DaemonRow).values({**blank, **values}))
+            return
+        ours = (DaemonRow.key == 1) & (DaemonRow.revision == held.revision)
+        held.revision += 1
+        if (
+            connection.execute(update(DaemonRow).where(ours).values({**values, "revision": held.revision})).rowcount
+            != 1
+        ):
+            row = connection.execute(select(DaemonRow.pid, DaemonRow.host)).first()
+            who = f"process {row.pid} on {row.host}" if row else "somebody"
+            raise StoreError(f"another daemon writes to this state store: {who}")
+
+    def _reported(self, report: CycleReport) -> Values:
+        return {
+            "mode": report.mode,
+            "pid": self._identity.pid,
+            "host": self._identity.host,
+            "version": self._identity.version,
+            "started_at": self._identity.started_at,
+            "client": report.client,
+            "reported_at": report.at,
+            "failure_kind": report.failure.kind.value if report.failure else None,
+            "failure": report.failure.message if report.failure else None,
+            "next_at": report.at + report.next_in_s,
+        }
+
+    def _remember(self, connection: Connection, held: _Held, memory: Memory, transitions: Sequence[Transition]) -> None:
+        held.cycle, held.next_order = memory.cycle, memory.next_order
+        held.remembered.write(connection, memory, held.seen)
+        if transitions:
+            connection.execute(insert(TransitionRow), [transition_values(transition) for transition in transitions])
+
+    def _cycle(
+        self,
+        connection: Connection,
+        held: _Held,
+        report: CycleReport,
+        *,
+        summary: str,
+        policy: str,
+        cycle: int | None,
+        counts: dict[str, dict[str, int]],
+        idle: bool,
+    ) -> None:
+        """Write the cycle: a row of its own, or one more in the last row if both did nothing and say the same."""
+        now: Values = {
+            "first_cycle": cycle,
+            "last_cycle": cycle,
+            "first_at": report.at,
+            "last_at": report.at,
+            "count": 1,
+            "idle": idle,
+            "mode": report.mode,
+            "client": report.client,
+            "policy": policy,
+            "summary": summary,
+            "failure_kind": report.failure.kind.value if report.failure else None,
+            "failure": report.failure.message if report.failure else None,
+            "observe_s": report.observe_s,
+            "observe_max_s": report.observe_s,
+            "step_s": report.step_s,
+            "step_max_s": report.step_s,
+            "act_s": 0.0,
+            "counts": counts,
+        }
+        last = held.last_cycle
+        if (
+            last
+            and idle
+            and last["idle"]
+            and all(last[name] == now[name] for name in _SAME)
+            and report.at - last["first_at"] < IDLE_ROW_S
+        ):
+            more = {
+                "last_cycle": cycle,
+                "last_at": report.at,
+                "count": last["count"] + 1,
+                "observe_s": last["observe_s"] + report.observe_s,
+                "observe_max_s": max(last["observe_max_s"], report.observe_s),
+                "step_s": last["step_s"] + report.step_s,
+                "step_max_s": max(last["step_max_s"], report.step_s),
+                "counts": counts,
+            }
+            connection.execute(update(CycleRow).where(CycleRow.key == last["key"]).values(more))
+            held.last_cycle = {**last, **more}
+            return
+        held.last_cycle = {**now, "key": last["key"] + 1 if last else 1}
+        connection.execute(insert(CycleRow).values(held.last_cycle))
+
+
+def _scalars(memory: Memory) -> Values:
+    return {"cycle": memory.cycle, "next_order": memory.next_order}

@@ -1,0 +1,51 @@
+"""The schema's migrations: up to date, where are we, do tables and migrations agree. Alembic, without an ini file."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Engine
+
+from tesched_db.engine import SCHEMA, make_engine, schema_of, writing
+from tesched_db.errors import StoreError, store_errors
+from tesched_db.tables import Base
+
+
+def upgrade(url: str) -> str:
+    """Bring the store at `url` to this code's schema, creating it if there is none; return the schema's name.
+
+    Either all of it happens or nothing. Raises StoreError, also for a store of a newer tesched.
+    """
+    engine = make_engine(url)
+    try:
+        before = schema_of(engine)
+        if before is not None and before > SCHEMA:
+            raise StoreError(f"the state store is of a newer tesched (schema {before}, this one knows {SCHEMA})")
+        with store_errors("upgrade the state store"), writing(engine).begin() as connection:
+            config = Config(stdout=StringIO())
+            config.set_main_option("script_location", "tesched_db:migrations")
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        engine.dispose()
+    return SCHEMA
+
+
+def current(url: str) -> str | None:
+    """Return the schema that the store at `url` has; None for an empty one. Raises StoreError."""
+    engine = make_engine(url)
+    try:
+        return schema_of(engine)
+    finally:
+        engine.dispose()
+
+
+def differences(engine: Engine) -> list[str]:
+    """Return in what the store's tables differ from those of this code; nothing if all is well. Raises StoreError."""
+    with store_errors("read the state store's schema"), engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        return [str(difference) for difference in compare_metadata(context, Base.metadata)]

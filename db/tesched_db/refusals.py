@@ -1,0 +1,93 @@
+"""Refusals that stand: written when they are first said, and once more when they no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.orm import Session
+from tesched_core.decision import Refusal
+from tesched_core.resources import UnixSeconds
+
+from tesched_db.seen import Seen, Values
+from tesched_db.tables import RefusalRow
+
+_UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))
+
+
+class _Sense(NamedTuple):
+    """What makes two refusals the same; their wording and score may differ."""
+
+    preemptor: int
+    preemptor_key: int | None
+    job_id: int
+    job_key: int | None
+    code: str
+
+
+@dataclass
+class Standing:
+    """The refusals that stand, with their row and wording, and the next free key."""
+
+    rows: dict[_Sense, tuple[int, str]] = field(default_factory=dict)
+    next_key: int = 1
+
+    @staticmethod
+    def load(session: Session) -> Standing:
+        """Return what the store holds."""
+        rows = session.scalars(select(RefusalRow).where(RefusalRow.last_seen.is_(None)))
+        last = session.scalar(select(RefusalRow.key).order_by(RefusalRow.key.desc()).limit(1))
+        return Standing(
+            rows={
+                _Sense(row.preemptor, row.preemptor_key, row.job_id, row.job_key, row.code): (row.key, row.text)
+                for row in rows
+            },
+            next_key=(last or 0) + 1,
+        )
+
+    def write(
+        self,
+        connection: Connection,
+        refusals: Iterable[Refusal],
+        seen: Seen,
+        at: UnixSeconds,
+        seen_before: UnixSeconds | None,
+    ) -> None:
+        """Write what is said now and was not before, and end what is not said any more."""
+        said = {
+            _Sense(
+                refusal.preemptor,
+                seen.key_of(refusal.preemptor),
+                refusal.job_id,
+                seen.key_of(refusal.job_id),
+                refusal.code.value,
+            ): refusal
+            for refusal in refusals
+        }
+        over = [
+            {"b_key": self.rows.pop(sense)[0], "b_last_seen": seen_before if seen_before is not None else at}
+            for sense in [sense for sense in self.rows if sense not in said]
+        ]
+        new: list[Values] = []
+        reworded: list[Values] = []
+        for sense, refusal in said.items():
+            row = self.rows.get(sense)
+            if row is None:
+                new.append(self._new(sense, refusal, at))
+            elif sense.job_id == sense.preemptor and row[1] != refusal.text:
+                # "Tried again in 40 s": worth keeping up to date for the few that wait, not for every candidate.
+                reworded.append({"b_key": row[0], "b_text": refusal.text})
+                self.rows[sense] = (row[0], refusal.text)
+        if over:
+            connection.execute(_UPDATE.values(last_seen=bindparam("b_last_seen")), over)
+        if reworded:
+            connection.execute(_UPDATE.values(text=bindparam("b_text")), reworded)
+        if new:
+            connection.execute(insert(RefusalRow), new)
+
+    def _new(self, sense: _Sense, refusal: Refusal, at: UnixSeconds) -> Values:
+        key, self.next_key = self.next_key, self.next_key + 1
+        self.rows[sense] = (key, refusal.text)
+        return {**sense._asdict(), "key": key, "text": refusal.text, "score": refusal.score, "first_seen": at}

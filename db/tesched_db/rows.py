@@ -1,0 +1,256 @@
+"""Core's orders, actions and refusals, to rows and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, delete, select, update
+from sqlalchemy.dialects.postgresql import insert as insert_postgresql
+from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+from sqlalchemy.orm import Session
+from tesched_core.actions import Action, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
+from tesched_core.decision import Memory
+from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
+from tesched_core.resources import JobId, UnixSeconds
+
+from tesched_db.seen import CHUNK, Seen, Values
+from tesched_db.tables import Base, JobMemoryRow, OrderRow, VictimRow
+
+
+def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
+    """Insert the rows, or update those whose primary key is there already, but for their columns `keep`."""
+    rows = list(rows)
+    if not rows:
+        return
+    keys = [column.key for column in table.__table__.primary_key]
+    changing = [name for name in rows[0] if name not in {*keys, *keep}]
+    if connection.dialect.name == "postgresql":
+        on_postgresql = insert_postgresql(table)
+        connection.execute(
+            on_postgresql.on_conflict_do_update(
+                index_elements=keys, set_={name: on_postgresql.excluded[name] for name in changing}
+            ),
+            rows,
+        )
+    else:
+        on_sqlite = insert_sqlite(table)
+        connection.execute(
+            on_sqlite.on_conflict_do_update(
+                index_elements=keys, set_={name: on_sqlite.excluded[name] for name in changing}
+            ),
+            rows,
+        )
+
+
+@dataclass
+class Remembered:
+    """The memory as the store holds it, but for its scalars."""
+
+    orders: dict[OrderId, Order] = field(default_factory=dict)
+    #: by job: preemptions, last_preempted, retry_at
+    by_job: dict[JobId, tuple[int | None, UnixSeconds | None, UnixSeconds | None]] = field(default_factory=dict)
+
+    @staticmethod
+    def load(session: Session) -> Remembered:
+        """Return what the store holds."""
+        rows = session.scalars(select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id)).all()
+        victims = victims_of(session, [row.order_id for row in rows])
+        by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
+        return Remembered(
+            orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
+            by_job={JobId(row.job_id): (row.preemptions, row.last_preempted, row.retry_at) for row in by_job},
+        )
+
+    def memory(self, cycle: int, next_order: int) -> Memory:
+        """Return it as core knows it."""
+        return Memory(
+            cycle=cycle,
+            next_order=OrderId(next_order),
+            orders=dict(self.orders),
+            preemptions={job_id: row[0] for job_id, row in self.by_job.items() if row[0] is not None},
+            last_preempted={job_id: row[1] for job_id, row in self.by_job.items() if row[1] is not None},
+            retry_at={job_id: row[2] for job_id, row in self.by_job.items() if row[2] is not None},
+        )
+
+    def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
+        """Write in what the memory differs from what is held."""
+        changed = [order for order_id, order in memory.orders.items() if self.orders.get(order_id) != order]
+        dropped = [order_id for order_id in self.orders if order_id not in memory.orders]
+        if dropped:
+            # Ended, and so no longer part of the memory; the row stays as history.
+            connection.execute(update(OrderRow).where(OrderRow.order_id.in_(dropped)).values(in_memory=False))
+        if changed:
+            upsert(connection, OrderRow, [_order_values(order, seen) for order in changed], keep=["preemptor_key"])
+            rows = [values for order in changed for values in _victims_values(order, seen)]
+            # Whom Slurm has forgotten has no key any more; the row keeps the one that it has.
+            upsert(connection, VictimRow, rows, keep=["job_key"])
+            for order in changed:
+                surplus = (VictimRow.order_id == order.order_id) & (VictimRow.position >= len(order.victims))
+                connection.execute(delete(VictimRow).where(surplus))
+        self.orders = dict(memory.orders)
+        self._write_by_job(connection, memory)
+
+    def _write_by_job(self, connection: Connection, memory: Memory) -> None:
+        by_job = {
+            job_id: (memory.preemptions.get(job_id), memory.last_preempted.get(job_id), memory.retry_at.get(job_id))
+            for job_id in {*memory.preemptions, *memory.last_preempted, *memory.retry_at}
+        }
+        rows = [
+            {"job_id": job_id, "preemptions": row[0], "last_preempted": row[1], "retry_at": row[2]}
+            for job_id, row in by_job.items()
+            if self.by_job.get(job_id) != row
+        ]
+        upsert(connection, JobMemoryRow, rows)
+        forgotten = [job_id for job_id in self.by_job if job_id not in by_job]
+        for start in range(0, len(forgotten), CHUNK):
+            some = forgotten[start : start + CHUNK]
+            connection.execute(delete(JobMemoryRow).where(JobMemoryRow.job_id.in_(some)))
+        self.by_job = by_job
+
+
+def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]]:
+    """Return the victims of these orders, by order, in their order."""
+    found: dict[int, list[Victim]] = {}
+    for start in range(0, len(order_ids), CHUNK):
+        some = order_ids[start : start + CHUNK]
+        query = select(VictimRow).where(VictimRow.order_id.in_(some)).order_by(VictimRow.order_id, VictimRow.position)
+        for row in session.scalars(query):
+            found.setdefault(row.order_id, []).append(_victim_of(row))
+    return found
+
+
+def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
+    """Return the order that a row holds."""
+    raised = None
+    if row.raised_lever is not None and row.raised_previous is not None and row.raised_value is not None:
+        raised = Raise(
+            lever=Lever(row.raised_lever),
+            previous=row.raised_previous,
+            value=row.raised_value,
+            restored=bool(row.raised_restored),
+        )
+    return Order(
+        order_id=OrderId(row.order_id),
+        preemptor=JobId(row.preemptor),
+        state=OrderState(row.state),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        nodes=tuple(row.nodes),
+        victims=tuple(victims),
+        raised=raised,
+        started_at=row.started_at,
+        ending=Ending(row.ending) if row.ending is not None else None,
+        ended_at=row.ended_at,
+    )
+
+
+def _order_values(order: Order, seen: Seen) -> Values:
+    raised = order.raised
+    return {
+        "order_id": order.order_id,
+        "in_memory": True,
+        "preemptor": order.preemptor,
+        "preemptor_key": seen.key_of(order.preemptor),
+        "state": order.state.value,
+        "created_at": order.created_at,
+        "expires_at": order.expires_at,
+        "nodes": list(order.nodes),
+        "raised_lever": raised.lever.value if raised else None,
+        "raised_previous": raised.previous if raised else None,
+        "raised_value": raised.value if raised else None,
+        "raised_restored": raised.restored if raised else None,
+        "started_at": order.started_at,
+        "ending": order.ending.value if order.ending else None,
+        "ended_at": order.ended_at,
+    }
+
+
+def _victim_of(row: VictimRow) -> Victim:
+    return Victim(
+        job_id=JobId(row.job_id),
+        state=VictimState(row.state),
+        restarts=row.restarts,
+        grace_period_s=row.grace_period_s,
+        notice_signal=row.notice_signal,
+        notice_batch_only=row.notice_batch_only,
+        score=row.score,
+        nodes=tuple(row.nodes),
+        started_at=row.started_at,
+        noticed_at=row.noticed_at,
+        requeue_sent_at=row.requeue_sent_at,
+        left_at=row.left_at,
+        departure=Departure(row.departure) if row.departure is not None else None,
+        back_at=row.back_at,
+    )
+
+
+def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
+    for position, victim in enumerate(order.victims):
+        yield {
+            "order_id": order.order_id,
+            "position": position,
+            "job_id": victim.job_id,
+            "job_key": seen.key_of(victim.job_id),
+            "state": victim.state.value,
+            "restarts": victim.restarts,
+            "grace_period_s": victim.grace_period_s,
+            "notice_signal": victim.notice_signal,
+            "notice_batch_only": victim.notice_batch_only,
+            "score": victim.score,
+            "nodes": list(victim.nodes),
+            "started_at": victim.started_at,
+            "noticed_at": victim.noticed_at,
+            "requeue_sent_at": victim.requeue_sent_at,
+            "left_at": victim.left_at,
+            "departure": victim.departure.value if victim.departure else None,
+            "back_at": victim.back_at,
+        }
+
+
+def action_values(action: Action, seen: Seen) -> Values:
+    """Return what is written of an action before it is tried."""
+    notify = action if isinstance(action, Notify) else None
+    value: int | None = None
+    previous: int | None = None
+    if isinstance(action, SetNice):
+        value, previous = action.nice, action.previous
+    elif isinstance(action, SetPriority):
+        value, previous = action.priority, action.previous
+    return {
+        "kind": type(action).__name__.lower(),
+        "job_id": action.job_id,
+        "job_key": seen.key_of(action.job_id),
+        "reason": action.reason.code.value,
+        "text": action.reason.text,
+        "preemptor": action.reason.preemptor,
+        "order_id": action.reason.order_id,
+        "signal": notify.signal if notify else None,
+        "batch_only": notify.batch_only if notify else None,
+        "restarts": action.restarts if isinstance(action, Notify | Requeue) else None,
+        "value": value,
+        "previous": previous,
+    }
+
+
+def outcome_values(outcome: Outcome) -> Values:
+    """Return what is written of an action's outcome."""
+    return {
+        "status": outcome.status.value,
+        "at": outcome.at,
+        "took_s": outcome.took_s,
+        "failure_kind": outcome.failure.kind.value if outcome.failure else None,
+        "failure": outcome.failure.message if outcome.failure else None,
+    }
+
+
+def transition_values(transition: Transition) -> Values:
+    """Return what is written of a transition."""
+    return {
+        "order_id": transition.order_id,
+        "at": transition.at,
+        "job_id": transition.job_id,
+        "before": transition.before,
+        "after": transition.after,
+        "text": transition.text,
+    }

@@ -1,0 +1,324 @@
+"""The tables. One writer (the daemon), any number of readers (the command line).
+
+Times are Unix seconds (UTC), durations end in `_s`, memory in `_mib`, as in core. Two habits keep the store small and
+an idle cycle cheap:
+
+- What still holds has no end: a job that Slurm still knows and a refusal that still stands have `last_seen` NULL, which
+  reads as "at the last good look" (`daemon.seen_at`). A cycle in which nothing changed touches neither.
+- Cycles that did nothing and say the same are one row with a count.
+
+A Slurm job id is used again once Slurm's counter has wrapped, or was reset. `job_id` is always Slurm's; `job_key` and
+`jobs.key` are ours and name one job for good.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Dialect, Float, ForeignKey, Index, Integer, MetaData, Text, TypeDecorator
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+#: SQLite counts rows up by itself only in a column declared INTEGER.
+_Key = BigInteger().with_variant(Integer, "sqlite")
+
+
+class Words(TypeDecorator[str]):
+    """Text that any user may have chosen.
+
+    A job's name is whatever bytes its user typed. PostgreSQL takes no NUL and neither database takes what is not UTF-8,
+    and one user must not be able to stop the store with a job name; such characters are written as escapes.
+    """
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 (SQLAlchemy's)
+        """Return the text that is stored."""
+        return None if value is None else storable(value)
+
+
+def storable(text: str) -> str:
+    """Return the text as every database takes it: unchanged, unless it has a NUL or is not UTF-8."""
+    if "\0" not in text:
+        if text.isascii():
+            return text
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return text
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+class Base(DeclarativeBase):
+    """Every table, with constraint names that a migration can rely on."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {str: Words, int: BigInteger, float: Float(53), dict[str, Any]: JSON, list[str]: JSON}  # noqa: RUF012
+
+
+class DaemonRow(Base):
+    """One row: the daemon as it last reported, and the scalars of its memory."""
+
+    __tablename__ = "daemon"
+
+    #: always 1
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    #: counts writes; a writer that does not find its own number knows that somebody else writes here
+    revision: Mapped[int]
+    mode: Mapped[str]
+    pid: Mapped[int]
+    host: Mapped[str]
+    started_at: Mapped[float]
+    version: Mapped[str]
+    client: Mapped[str]
+    #: when it last reported, and the last good look at the cluster
+    reported_at: Mapped[float]
+    seen_at: Mapped[float | None]
+    failure_kind: Mapped[str | None]
+    failure: Mapped[str | None]
+    next_at: Mapped[float]
+    summary: Mapped[str]
+    #: Memory.cycle and Memory.next_order
+    cycle: Mapped[int]
+    next_order: Mapped[int]
+
+
+class JobRow(Base):
+    """One job, from its first submission on, over all its restarts."""
+
+    __tablename__ = "jobs"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    job_id: Mapped[int]
+    first_submit_time: Mapped[float]
+    #: of the present run; each requeue resets it
+    submit_time: Mapped[float]
+    array_job_id: Mapped[int | None]
+    array_task_id: Mapped[int | None]
+    het_job_id: Mapped[int | None]
+    het_offset: Mapped[int | None]
+    #: as squeue writes it: 123, 120_4, 130+1
+    label: Mapped[str]
+    name: Mapped[str]
+    user: Mapped[str] = mapped_column("user_name", key="user")
+    account: Mapped[str]
+    partition: Mapped[str]
+    qos: Mapped[str]
+    job_class: Mapped[str]
+    rule: Mapped[str]
+    grace_period_s: Mapped[float]
+    grace_source: Mapped[str]
+    notice_signal: Mapped[str]
+    notice_batch_only: Mapped[bool]
+    #: over all its nodes
+    cpus: Mapped[int]
+    mem_mib: Mapped[int]
+    gpus: Mapped[int]
+    min_nodes: Mapped[int]
+    state: Mapped[str]
+    #: Slurm's flags on the state, sorted, with commas
+    flags: Mapped[str]
+    reason: Mapped[str]
+    priority: Mapped[int]
+    nice: Mapped[int]
+    restarts: Mapped[int]
+    start_time: Mapped[float | None]
+    end_time: Mapped[float | None]
+    time_limit_s: Mapped[int | None]
+    nodes: Mapped[list[str]]
+    first_seen: Mapped[float]
+    #: None: Slurm knows it still
+    last_seen: Mapped[float | None]
+    #: once it has ended: seconds that it waited and ran, all runs together; None if tesched did not see all of it
+    waited_s: Mapped[float | None]
+    ran_s: Mapped[float | None]
+
+    __table_args__ = (
+        Index(None, "job_id", "key"),
+        Index(None, "array_job_id", "array_task_id"),
+        Index(None, "het_job_id", "het_offset"),
+        Index(None, "last_seen"),
+        Index(None, "end_time"),
+    )
+
+
+class HistoryRow(Base):
+    """A change of a job's state, as seen: it started, was requeued, was suspended, moved, ended."""
+
+    __tablename__ = "job_history"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True)
+    job_key: Mapped[int] = mapped_column(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
+    at: Mapped[float]
+    state: Mapped[str]
+    #: its processes are being ended
+    completing: Mapped[bool]
+    reason: Mapped[str]
+    restarts: Mapped[int]
+    submit_time: Mapped[float]
+    start_time: Mapped[float | None]
+    end_time: Mapped[float | None]
+    nodes: Mapped[list[str]]
+
+
+class CycleRow(Base):
+    """One cycle and its decision, or several in a row that did nothing and say the same."""
+
+    __tablename__ = "cycles"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    #: of the memory; None where the cluster could not be seen
+    first_cycle: Mapped[int | None]
+    last_cycle: Mapped[int | None]
+    first_at: Mapped[float]
+    last_at: Mapped[float] = mapped_column(index=True)
+    count: Mapped[int]
+    #: nothing was ordered and no order moved: a row that may stand for several cycles
+    idle: Mapped[bool]
+    mode: Mapped[str]
+    client: Mapped[str]
+    policy: Mapped[str]
+    summary: Mapped[str]
+    failure_kind: Mapped[str | None]
+    failure: Mapped[str | None]
+    #: seconds of all `count` cycles together, and of the slowest one
+    observe_s: Mapped[float]
+    observe_max_s: Mapped[float]
+    step_s: Mapped[float]
+    step_max_s: Mapped[float]
+    act_s: Mapped[float]
+    #: jobs by class and state, as seen last: {"te": {"PENDING": 2}, …}
+    counts: Mapped[dict[str, Any]]
+
+
+class ActionRow(Base):
+    """One action of a decision, and what became of it (`status` NULL: tesched died in between, or is about to act)."""
+
+    __tablename__ = "actions"
+
+    cycle_key: Mapped[int] = mapped_column(ForeignKey("cycles.key", ondelete="CASCADE"), primary_key=True)
+    #: its place in the decision, from 0
+    position: Mapped[int] = mapped_column(primary_key=True)
+    intended_at: Mapped[float]
+    kind: Mapped[str]
+    job_id: Mapped[int]
+    job_key: Mapped[int | None] = mapped_column(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
+    reason: Mapped[str]
+    text: Mapped[str]
+    preemptor: Mapped[int | None]
+    order_id: Mapped[int | None] = mapped_column(index=True)
+    #: Notify's
+    signal: Mapped[str | None]
+    batch_only: Mapped[bool | None]
+    #: Notify's and Requeue's
+    restarts: Mapped[int | None]
+    #: SetNice's and SetPriority's
+    value: Mapped[int | None]
+    previous: Mapped[int | None]
+    status: Mapped[str | None]
+    at: Mapped[float | None]
+    took_s: Mapped[float | None]
+    failure_kind: Mapped[str | None]
+    failure: Mapped[str | None]
+
+
+class RefusalRow(Base):
+    """Why somebody was looked at and nothing was asked of him, for as long as that was so."""
+
+    __tablename__ = "refusals"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    preemptor: Mapped[int]
+    preemptor_key: Mapped[int | None] = mapped_column(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
+    job_id: Mapped[int]
+    job_key: Mapped[int | None] = mapped_column(ForeignKey("jobs.key", ondelete="CASCADE"), index=True)
+    code: Mapped[str]
+    #: as it was when it was first said; of a preemptor's own refusal, as it was said last
+    text: Mapped[str]
+    score: Mapped[float | None]
+    first_seen: Mapped[float]
+    #: None: it still stands
+    last_seen: Mapped[float | None] = mapped_column(index=True)
+
+
+class OrderRow(Base):
+    """One order."""
+
+    __tablename__ = "orders"
+
+    order_id: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    #: it is part of the daemon's memory
+    in_memory: Mapped[bool] = mapped_column(index=True)
+    preemptor: Mapped[int]
+    preemptor_key: Mapped[int | None] = mapped_column(ForeignKey("jobs.key", ondelete="SET NULL"), index=True)
+    state: Mapped[str]
+    created_at: Mapped[float] = mapped_column(index=True)
+    expires_at: Mapped[float]
+    nodes: Mapped[list[str]]
+    raised_lever: Mapped[str | None]
+    raised_previous: Mapped[int | None]
+    raised_value: Mapped[int | None]
+    raised_restored: Mapped[bool | None]
+    started_at: Mapped[float | None]
+    ending: Mapped[str | None]
+    ended_at: Mapped[float | None] = mapped_column(index=True)
+
+
+class VictimRow(Base):
+    """One victim of an order."""
+
+    __tablename__ = "victims"
+
+    order_id: Mapped[int] = mapped_column(ForeignKey("orders.order_id", ondelete="CASCADE"), primary_key=True)
+    #: its place in the order, from 0
+    position: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int]
+    job_key: Mapped[int | None] = mapped_column(ForeignKey("jobs.key", ondelete="SET NULL"), index=True)
+    state: Mapped[str]
+    restarts: Mapped[int]
+    grace_period_s: Mapped[float]
+    notice_signal: Mapped[str]
+    notice_batch_only: Mapped[bool]
+    score: Mapped[float]
+    nodes: Mapped[list[str]]
+    started_at: Mapped[float]
+    noticed_at: Mapped[float | None]
+    requeue_sent_at: Mapped[float | None]
+    left_at: Mapped[float | None]
+    departure: Mapped[str | None]
+    back_at: Mapped[float | None]
+
+
+class TransitionRow(Base):
+    """One step of an order, or of a victim of it."""
+
+    __tablename__ = "transitions"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True)
+    order_id: Mapped[int] = mapped_column(ForeignKey("orders.order_id", ondelete="CASCADE"), index=True)
+    at: Mapped[float]
+    job_id: Mapped[int | None]
+    before: Mapped[str] = mapped_column("state_before", key="before")
+    after: Mapped[str] = mapped_column("state_after", key="after")
+    text: Mapped[str]
+
+
+class JobMemoryRow(Base):
+    """What the memory holds by job."""
+
+    __tablename__ = "job_memory"
+
+    job_id: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    preemptions: Mapped[int | None]
+    last_preempted: Mapped[float | None]
+    retry_at: Mapped[float | None]

@@ -1,0 +1,275 @@
+"""What `read` returns: plain values, with nothing of the database in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tesched_core.actions import FailureKind, OrderId, ReasonCode, Status
+from tesched_core.cluster import JobState
+from tesched_core.decision import RefusalCode
+from tesched_core.metrics import Change, Run, Times, lost_node_s
+from tesched_core.orders import Order, Transition
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.snapshot import JobClass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonView:
+    """The daemon, as it last said of itself."""
+
+    mode: str
+    pid: int
+    host: str
+    version: str
+    #: which client spoke to Slurm
+    client: str
+    started_at: UnixSeconds
+    #: when it last wrote of itself, and when it means to look next
+    reported_at: UnixSeconds
+    next_at: UnixSeconds
+    #: the last good look at the cluster; None if there was none
+    seen_at: UnixSeconds | None
+    failure_kind: FailureKind | None
+    failure: str
+    summary: str
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleView:
+    """One cycle, or several in a row that did nothing and say the same."""
+
+    #: None where the cluster could not be seen
+    first_cycle: int | None
+    last_cycle: int | None
+    first_at: UnixSeconds
+    last_at: UnixSeconds
+    count: int
+    idle: bool
+    mode: str
+    client: str
+    policy: str
+    summary: str
+    failure_kind: FailureKind | None
+    failure: str
+    #: seconds, mean over the `count` cycles and the slowest of them
+    observe_s: float
+    observe_max_s: float
+    step_s: float
+    step_max_s: float
+    act_s: float
+    #: jobs by class and state, as seen last
+    counts: Mapping[JobClass, Mapping[JobState, int]]
+    actions: tuple[ActionView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionView:
+    """One action and what became of it."""
+
+    intended_at: UnixSeconds
+    #: "notify", "requeue", "setnice", …: the action's type in lower case
+    kind: str
+    job_id: JobId
+    #: the job as squeue writes it
+    label: str
+    reason: ReasonCode
+    text: str
+    preemptor: JobId | None
+    order_id: OrderId | None
+    #: a notice's signal
+    signal: str | None
+    #: a changed nice value or priority, and what it was before
+    value: int | None
+    previous: int | None
+    #: None: meant, and no outcome is known (tesched died in between, or is about to act)
+    status: Status | None
+    at: UnixSeconds | None
+    took_s: float | None
+    failure_kind: FailureKind | None
+    failure: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One job, from its first submission on."""
+
+    #: names the job for good; Slurm's id may be used again
+    key: int
+    job_id: JobId
+    #: as squeue writes it
+    label: str
+    name: str
+    user: str
+    account: str
+    #: several with commas while it waits
+    partition: str
+    qos: str
+    job_class: JobClass
+    #: the rule that gave the class
+    rule: str
+    grace_period_s: float
+    grace_source: str
+    notice_signal: str
+    notice_batch_only: bool
+    #: over all its nodes
+    cpus: int
+    mem_mib: int
+    gpus: int
+    min_nodes: int
+    state: JobState
+    flags: frozenset[str]
+    reason: str
+    priority: int
+    nice: int
+    restarts: int
+    first_submit_time: UnixSeconds
+    start_time: UnixSeconds | None
+    end_time: UnixSeconds | None
+    time_limit_s: int | None
+    nodes: tuple[str, ...]
+    first_seen: UnixSeconds
+    last_seen: UnixSeconds
+    #: Slurm knows it no longer
+    gone: bool
+    #: how often it left its room for somebody
+    preemptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderView:
+    """An order, its jobs as squeue writes them, and its steps so far."""
+
+    order: Order
+    preemptor_label: str
+    preemptor_user: str
+    #: in the order of `order.victims`
+    victim_labels: tuple[str, ...]
+    victim_users: tuple[str, ...]
+    transitions: tuple[Transition, ...]
+
+    @property
+    def lost_node_s(self) -> float:
+        """Return the node-seconds that its requeues threw away."""
+        return sum(lost_node_s(victim) for victim in self.order.victims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalView:
+    """Why a job was looked at and nothing was asked of it, and for how long that has been so."""
+
+    job_id: JobId
+    job_label: str
+    preemptor: JobId
+    preemptor_label: str
+    code: RefusalCode
+    #: as first said (a preemptor's own: as last said)
+    text: str
+    score: float | None
+    first_seen: UnixSeconds
+    last_seen: UnixSeconds
+    #: it was still so at the last good look
+    stands: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStory:
+    """All that is remembered of one job."""
+
+    job: JobView
+    changes: tuple[Change, ...]
+    runs: tuple[Run, ...]
+    times: Times
+    #: oldest first
+    orders_as_preemptor: tuple[OrderView, ...]
+    orders_as_victim: tuple[OrderView, ...]
+    #: those that stand, else those said last: why no room is made for it and whom it could not have as a victim;
+    #: and why it was not asked itself to step aside
+    refusals_as_preemptor: tuple[RefusalView, ...]
+    refusals_as_candidate: tuple[RefusalView, ...]
+    #: newest last
+    actions: tuple[ActionView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Of how many jobs, and their 50th, 95th and 99th percentile; None where there are no jobs."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """One class's jobs."""
+
+    job_class: JobClass
+    #: at the last good look, by state
+    states: Mapping[JobState, int]
+    #: seconds since the first submission of those that wait now
+    waiting_s: Percentiles
+    longest_wait_s: float | None
+    #: of those that ended within the window and were seen from the start: slowdown, and seconds that they waited
+    slowdown: Percentiles
+    waited_s: Percentiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """Orders that ended within the window, and what they cost."""
+
+    orders: int
+    #: the preemptor started where room was made for it
+    started_here: int
+    #: a victim left, and the preemptor did not start there: the goal is 0
+    futile: int
+    victims_left: int
+    #: victims that left by themselves in their grace period, having finished or put themselves back in the queue
+    victims_saved: int
+    lost_node_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusView:
+    """What `tesched status` shows."""
+
+    #: None: no daemon has ever written here
+    daemon: DaemonView | None
+    #: newest first
+    cycles: tuple[CycleView, ...]
+    #: the last cycles that did something, newest first
+    decisions: tuple[CycleView, ...]
+    queues: tuple[QueueView, ...]
+    open_orders: tuple[OrderView, ...]
+    tally: Tally
+    #: seconds before now that percentiles and tally look back
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs; all that is given must hold."""
+
+    user: str | None = None
+    account: str | None = None
+    partition: str | None = None
+    job_class: JobClass | None = None
+    states: frozenset[JobState] = frozenset()
+    #: also those that Slurm no longer knows
+    with_gone: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderFilter:
+    """Which orders; all that is given must hold."""
+
+    open_only: bool = False
+    futile_only: bool = False
+    #: created since, and before
+    since: UnixSeconds | None = None
+    until: UnixSeconds | None = None
+    limit: int | None = 100
