@@ -127,11 +127,13 @@ class Cluster(ABC):
         """Cancel every job and wait until none is left in the queue, not even a completing one."""
 
         def empty() -> bool:
-            if not self.run("squeue", "-h", "-o", "%i %T").stdout.strip():
-                return True
+            left = set(self.run("squeue", "-h", "-o", "%T").stdout.split())
             # Pending ones first: they would start as soon as room is made.
             for state in ("PENDING", "RUNNING", "SUSPENDED"):
-                self.run("scancel", f"--state={state}", check=False, timeout_s=timeout_s)
+                if left - {"COMPLETING"}:
+                    self.run("scancel", f"--state={state}", check=False, timeout_s=timeout_s)
+            if not left:
+                return True
             self._end_job_processes()
             return False
 
@@ -203,7 +205,7 @@ def parse_fields(line: str) -> dict[str, str]:
     Good for the fields that tests ask for; a comment that itself contains ` Word=` is cut there.
     """
     fields: dict[str, str] = {}
-    for part in re.split(r" (?=[A-Z][A-Za-z/:]*=)", line.strip()):
+    for part in re.split(r" (?=[A-Z][A-Za-z_/:]*=)", line.strip()):
         name, equals, value = part.partition("=")
         if equals:
             fields.setdefault(name, value.strip())

@@ -169,6 +169,9 @@ class LocalCluster(Cluster):
         """Start a killed node again and wait until it is usable."""
         self._check_node(name)
         self._launch({name: ("slurmd", "-N", name)})
+        # It returns to service when it reports to slurmctld. A resume before that would only make Slurm wait for its
+        # next ping; one after it is needed if the node was drained.
+        self.wait_for(lambda: "DOWN" not in self.node(name)["State"], f"node {name} to report")
         self.resume_node(name)
 
     def stop_slurmctld(self, *, timeout_s: float = 20) -> None:
