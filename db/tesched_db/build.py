@@ -122,7 +122,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             VictimRow.job_key.in_([row.key for row in rows[start : start + CHUNK]]),
             VictimRow.departure.in_([Departure.REQUEUED.value, Departure.REQUEUED_ITSELF.value]),
         )
-        counts.update({key: count for key, count in session.execute(went.group_by(VictimRow.job_key))})
+        counts |= dict(session.execute(went.group_by(VictimRow.job_key)).all())
     return tuple(
         JobView(
             key=row.key,

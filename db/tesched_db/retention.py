@@ -1,0 +1,80 @@
+"""What is forgotten, and when: the past in small bites, never what the daemon still needs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from sqlalchemy import ColumnElement, Engine, and_, delete, exists, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute
+from tesched_core.resources import UnixSeconds
+
+from tesched_db.engine import writing
+from tesched_db.errors import store_errors
+from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, VictimRow
+
+#: Rows deleted in one transaction: the daemon waits no longer for its turn than this takes.
+BITE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """How many of each were deleted; a job's history, an order's victims and steps, a cycle's actions go with them."""
+
+    orders: int = 0
+    cycles: int = 0
+    refusals: int = 0
+    jobs: int = 0
+
+
+def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None, bite: int = BITE) -> Pruned:
+    """Forget what ended more than `older_than_s` seconds ago; return how much that was.
+
+    Orders that have not ended stay, with all that was done for them; so do jobs that Slurm knows, or that an order that
+    stays is about. Each bite of `bite` rows is a transaction of its own, so this may run beside the daemon.
+
+    Raises StoreError; what was forgotten until then stays forgotten.
+    """
+    before = (time.time() if now is None else now) - older_than_s
+    open_order = exists().where(OrderRow.order_id == ActionRow.order_id, _lives())
+    last_cycle = select(func.max(CycleRow.key)).scalar_subquery()
+    about_a_job = or_(
+        exists().where(OrderRow.preemptor_key == JobRow.key),
+        exists().where(VictimRow.job_key == JobRow.key),
+    )
+    done = Pruned()
+    done = replace(done, orders=_forget(engine, OrderRow.order_id, and_(OrderRow.ended_at < before, ~_lives()), bite))
+    done = replace(
+        done,
+        cycles=_forget(
+            engine,
+            CycleRow.key,
+            and_(
+                CycleRow.last_at < before,
+                # The journal adds idle cycles to it.
+                CycleRow.key < last_cycle,
+                ~exists().where(ActionRow.cycle_key == CycleRow.key, open_order),
+            ),
+            bite,
+        ),
+    )
+    done = replace(done, refusals=_forget(engine, RefusalRow.key, RefusalRow.last_seen < before, bite))
+    return replace(done, jobs=_forget(engine, JobRow.key, and_(JobRow.last_seen < before, ~about_a_job), bite))
+
+
+def _lives() -> ColumnElement[bool]:
+    """Return the condition on an order that the daemon is not done with it."""
+    return or_(OrderRow.in_memory.is_(True), OrderRow.ended_at.is_(None))
+
+
+def _forget(engine: Engine, key: InstrumentedAttribute[int], condition: ColumnElement[bool], bite: int) -> int:
+    total = 0
+    while True:
+        with store_errors("prune the state store"), writing(engine).begin() as connection:
+            # The journal changes this row first of all, so neither works on what the other is deleting.
+            connection.execute(select(DaemonRow.key).with_for_update())
+            keys = connection.scalars(select(key).where(condition).order_by(key).limit(bite)).all()
+            connection.execute(delete(key.class_).where(key.in_(keys)))
+        total += len(keys)
+        if len(keys) < bite:
+            return total
