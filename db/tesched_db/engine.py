@@ -117,7 +117,7 @@ def _sqlite(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
             raise StoreError(f"there is no state store at {path}; has the daemon run? `tesched db upgrade` makes one")
         # Without the daemon there is no write-ahead log, and who may not write cannot make one. Then nobody writes at
         # all, and the file can be read as it is.
-        alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK)
+        alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK, effective_ids=True)
         database = f"file:{_quoted(path)}?mode=ro{'&immutable=1' if alone else ''}"
     else:
         with store_errors(f"open the state store {path}"):
@@ -166,11 +166,10 @@ def _postgresql(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
     if "connect_timeout" not in url.query:
         arguments["connect_timeout"] = 10
     if "options" not in url.query:
-        arguments["options"] = (
-            f"-c lock_timeout={int(lock_wait_s * 1000)} -c statement_timeout={int(STATEMENT_S * 1000)}"
-            + (" -c default_transaction_read_only=on" if read_only else "")
-        )
+        lock_ms, statement_ms = int(lock_wait_s * 1000), int(STATEMENT_S * 1000)
+        arguments["options"] = f"-c lock_timeout={lock_ms} -c statement_timeout={statement_ms}"
     try:
-        return create_engine(url, connect_args=arguments, pool_pre_ping=True)
+        engine = create_engine(url, connect_args=arguments, pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: install `tesched[postgresql]`") from error
+    return engine.execution_options(postgresql_readonly=True) if read_only else engine

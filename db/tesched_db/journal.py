@@ -24,7 +24,7 @@ from tesched_core.ports import CycleReport
 from tesched_core.resources import UnixSeconds
 from tesched_core.snapshot import Snapshot
 
-from tesched_db.engine import writing
+from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.refusals import Standing
 from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
@@ -100,13 +100,14 @@ class SqlJournal:
     def __init__(self, engine: Engine, *, identity: Identity | None = None) -> None:
         """Take the engine of `engine.open_store`; nothing is read or written yet."""
         self._engine = writing(engine)
+        self._reads = reading(engine)
         self._identity = identity or Identity.here()
         self._held: _Held | None = None
 
     def load(self) -> Memory:
         """Return the memory as it was last written; an empty one at the very first start. Raises StoreError."""
         self._held = None
-        with store_errors("read the state store"), Session(self._engine) as session:
+        with store_errors("read the state store"), Session(self._reads) as session:
             held = _Held.load(session)
         self._held = held
         return held.memory()
@@ -182,7 +183,7 @@ class SqlJournal:
         held, self._held = self._held, None
         with store_errors("write to the state store"):
             if held is None:
-                with Session(self._engine) as session:
+                with Session(self._reads) as session:
                     held = _Held.load(session)
             with self._engine.begin() as connection:
                 yield connection, held
@@ -191,20 +192,17 @@ class SqlJournal:
     def _daemon(self, connection: Connection, held: _Held, values: Values) -> None:
         """Write the daemon's row: first of all in each transaction, since it tells whether we are the only writer."""
         values = {**values, "seen_at": held.seen_at}
+        there = connection.execute(select(DaemonRow.pid, DaemonRow.host, DaemonRow.revision).with_for_update()).first()
+        if (there.revision if there else None) != held.revision:
+            who = f"process {there.pid} on {there.host}" if there else "somebody"
+            raise StoreError(f"another daemon writes to this state store: {who}")
         if held.revision is None:
             held.revision = 1
-            blank = {**_scalars(Memory()), "key": 1, "revision": 1}
-            connection.execute(insert(DaemonRow).values({**blank, **values}))
-            return
-        ours = (DaemonRow.key == 1) & (DaemonRow.revision == held.revision)
-        held.revision += 1
-        if (
-            connection.execute(update(DaemonRow).where(ours).values({**values, "revision": held.revision})).rowcount
-            != 1
-        ):
-            row = connection.execute(select(DaemonRow.pid, DaemonRow.host)).first()
-            who = f"process {row.pid} on {row.host}" if row else "somebody"
-            raise StoreError(f"another daemon writes to this state store: {who}")
+            connection.execute(insert(DaemonRow).values({**_scalars(Memory()), "key": 1, "revision": 1, **values}))
+        else:
+            held.revision += 1
+            ours = DaemonRow.key == 1
+            connection.execute(update(DaemonRow).where(ours).values({**values, "revision": held.revision}))
 
     def _reported(self, report: CycleReport) -> Values:
         return {

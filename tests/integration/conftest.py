@@ -1,0 +1,79 @@
+"""State stores of both kinds, each test its own. Without PostgreSQL these tests fail and say how to install it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from tesched_db import migrate
+from tesched_db.engine import open_store
+
+from tests.private_postgresql import NoPostgresqlError, PrivatePostgresql, private_postgresql
+
+_BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PrivatePostgresql]:
+    """Give the PostgreSQL server that the tests of one process share."""
+    try:
+        with private_postgresql() as server:
+            yield server
+    except NoPostgresqlError as error:
+        pytest.fail(str(error))
+
+
+@pytest.fixture(scope="session")
+def migrated(postgresql: PrivatePostgresql) -> str:
+    """Give the name of a database with the schema in it and nothing else, to be copied."""
+    name = postgresql.create()
+    migrate.upgrade(postgresql.url(name))
+    return name
+
+
+@pytest.fixture(params=_BOTH)
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a database without tables."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/empty.sqlite"
+        return
+    server: PrivatePostgresql = request.getfixturevalue("postgresql")
+    name = server.create()
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture(params=_BOTH)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """Give the URL of a store with nothing in it."""
+    if request.param == "sqlite":
+        sqlite = f"sqlite:///{tmp_path}/store.sqlite"
+        migrate.upgrade(sqlite)
+        yield sqlite
+        return
+    server: PrivatePostgresql = request.getfixturevalue("postgresql")
+    name = server.create(request.getfixturevalue("migrated"))
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture
+def opened() -> Iterator[Callable[..., Engine]]:
+    """Give `open_store`, whose engines are closed with the test."""
+    engines: list[Engine] = []
+
+    def opening(url: str, *, read_only: bool = False, lock_wait_s: float = 5.0) -> Engine:
+        engines.append(open_store(url, read_only=read_only, lock_wait_s=lock_wait_s))
+        return engines[-1]
+
+    yield opening
+    for engine in engines:
+        engine.dispose()
+
+
+@pytest.fixture
+def store(url: str, opened: Callable[..., Engine]) -> Engine:
+    """Give an open store with nothing in it."""
+    return opened(url)

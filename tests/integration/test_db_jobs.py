@@ -1,0 +1,194 @@
+"""Which job is which, what its history says, and when it is gone."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+from tesched_core.cluster import JobState
+from tesched_core.metrics import Change
+from tesched_core.snapshot import JobClass
+from tesched_db import read
+from tesched_db.seen import CHUNK
+from tesched_db.tables import HistoryRow, JobRow
+from tesched_db.views import JobFilter, JobStory
+
+from tests.store_examples import DOWN, Writer, job, report, rows
+
+RUNNING, PENDING, COMPLETED = JobState.RUNNING, JobState.PENDING, JobState.COMPLETED
+
+EVERY = JobFilter(with_gone=True)
+
+
+def story(store: Engine, name: str) -> JobStory:
+    found = read.job_story(store, name)
+    assert found is not None
+    return found
+
+
+def states(changes: tuple[Change, ...]) -> list[tuple[float, JobState, int]]:
+    return [(change.at, change.state, change.restarts) for change in changes]
+
+
+def test_a_preempted_job_keeps_its_first_submission_and_counts_all_its_waiting(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(101.0, job(3, submit_time=100.0, reason="Resources"))
+    writer.look(111.0, job(3, RUNNING, nodes=["n1"], submit_time=100.0, start_time=110.0))
+    writer.look(131.0, job(3, submit_time=130.0, restarts=1, reason="BeginTime", start_time=110.0))
+    # A restart of tesched in between loses nothing.
+    writer = Writer(store)
+    writer.look(201.0, job(3, RUNNING, nodes=["n2"], submit_time=130.0, restarts=1, start_time=200.0))
+    writer.look(263.0, job(3, COMPLETED, submit_time=130.0, restarts=1, start_time=200.0, end_time=260.0), te=[])
+    told = story(store, "3")
+    assert states(told.changes) == [
+        (101.0, PENDING, 0),
+        (111.0, RUNNING, 0),
+        (131.0, PENDING, 1),
+        (201.0, RUNNING, 1),
+        (263.0, COMPLETED, 1),
+    ]
+    assert [run.nodes for run in told.runs] == [("n1",), ("n2",)]
+    assert (told.times.waited_s, told.times.ran_s, told.times.jct_s) == (10 + 70, 20 + 60, 160)
+    assert told.times.slowdown == 2.0
+    assert told.job.first_submit_time == 100.0
+    (queue,) = [queue for queue in read.status(store, now=300.0).queues if queue.job_class is JobClass.BE]
+    assert (queue.slowdown.count, queue.slowdown.p50) == (1, 2.0)
+    assert queue.waited_s.p99 == 80.0
+
+
+def test_a_job_that_was_not_seen_from_its_start_counts_in_no_percentile(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(201.0, job(3, RUNNING, nodes=["n2"], submit_time=130.0, restarts=1, start_time=200.0))
+    writer.look(263.0, job(3, COMPLETED, submit_time=130.0, restarts=1, start_time=200.0, end_time=260.0))
+    assert all(queue.slowdown.count == 0 for queue in read.status(store, now=300.0).queues)
+
+
+def test_going_back_and_forth_between_resources_and_priority_is_no_news(store: Engine) -> None:
+    writer = Writer(store)
+    for number in range(20):
+        reason = ("Resources", "Priority", "")[number % 3]
+        writer.look(100.0 + number, job(3, reason=reason, priority=1000 + number))
+    assert rows(store, HistoryRow) == 1
+    (seen,) = read.jobs(store)
+    assert (seen.reason, seen.priority) == ("Priority", 1019)
+    writer.look(130.0, job(3, reason="JobHeldUser"))
+    assert rows(store, HistoryRow) == 2
+
+
+def test_a_job_is_gone_only_when_a_good_look_does_not_show_it(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, RUNNING, nodes=["n1"], submit_time=90.0), job(4))
+    writer.look(102.0, job(3, RUNNING, nodes=["n1"], submit_time=90.0), job(4))
+    writer.journal.unseen(report(104.0, failure=DOWN))
+    assert len(read.jobs(store)) == 2
+    writer.look(106.0, job(4))
+    assert [view.job_id for view in read.jobs(store)] == [4]
+    gone = story(store, "3").job
+    assert (gone.gone, gone.state, gone.last_seen, gone.nodes) == (True, RUNNING, 102.0, ("n1",))
+
+
+def test_a_job_that_comes_back_is_the_same_job(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, submit_time=90.0))
+    writer.look(102.0)
+    writer.look(104.0, job(3, submit_time=90.0))
+    assert rows(store, JobRow) == 1
+    (seen,) = read.jobs(store)
+    assert (seen.first_seen, seen.gone) == (100.0, False)
+
+
+def test_an_id_that_is_used_again_is_another_job(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, COMPLETED, submit_time=90.0, user="ada", end_time=99.0))
+    writer.look(500.0)
+    writer.look(900.0, job(3, submit_time=890.0, user="bob"))
+    first, second = read.jobs(store, EVERY)
+    assert (first.user, first.gone, first.last_seen) == ("ada", True, 100.0)
+    assert (second.user, second.gone, second.first_submit_time) == ("bob", False, 890.0)
+    assert story(store, "3").job == second
+
+
+def test_an_id_that_is_used_again_between_two_looks_is_another_job(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, COMPLETED, submit_time=90.0, restarts=2, end_time=99.0))
+    writer.look(102.0, job(3, submit_time=101.0))
+    first, second = read.jobs(store, EVERY)
+    assert (first.gone, first.last_seen, second.gone) == (True, 100.0, False)
+    assert len(story(store, "3").changes) == 1
+
+
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_requeued_job_is_the_same_job_even_if_it_had_finished(store: Engine, restarts: int) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, COMPLETED, submit_time=90.0, end_time=99.0, start_time=95.0))
+    writer.look(102.0, job(3, submit_time=101.0, restarts=restarts))
+    (seen,) = read.jobs(store, EVERY)
+    assert (seen.restarts, seen.first_submit_time) == (restarts, 90.0)
+
+
+def test_an_array_is_found_by_what_squeue_writes(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(
+        100.0,
+        job(120, array_job_id=120, array_tasks="5-9%2"),
+        job(121, RUNNING, array_job_id=120, array_task_id=4, nodes=["n1"]),
+        job(131, het_job_id=130, het_offset=1),
+    )
+    assert story(store, "120_4").job.job_id == 121
+    assert story(store, "120").job.label == "120_[5-9%2]"
+    assert story(store, "120_[5-9%2]").job.job_id == 120
+    assert story(store, "130+1").job.job_id == 131
+    assert read.job_story(store, "120_5") is None
+    assert read.job_story(store, "7; DROP TABLE jobs") is None
+
+
+@pytest.mark.parametrize("name", ["\0", "caf\udce9", "'; DROP TABLE jobs; --", "日本語", "\\x00", "%", "a\nb"])
+def test_no_job_name_can_stop_the_store(store: Engine, name: str) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, name=name, account=name))
+    writer = Writer(store)
+    writer.look(102.0, job(3, name=name, account=name))
+    assert rows(store, HistoryRow) == 1
+    (seen,) = read.jobs(store)
+    assert seen.name == name.replace("\0", "\\x00").replace("\udce9", "\\udce9")
+
+
+def test_numbers_as_large_as_slurm_has_them_fit(store: Engine) -> None:
+    Writer(store).look(100.0, job(2**32 - 2, priority=2**32 - 3, nice=-(2**31), time_limit_s=60 * (2**32 - 2)))
+    (seen,) = read.jobs(store)
+    assert (seen.job_id, seen.priority, seen.nice) == (2**32 - 2, 2**32 - 3, -(2**31))
+
+
+def test_more_jobs_than_one_statement_takes(store: Engine) -> None:
+    writer = Writer(store)
+    many = [job(number, submit_time=90.0) for number in range(1, 2 * CHUNK + 2)]
+    writer.look(100.0, *many)
+    writer.look(102.0)
+    assert read.jobs(store) == ()
+    writer.look(104.0, *many)
+    assert len(read.jobs(store, EVERY)) == len(many) == len(read.jobs(store))
+    finished = [job(one.job_id, COMPLETED, submit_time=90.0, start_time=95.0, end_time=105.0) for one in many]
+    writer.look(106.0, *finished)
+    with Session(store) as session:
+        assert {(row.waited_s, row.ran_s) for row in session.query(JobRow)} == {(5.0, 10.0)}
+
+
+def test_jobs_are_filtered(store: Engine) -> None:
+    Writer(store).look(
+        100.0,
+        job(1, user="ada", partitions=("gpu", "debug")),
+        job(2, RUNNING, user="ada", partitions=("debug_long",), nodes=["n1"]),
+        job(3, user="bob", account="physics", partitions=("debug",)),
+        te=[3],
+    )
+
+    def ids(which: JobFilter) -> list[int]:
+        return [view.job_id for view in read.jobs(store, which)]
+
+    assert ids(JobFilter(user="ada")) == [1, 2]
+    assert ids(JobFilter(partition="debug")) == [1, 3]
+    assert ids(JobFilter(partition="d%")) == []
+    assert ids(JobFilter(account="physics")) == [3]
+    assert ids(JobFilter(job_class=JobClass.TE)) == [3]
+    assert ids(JobFilter(states=frozenset({RUNNING}))) == [2]
+    assert ids(JobFilter(user="ada", states=frozenset({RUNNING, PENDING}), limit=1)) == [1]

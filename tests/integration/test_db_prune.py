@@ -1,0 +1,116 @@
+"""What is forgotten and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Engine
+from tesched_core.cluster import JobState
+from tesched_core.decision import Memory, RefusalCode
+from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_db import read
+from tesched_db.errors import StoreError
+from tesched_db.journal import SqlJournal
+from tesched_db.retention import Pruned, prune
+from tesched_db.tables import (
+    ActionRow,
+    CycleRow,
+    HistoryRow,
+    JobRow,
+    OrderRow,
+    RefusalRow,
+    TransitionRow,
+    VictimRow,
+)
+from tesched_db.views import JobFilter
+
+from tests.store_examples import Writer, job, moved, notice, order, refusal, remembering, rows, victim
+
+ENDED = OrderState.ENDED
+
+
+def written(store: Engine) -> Writer:
+    """Write one order that has ended and one that has not, from 200 on, and then nothing new until 10,000."""
+    writer = Writer(store)
+    memory = remembering(
+        order(
+            1, 7, victim(3, VictimState.LEFT, left_at=210.0), state=ENDED, ending=Ending.STARTED_HERE, ended_at=210.0
+        ),
+        order(2, 8, victim(4)),
+    )
+    writer.look(
+        200.0,
+        *(job(number) for number in range(3, 10)),
+        te=[7, 8],
+        memory=memory,
+        actions=[notice(4, 8, 2)],
+        transitions=[moved(1, 200.0, "", "open"), moved(2, 200.0, "", "open")],
+        refusals=[refusal(5, 8, RefusalCode.OUTSCORED), refusal(6, 8, RefusalCode.OUTSCORED)],
+    )
+    memory = remembering(order(2, 8, victim(4)))
+    writer.look(202.0, job(9), memory=memory, actions=[notice(3, 7, 1)], refusals=[refusal(9, 9, RefusalCode.HELD)])
+    writer.look(204.0, job(9), refusals=[refusal(9, 9, RefusalCode.HELD)])
+    writer.look(10_000.0, job(9), refusals=[refusal(9, 9, RefusalCode.HELD)])
+    return writer
+
+
+def test_what_has_ended_is_forgotten_and_what_lives_stays(store: Engine) -> None:
+    writer = written(store)
+    before = SqlJournal(store).load()
+    pruned = prune(store, 1000.0, now=10_000.0)
+    # Jobs 4 and 8 are those of the open order; 9 is still there. The cycle of 200 meant something for that order.
+    assert pruned == Pruned(orders=1, cycles=2, refusals=2, jobs=4)
+    assert [view.job_id for view in read.jobs(store, JobFilter(with_gone=True))] == [4, 8, 9]
+    assert (rows(store, OrderRow), rows(store, VictimRow), rows(store, TransitionRow)) == (1, 1, 1)
+    assert (rows(store, CycleRow), rows(store, ActionRow)) == (2, 1)
+    assert (rows(store, HistoryRow), rows(store, RefusalRow)) == (3, 1)
+    assert SqlJournal(store).load() == before
+    story = read.job_story(store, "4")
+    assert story is not None
+    assert [view.order.order_id for view in story.orders_as_victim] == [2]
+    # The daemon that was running all the while goes on.
+    writer.look(10_002.0, job(9), refusals=[refusal(9, 9, RefusalCode.HELD)])
+    assert rows(store, CycleRow) == 2
+
+
+def test_nothing_recent_is_forgotten(store: Engine) -> None:
+    written(store)
+    assert prune(store, 9999.0, now=10_000.0) == Pruned()
+
+
+def test_bites_add_up(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, *(job(number) for number in range(1, 26)))
+    writer.look(102.0)
+    assert prune(store, 10.0, now=1000.0, bite=10).jobs == 25
+    assert rows(store, JobRow) == 0
+
+
+def test_an_order_is_not_forgotten_while_the_memory_holds_it(store: Engine) -> None:
+    writer = Writer(store)
+    memory = remembering(order(1, 7, state=ENDED, ending=Ending.EXPIRED, ended_at=210.0))
+    writer.look(210.0, job(7), memory=memory)
+    prune(store, 10.0, now=10_000.0)
+    assert SqlJournal(store).load().orders == memory.orders
+    writer.look(212.0, job(7), memory=Memory())
+    assert prune(store, 10.0, now=10_000.0).orders == 1
+
+
+def test_an_empty_store_can_be_pruned(store: Engine) -> None:
+    assert prune(store, 0.0) == Pruned()
+
+
+def test_a_job_under_a_used_again_id_survives_its_namesake(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3, JobState.COMPLETED, submit_time=90.0, end_time=99.0))
+    writer.look(9_000.0, job(3, submit_time=8_999.0))
+    assert prune(store, 1000.0, now=10_000.0).jobs == 1
+    (seen,) = read.jobs(store)
+    assert seen.first_submit_time == 8_999.0
+
+
+def test_a_store_that_may_only_be_read_is_not_pruned(url: str, store: Engine, opened: Callable[..., Engine]) -> None:
+    written(store)
+    with pytest.raises(StoreError, match="cannot prune the state store"):
+        prune(opened(url, read_only=True), 1000.0, now=10_000.0)

@@ -1,0 +1,298 @@
+"""How a store is made, opened, upgraded, shared, and what happens when it cannot be used."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, event, select, text
+from sqlalchemy.orm import Session
+from tesched_core.ports import JournalError
+from tesched_db import migrate, read
+from tesched_db.engine import SCHEMA, make_engine, open_store, reading, writing
+from tesched_db.errors import StoreError
+from tesched_db.journal import SqlJournal
+from tesched_db.tables import DaemonRow, JobRow
+
+from tests.private_postgresql import PrivatePostgresql
+from tests.store_examples import DOWN, Writer, job, report
+
+Opened = Callable[..., Engine]
+
+
+def test_an_upgrade_makes_the_schema_that_the_code_knows(empty_url: str, opened: Opened) -> None:
+    assert migrate.current(empty_url) is None
+    assert migrate.upgrade(empty_url) == SCHEMA
+    assert migrate.current(empty_url) == SCHEMA
+    assert migrate.differences(opened(empty_url)) == []
+
+
+def test_an_upgrade_of_what_is_up_to_date_changes_nothing(url: str, store: Engine) -> None:
+    Writer(store).look(100.0, job(3))
+    migrate.upgrade(url)
+    assert len(read.jobs(store)) == 1
+
+
+def test_a_schema_that_is_not_the_codes_is_told_apart(store: Engine) -> None:
+    with writing(store).begin() as connection:
+        connection.execute(text("ALTER TABLE jobs ADD COLUMN mascot TEXT"))
+        connection.execute(text("DROP INDEX ix_jobs_last_seen"))
+    found = " ".join(migrate.differences(store))
+    assert "mascot" in found
+    assert "ix_jobs_last_seen" in found
+
+
+def test_the_code_knows_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", "tesched_db:migrations")
+    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA
+
+
+def test_a_store_without_schema_says_what_to_type(empty_url: str) -> None:
+    make_engine(empty_url).dispose()
+    with pytest.raises(StoreError, match="empty; run `tesched db upgrade`"):
+        open_store(empty_url)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [("0000", r"older tesched \(schema 0000\); run `tesched db upgrade`"), ("9999", "newer tesched")],
+)
+def test_a_store_of_another_release_is_not_used(url: str, store: Engine, found: str, words: str) -> None:
+    with writing(store).begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = :found"), {"found": found})
+    with pytest.raises(StoreError, match=words) as caught:
+        open_store(url)
+    assert "tesched db upgrade" in str(caught.value)
+
+
+def test_a_newer_store_is_not_upgraded(url: str, store: Engine) -> None:
+    with writing(store).begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreError, match="newer tesched"):
+        migrate.upgrade(url)
+
+
+def test_an_upgrade_that_fails_leaves_nothing(empty_url: str) -> None:
+    engine = make_engine(empty_url)
+    with writing(engine).begin() as connection:
+        connection.execute(text("CREATE TABLE victims (something_else INTEGER)"))
+    with pytest.raises(StoreError, match="cannot upgrade the state store"):
+        migrate.upgrade(empty_url)
+    assert migrate.current(empty_url) is None
+    with engine.connect() as connection:
+        assert engine.dialect.get_table_names(connection) == ["victims"]
+    engine.dispose()
+
+
+def test_a_store_error_is_what_the_daemon_catches() -> None:
+    assert issubclass(StoreError, JournalError)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("mysql://somewhere/store", "not mysql"),
+        ("no url at all: secret", "is not one of the form"),
+        ("sqlite://", "needs a path"),
+        ("sqlite:///:memory:", "needs a path"),
+        ("sqlite:////there/is/no/such/folder/store.sqlite", "does not exist; create it first"),
+    ],
+)
+def test_a_wrong_url_is_a_clear_error(url: str, words: str) -> None:
+    with pytest.raises(StoreError, match=words) as caught:
+        make_engine(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_an_error_without_the_password(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot read the state store") as caught:
+        open_store(f"postgresql://tesched:secret@/store?host={tmp_path}")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_sqlite_store_is_for_its_owner_and_group_alone(tmp_path: Path, opened: Opened) -> None:
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    before = os.umask(0)
+    try:
+        migrate.upgrade(url)
+        Writer(opened(url)).look(100.0, job(3))
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == {"store.sqlite": 0o640, "store.sqlite-wal": 0o640, "store.sqlite-shm": 0o640}
+
+
+def test_a_sqlite_path_may_have_any_sign(tmp_path: Path, opened: Opened) -> None:
+    folder = tmp_path / "50% #1 a b"
+    folder.mkdir()
+    url = f"sqlite:///{folder}/store.sqlite"
+    migrate.upgrade(url)
+    Writer(opened(url)).look(100.0, job(3))
+    assert len(read.jobs(opened(url, read_only=True))) == 1
+    assert (folder / "store.sqlite").exists()
+
+
+def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, " * 100)
+    with pytest.raises(StoreError, match="the file is not a state store"):
+        migrate.upgrade(f"sqlite:///{path}")
+    assert path.read_text() == "not a database, " * 100
+
+
+def test_a_reader_of_a_store_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="there is no state store at"):
+        make_engine(f"sqlite:///{tmp_path}/store.sqlite", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_may_only_be_read_takes_no_writes(url: str, store: Engine, opened: Opened) -> None:
+    Writer(store).look(100.0, job(3))
+    reader = opened(url, read_only=True)
+    assert len(read.jobs(reader)) == 1
+    with pytest.raises(StoreError, match=r"cannot write to the state store: .*read-?only"):
+        Writer(reader).look(102.0, job(4))
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Act as somebody without rights, where that is needed: as root everything may be written."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_who_may_only_read_reads_a_store_that_no_daemon_has_open(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    for parent in [folder, *folder.parents[:3]]:
+        if parent.stat().st_uid == os.geteuid() and parent != Path("/tmp"):  # noqa: S108 (it is everybody's already)
+            parent.chmod(0o755)
+    url = f"sqlite:///{folder}/store.sqlite"
+    migrate.upgrade(url)
+    engine = open_store(url)
+    Writer(engine).look(100.0, job(3))
+    engine.dispose()
+    (folder / "store.sqlite").chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        assert [path.name for path in folder.iterdir()] == ["store.sqlite"]
+        with nobody():
+            reader = open_store(url, read_only=True)
+            assert len(read.jobs(reader)) == 1
+            reader.dispose()
+            with pytest.raises(StoreError, match=r"may not be (written|opened)"):
+                migrate.upgrade(url)
+    finally:
+        folder.chmod(0o755)
+
+
+def test_a_full_disk_is_an_error_and_the_store_stays_whole(tmp_path: Path, opened: Opened) -> None:
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    store = make_engine(url)
+    event.listen(store, "connect", lambda connection, _: connection.execute("PRAGMA max_page_count = 60").close())
+    writer = Writer(store)
+    writer.look(100.0, job(3))
+    with pytest.raises(StoreError, match="the file system is full"):
+        writer.look(102.0, *(job(number) for number in range(1, 2000)))
+    store.dispose()
+    other = opened(url)
+    assert [view.job_id for view in read.jobs(other)] == [3]
+    assert SqlJournal(other).load().cycle == 1
+
+
+def test_a_locked_store_is_an_error_in_bounded_time(url: str, store: Engine, opened: Opened) -> None:
+    Writer(store).look(100.0, job(3))
+    impatient = Writer(opened(url, lock_wait_s=0.3))
+    with writing(store).begin() as connection:
+        connection.execute(select(DaemonRow).with_for_update())
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="lock"):
+            impatient.look(102.0, job(3))
+        assert 0.2 < time.monotonic() - began < 3.0
+    impatient.memory = impatient.journal.load()
+    impatient.look(104.0, job(3), job(4))
+    assert len(read.jobs(store)) == 2
+
+
+def test_a_reader_sees_one_instant_while_the_daemon_writes(url: str, store: Engine, opened: Opened) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3))
+    reader = opened(url, read_only=True)
+    with Session(reading(reader)) as session:
+        assert session.query(JobRow).count() == 1
+        writer.look(102.0, job(3), job(4))
+        writer.journal.unseen(report(104.0, failure=DOWN))
+        assert session.query(JobRow).count() == 1
+    assert len(read.jobs(reader)) == 2
+
+
+def test_a_server_that_comes_back_is_used_again(store: Engine, request: pytest.FixtureRequest) -> None:
+    if store.dialect.name != "postgresql":
+        return
+    writer = Writer(store)
+    writer.look(100.0, job(3))
+    server: PrivatePostgresql = request.getfixturevalue("postgresql")
+    server.disconnect_everybody()
+    writer.memory = writer.journal.load()
+    writer.look(102.0, job(3), job(4))
+    assert len(read.jobs(store)) == 2
+
+
+_WRITER = """
+import sys
+from tesched_db.engine import open_store
+from tests.store_examples import Writer, job, notice, order, remembering, victim
+writer = Writer(open_store(sys.argv[1]))
+at = 100.0
+while True:
+    at += 1
+    jobs = [job(number, priority=int(at)) for number in range(1, 200)]
+    writer.look(at, *jobs, memory=remembering(order(int(at), 7, victim(3))), actions=[notice(3, 7, int(at))])
+    print(int(at), flush=True)
+"""
+
+
+def test_a_daemon_killed_in_the_middle_of_writing_leaves_a_whole_store(url: str, store: Engine) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITER, url], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as child:
+        assert child.stdout is not None
+        for _ in range(5):
+            last = int(child.stdout.readline())
+        child.kill()
+    memory = SqlJournal(store).load()
+    (found,) = memory.orders
+    assert found >= last
+    # The jobs, the order and the intent are all of the same cycle.
+    assert {view.priority for view in read.jobs(store)} == {found}
+    assert read.status(store).cycles[0].actions[0].order_id == found
+
+
+def test_sqlite_is_sound_after_all_this(tmp_path: Path, opened: Opened) -> None:
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    Writer(opened(url)).look(100.0, job(3))
+    connection = sqlite3.connect(tmp_path / "store.sqlite")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    with opened(url).connect() as mine:
+        assert mine.execute(text("PRAGMA foreign_keys")).scalar() == 1
+        assert mine.execute(text("PRAGMA synchronous")).scalar() == 2

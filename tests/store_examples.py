@@ -1,0 +1,180 @@
+"""Small snapshots, orders and reports for the tests of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+from tesched_core.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
+from tesched_core.cluster import Job, JobState, NodeShare
+from tesched_core.decision import Decision, Memory, Refusal, RefusalCode
+from tesched_core.orders import Order, OrderState, Transition, Victim, VictimState
+from tesched_core.ports import CycleReport
+from tesched_core.resources import JobId, Tres
+from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_db.journal import SqlJournal
+from tesched_db.tables import Base
+
+TE = Traits(job_class=JobClass.TE, rule="debug", grace_period_s=0.0, grace_source="rule debug")
+BE = Traits(job_class=JobClass.BE, rule="default", grace_period_s=30.0, grace_source="the site's default")
+
+
+def job(job_id: int, state: JobState = JobState.PENDING, *, nodes: Iterable[str] = (), **more: Any) -> Job:
+    """Return a job, on these nodes."""
+    shares = tuple(NodeShare(node=node, tres=Tres(cpus=1)) for node in nodes)
+    return Job(job_id=JobId(job_id), state=state, allocation=shares, **{"user": "ada", "name": "run", **more})
+
+
+def snapshot(at: float, *jobs: Job, te: Iterable[int] = ()) -> Snapshot:
+    """Return what was seen at `at`; jobs are best-effort ones but for those in `te`."""
+    trial = set(te)
+    traits = {one.job_id: TE if one.job_id in trial else BE for one in jobs}
+    return Snapshot.of(at, jobs=jobs, traits=traits)
+
+
+def decision(
+    cycle: int,
+    at: float,
+    *,
+    actions: Sequence[Action] = (),
+    refusals: Sequence[Refusal] = (),
+    transitions: Sequence[Transition] = (),
+    summary: str = "did nothing, because no trial-and-error job waits for room",
+) -> Decision:
+    """Return a decision; without more, an idle one."""
+    return Decision(
+        cycle=cycle,
+        at=at,
+        policy="fitgpp",
+        actions=tuple(actions),
+        refusals=tuple(refusals),
+        transitions=tuple(transitions),
+        summary=summary,
+    )
+
+
+def report(at: float, *, failure: Failure | None = None, next_in_s: float = 2.0) -> CycleReport:
+    """Return what the daemon says of a cycle."""
+    return CycleReport(
+        at=at,
+        mode="enforce",
+        client="commands",
+        observe_s=0.1,
+        step_s=0.01,
+        failure=failure,
+        next_in_s=next_in_s,
+    )
+
+
+DOWN = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
+
+
+class Writer:
+    """A journal, and the cycles that are written to it one after the other."""
+
+    def __init__(self, store: Engine) -> None:
+        """Take the store."""
+        self.journal = SqlJournal(store)
+        self.memory = self.journal.load()
+
+    def look(
+        self, at: float, *jobs: Job, te: Iterable[int] = (), memory: Memory | None = None, **more: Any
+    ) -> Decision:
+        """Write one cycle in which these jobs were seen."""
+        cycle = self.memory.cycle + 1
+        base = memory if memory is not None else self.memory
+        self.memory = Memory(
+            cycle=cycle,
+            next_order=base.next_order,
+            orders=base.orders,
+            preemptions=base.preemptions,
+            last_preempted=base.last_preempted,
+            retry_at=base.retry_at,
+        )
+        decided = decision(cycle, at, **more)
+        self.journal.intend(snapshot(at, *jobs, te=te), self.memory, decided, report(at))
+        return decided
+
+
+def refusal(job_id: int, preemptor: int, code: RefusalCode, text: str = "because", **more: Any) -> Refusal:
+    """Return a refusal."""
+    return Refusal(job_id=JobId(job_id), preemptor=JobId(preemptor), code=code, text=text, **more)
+
+
+def victim(job_id: int, state: VictimState = VictimState.NOTICED, **more: Any) -> Victim:
+    """Return a victim on two nodes, which started at 100."""
+    values: dict[str, Any] = {
+        "job_id": JobId(job_id),
+        "state": state,
+        "restarts": 0,
+        "grace_period_s": 30.0,
+        "notice_signal": "USR1",
+        "notice_batch_only": True,
+        "score": 1.5,
+        "nodes": ("n1", "n2"),
+        "started_at": 100.0,
+    }
+    return Victim(**{**values, **more})
+
+
+def order(order_id: int, preemptor: int, *victims: Victim, state: OrderState = OrderState.OPEN, **more: Any) -> Order:
+    """Return an order that was made at 200."""
+    values: dict[str, Any] = {
+        "order_id": OrderId(order_id),
+        "preemptor": JobId(preemptor),
+        "state": state,
+        "created_at": 200.0,
+        "expires_at": 400.0,
+        "nodes": ("n1",),
+        "victims": victims,
+    }
+    return Order(**{**values, **more})
+
+
+def remembering(*orders: Order) -> Memory:
+    """Return a memory of these orders."""
+    return Memory(
+        orders={one.order_id: one for one in orders},
+        next_order=OrderId(max((one.order_id for one in orders), default=0) + 1),
+    )
+
+
+def notice(job_id: int, preemptor: int, order_id: int) -> Notify:
+    """Return a notice for an order."""
+    return Notify(
+        job_id=JobId(job_id),
+        reason=Reason(
+            code=ReasonCode.NOTICE, text="its room is needed", preemptor=JobId(preemptor), order_id=OrderId(order_id)
+        ),
+        signal="USR1",
+        batch_only=True,
+        restarts=0,
+    )
+
+
+def requeue(job_id: int, preemptor: int, order_id: int) -> Requeue:
+    """Return a requeue for an order."""
+    return Requeue(
+        job_id=JobId(job_id),
+        reason=Reason(
+            code=ReasonCode.GRACE_OVER,
+            text="its grace period is over",
+            preemptor=JobId(preemptor),
+            order_id=OrderId(order_id),
+        ),
+        restarts=0,
+    )
+
+
+def moved(order_id: int, at: float, before: str, after: str, job_id: int | None = None) -> Transition:
+    """Return a step of an order, or of a victim of it."""
+    who = JobId(job_id) if job_id is not None else None
+    return Transition(order_id=OrderId(order_id), at=at, job_id=who, before=before, after=after, text=f"now {after}")
+
+
+def rows(store: Engine, table: type[Base]) -> int:
+    """Return how many rows a table has."""
+    with Session(store) as session:
+        return session.scalar(select(func.count()).select_from(table)) or 0

@@ -1,0 +1,137 @@
+"""Random orders, memories and decisions, for whoever tests what holds for all of them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from tesched_core.actions import (
+    Action,
+    Hold,
+    Notify,
+    OrderId,
+    Reason,
+    ReasonCode,
+    Release,
+    Requeue,
+    Resume,
+    SetNice,
+    SetPriority,
+    Suspend,
+)
+from tesched_core.decision import Decision, Memory, Refusal, RefusalCode
+from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
+from tesched_core.resources import JobId
+
+job_ids = st.integers(1, 2**26).map(JobId)
+order_ids = st.integers(1, 2**40).map(OrderId)
+times = st.floats(0, 2**33)
+counts = st.integers(0, 2**20)
+nice_values = st.integers(-(2**33), 2**33)
+#: whatever Unicode knows, but for what the store writes as escapes
+words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
+node_names = st.from_regex(r"[a-z]{1,4}[0-9]{1,4}", fullmatch=True)
+nodes = st.lists(node_names, unique=True, max_size=4).map(tuple)
+signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
+
+victims = st.builds(
+    Victim,
+    job_id=job_ids,
+    state=st.sampled_from(VictimState),
+    restarts=counts,
+    grace_period_s=st.floats(0, 86400),
+    notice_signal=signals,
+    notice_batch_only=st.booleans(),
+    score=st.floats(allow_nan=False, allow_infinity=False),
+    nodes=nodes,
+    started_at=times,
+    noticed_at=st.none() | times,
+    requeue_sent_at=st.none() | times,
+    left_at=st.none() | times,
+    departure=st.none() | st.sampled_from(Departure),
+    back_at=st.none() | times,
+)
+
+raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
+
+
+def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Order]:
+    """Return orders, of which not every one could come about."""
+    return st.builds(
+        Order,
+        order_id=ids,
+        preemptor=job_ids,
+        state=st.sampled_from(OrderState),
+        created_at=times,
+        expires_at=times,
+        nodes=nodes,
+        victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
+        raised=st.none() | raises,
+        started_at=st.none() | times,
+        ending=st.none() | st.sampled_from(Ending),
+        ended_at=st.none() | times,
+    )
+
+
+memories = st.builds(
+    Memory,
+    cycle=st.integers(0, 2**40),
+    next_order=order_ids,
+    orders=st.lists(orders(st.integers(1, 9).map(OrderId)), max_size=3).map(
+        lambda some: {order.order_id: order for order in some}
+    ),
+    preemptions=st.dictionaries(job_ids, counts, max_size=3),
+    last_preempted=st.dictionaries(job_ids, times, max_size=3),
+    retry_at=st.dictionaries(job_ids, times, max_size=3),
+)
+
+reasons = st.builds(
+    Reason,
+    code=st.sampled_from(ReasonCode),
+    text=words,
+    preemptor=st.none() | job_ids,
+    order_id=st.none() | order_ids,
+)
+
+actions: st.SearchStrategy[Action] = st.one_of(
+    st.builds(Notify, job_id=job_ids, reason=reasons, signal=signals, batch_only=st.booleans(), restarts=counts),
+    st.builds(Requeue, job_id=job_ids, reason=reasons, restarts=counts),
+    st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
+    st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
+    *(st.builds(kind, job_id=job_ids, reason=reasons) for kind in (Suspend, Resume, Hold, Release)),
+)
+
+refusals = st.builds(
+    Refusal,
+    job_id=job_ids,
+    preemptor=job_ids,
+    code=st.sampled_from(RefusalCode),
+    text=words,
+    score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+@st.composite
+def decided(draw: st.DrawFn) -> tuple[Memory, Decision]:
+    """Draw a memory and a decision that led to it: its transitions are about the memory's orders."""
+    memory = draw(memories)
+    steps: tuple[Transition, ...] = ()
+    if memory.orders:
+        step = st.builds(
+            Transition,
+            order_id=st.sampled_from(sorted(memory.orders)),
+            at=times,
+            job_id=st.none() | job_ids,
+            before=words,
+            after=words,
+            text=words,
+        )
+        steps = tuple(draw(st.lists(step, max_size=3)))
+    decision = Decision(
+        cycle=memory.cycle,
+        at=draw(times),
+        policy=draw(words),
+        actions=tuple(draw(st.lists(actions, max_size=3))),
+        refusals=tuple(draw(st.lists(refusals, max_size=4))),
+        transitions=steps,
+        summary=draw(words),
+    )
+    return memory, decision
