@@ -72,8 +72,11 @@ class PrivatePostgresql:
 
 
 @contextmanager
-def private_postgresql() -> Iterator[PrivatePostgresql]:
-    """Give a new server, gone with all it holds at the end. Raises NoPostgresqlError."""
+def private_postgresql(*, fsync: bool = False) -> Iterator[PrivatePostgresql]:
+    """Give a new server, gone with all it holds at the end. Raises NoPostgresqlError.
+
+    With `fsync` it waits for the disk, as a real one does.
+    """
     programs = _programs()
     # Not pytest's folder: a socket's path may not be longer than about 100 characters.
     folder = Path(tempfile.mkdtemp(prefix="tesched-pg-"))
@@ -84,7 +87,12 @@ def private_postgresql() -> Iterator[PrivatePostgresql]:
     try:
         options = ["--pgdata=data", "--username=tesched", "--auth=trust", "--no-sync", "--no-locale", "--encoding=UTF8"]
         subprocess.run([programs / "initdb", *options], cwd=folder, user=user, check=True, capture_output=True)
-        settings = {"listen_addresses": "", "unix_socket_directories": folder, "fsync": "off", "shared_buffers": "16MB"}
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": folder,
+            "fsync": "on" if fsync else "off",
+            "shared_buffers": "32MB",
+        }
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
                 [programs / "postgres", "-D", "data", *(f"--{name}={value}" for name, value in settings.items())],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine, func, select
@@ -83,18 +84,13 @@ class Writer:
         self, at: float, *jobs: Job, te: Iterable[int] = (), memory: Memory | None = None, **more: Any
     ) -> Decision:
         """Write one cycle in which these jobs were seen."""
-        cycle = self.memory.cycle + 1
-        base = memory if memory is not None else self.memory
-        self.memory = Memory(
-            cycle=cycle,
-            next_order=base.next_order,
-            orders=base.orders,
-            preemptions=base.preemptions,
-            last_preempted=base.last_preempted,
-            retry_at=base.retry_at,
-        )
-        decided = decision(cycle, at, **more)
-        self.journal.intend(snapshot(at, *jobs, te=te), self.memory, decided, report(at))
+        return self.write(snapshot(at, *jobs, te=te), memory=memory, **more)
+
+    def write(self, seen: Snapshot, *, memory: Memory | None = None, **more: Any) -> Decision:
+        """Write one cycle in which this was seen."""
+        self.memory = replace(memory if memory is not None else self.memory, cycle=self.memory.cycle + 1)
+        decided = decision(self.memory.cycle, seen.taken_at, **more)
+        self.journal.intend(seen, self.memory, decided, report(seen.taken_at))
         return decided
 
 

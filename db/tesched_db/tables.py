@@ -38,7 +38,11 @@ class Words(TypeDecorator[str]):
 
 
 def storable(text: str) -> str:
-    """Return the text as every database takes it: unchanged, unless it has a NUL or is not UTF-8."""
+    """Return the text as every database takes it: unchanged, unless it has a NUL or is not UTF-8.
+
+    A word of an enumeration becomes plain text; psycopg would write its name instead of its value.
+    """
+    text = str(text)
     if "\0" not in text:
         if text.isascii():
             return text

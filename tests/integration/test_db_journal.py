@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import StrEnum
+
 import pytest
 from sqlalchemy import Engine, event, update
 from tesched_core.actions import Action, Failure, FailureKind, Outcome, Status
@@ -254,6 +257,19 @@ def test_a_failed_write_leaves_nothing_and_the_next_one_works(store: Engine) -> 
     assert writer.memory.orders == {}
     writer.look(104.0, job(3), job(4))
     assert (rows(store, JobRow), rows(store, HistoryRow)) == (2, 2)
+
+
+class Mode(StrEnum):
+    OBSERVE = "observe"
+
+
+def test_a_mode_is_kept_by_its_value(store: Engine) -> None:
+    journal = SqlJournal(store)
+    for at in (1.0, 2.0):
+        journal.unseen(replace(report(at, failure=DOWN), mode=Mode.OBSERVE))
+    status = read.status(store)
+    assert status.daemon is not None
+    assert (status.daemon.mode, [cycle.mode for cycle in status.cycles]) == ("observe", ["observe"])
 
 
 def test_the_daemon_says_who_it_is(store: Engine) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine
 from tesched_core.actions import Reason
 from tesched_core.decision import Decision, Memory
-from tesched_core.ports import CycleReport
+from tesched_core.ports import CycleReport, Journal
 from tesched_core.snapshot import Snapshot
 from tesched_db import read
 from tesched_db.engine import writing
@@ -29,7 +29,7 @@ def emptied(store: Engine) -> Engine:
     return store
 
 
-def intend(journal: SqlJournal, memory: Memory, decision: Decision, at: float = 1.0) -> None:
+def intend(journal: Journal, memory: Memory, decision: Decision, at: float = 1.0) -> None:
     report = CycleReport(at=at, mode="enforce", client="test", observe_s=0.0, step_s=0.0)
     journal.intend(Snapshot.of(at), memory, decision, report)
 
@@ -39,7 +39,7 @@ def intend(journal: SqlJournal, memory: Memory, decision: Decision, at: float = 
 def test_a_restarted_daemon_remembers_exactly_what_was_written_last(
     store: Engine, cycles: list[tuple[Memory, Decision]]
 ) -> None:
-    journal = SqlJournal(emptied(store))
+    journal: Journal = SqlJournal(emptied(store))
     for number, (memory, decision) in enumerate(cycles):
         intend(journal, memory, decision, at=float(number))
         assert SqlJournal(store).load() == memory
