@@ -8,11 +8,19 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from tesched_db.engine import SCHEMA, make_engine, schema_of, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.tables import Base
+
+
+def configuration(connection: Connection) -> Config:
+    """Return Alembic's configuration, for what is to be done over this connection."""
+    config = Config(stdout=StringIO())
+    config.set_main_option("script_location", "tesched_db:migrations")
+    config.attributes["connection"] = connection
+    return config
 
 
 def upgrade(url: str) -> str:
@@ -26,10 +34,10 @@ def upgrade(url: str) -> str:
         if before is not None and before > SCHEMA:
             raise StoreError(f"the state store is of a newer tesched (schema {before}, this one knows {SCHEMA})")
         with store_errors("upgrade the state store"), writing(engine).begin() as connection:
-            config = Config(stdout=StringIO())
-            config.set_main_option("script_location", "tesched_db:migrations")
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            if connection.dialect.name == "postgresql":
+                # A large table may take longer than any statement of the daemon's.
+                connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            command.upgrade(configuration(connection), "head")
     finally:
         engine.dispose()
     return SCHEMA

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event, select, text
 from sqlalchemy.orm import Session
@@ -52,10 +51,11 @@ def test_a_schema_that_is_not_the_codes_is_told_apart(store: Engine) -> None:
     assert "ix_jobs_last_seen" in found
 
 
-def test_the_code_knows_the_newest_migration() -> None:
-    config = Config()
-    config.set_main_option("script_location", "tesched_db:migrations")
-    assert ScriptDirectory.from_config(config).get_current_head() == SCHEMA
+def test_the_code_knows_the_newest_migration(empty_url: str) -> None:
+    engine = make_engine(empty_url)
+    with engine.connect() as connection:
+        assert ScriptDirectory.from_config(migrate.configuration(connection)).get_current_head() == SCHEMA
+    engine.dispose()
 
 
 def test_a_store_without_schema_says_what_to_type(empty_url: str) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from alembic import context
+from typing import Any, Literal
 
-from tesched_db.tables import Base
+from alembic import context
+from alembic.autogenerate.api import AutogenContext
+
+from tesched_db.tables import Base, Words
+
+
+def render(kind: str, item: Any, _context: AutogenContext) -> str | Literal[False]:
+    """Return how a new migration writes our own type: as what it is in the database, for it must not change later."""
+    return "sa.Text()" if kind == "type" and isinstance(item, Words) else False
+
 
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
     # SQLite changes a table by copying it.
     render_as_batch=True,
+    render_item=render,
     transactional_ddl=True,
 )
 with context.begin_transaction():
