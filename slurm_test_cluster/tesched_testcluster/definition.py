@@ -144,6 +144,8 @@ class ClusterDefinition:
     #: the same wait where the release can set it apart (26.05); older ones have `cred_expire_s` only
     requeue_delay_s: int = 1
     requeue_exit: int = REQUEUE_EXIT
+    #: memory of a job that asks for none; without it (None) such a job takes all memory of its node
+    def_mem_per_cpu_mib: int | None = 1000
     #: seconds for which slurmctld remembers a finished job
     min_job_age_s: int = 300
     #: seconds of silence after which a node is down

@@ -1,10 +1,10 @@
 """The processes of a local cluster: how they are recognised, and how they are ended.
 
 Daemons are started with two variables in their environment that nothing else gets, and slurmstepd inherits them. A
-job's own processes do not (their environment comes from sbatch), but they have this cluster's SLURM_CONF together
-with SLURMD_NODENAME, which Slurm sets inside a job only: a shell or a daemon that merely talks to the cluster is
-never taken for one of its jobs. So nothing depends on pid files, which a half start does not write, or on pids, which
-are reused.
+job's own processes do not (their environment comes from sbatch), but they have this cluster's SLURM_CONF together with
+SLURMD_NODENAME, which Slurm sets inside a job only: a shell or a daemon that merely talks to the cluster is never taken
+for one of its jobs. Descendants of all these belong too. So nothing depends on pid files, which a half start does not
+write, or on pids, which are reused.
 """
 
 from __future__ import annotations
@@ -32,17 +32,27 @@ def slurm_conf_path(folder: Path) -> Path:
 def find_processes(folder: Path, daemon: str | None = None) -> tuple[int, ...]:
     """Return the pids of the cluster in `folder`: daemons, slurmstepd and jobs, with all that they started.
 
-    With `daemon` only that daemon's; a node's name gives its slurmd and all that runs on that node.
+    With `daemon` only that daemon's; a node's name gives its slurmd and all that runs on that node. Daemons and
+    slurmstepd come first: whoever ends them in this order ends no job before the one that would report its end.
     """
     wanted = {_entry(FOLDER_VARIABLE, str(folder))}
     if daemon is not None:
         wanted.add(_entry(DAEMON_VARIABLE, daemon))
-    return _family(lambda environment: wanted <= environment or _in_job(environment, folder, daemon))
+    daemons: list[int] = []
+
+    def belongs(pid: int, environment: frozenset[bytes]) -> bool:
+        if wanted <= environment or _is_stepd(pid, folder, daemon):
+            daemons.append(pid)
+            return True
+        return _in_job(environment, folder, daemon)
+
+    family = _family(belongs)
+    return (*daemons, *(pid for pid in family if pid not in daemons))
 
 
 def find_jobs(folder: Path, node: str | None = None) -> tuple[int, ...]:
     """Return the pids of job scripts and what they started, on all nodes of the cluster or on one."""
-    return _family(lambda environment: _in_job(environment, folder, node))
+    return _family(lambda _, environment: _in_job(environment, folder, node))
 
 
 def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float = 10) -> None:
@@ -62,6 +72,26 @@ def send(pids: Iterable[int], signal_number: signal.Signals) -> None:
             os.kill(pid, signal_number)
 
 
+def _is_stepd(pid: int, folder: Path, node: str | None) -> bool:
+    """Return whether a process is a slurmstepd of the cluster (on that node): it has its slurmd's log open.
+
+    Newer releases write the process's title over its environment, so that alone tells nothing.
+    """
+    logs = folder / "log"
+    try:
+        if Path(f"/proc/{pid}/comm").read_text().strip() != "slurmstepd":
+            return False
+        descriptors = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        with suppress(OSError):  # closed meanwhile
+            opened = descriptor.readlink()
+            if opened.parent == logs and (node is None or opened.name == f"slurmd.{node}.log"):
+                return True
+    return False
+
+
 def _in_job(environment: frozenset[bytes], folder: Path, node: str | None) -> bool:
     """Return whether a process with this environment was started by a job of the cluster (on that node)."""
     if _entry("SLURM_CONF", str(slurm_conf_path(folder))) not in environment:
@@ -71,7 +101,7 @@ def _in_job(environment: frozenset[bytes], folder: Path, node: str | None) -> bo
     return any(entry.startswith(b"SLURMD_NODENAME=") for entry in environment)
 
 
-def _family(belongs: Callable[[frozenset[bytes]], bool]) -> tuple[int, ...]:
+def _family(belongs: Callable[[int, frozenset[bytes]], bool]) -> tuple[int, ...]:
     """Return the processes whose environment `belongs`, and their descendants: a job may clear its environment."""
     children: dict[int, list[int]] = {}
     found: set[int] = set()
@@ -83,7 +113,7 @@ def _family(belongs: Callable[[frozenset[bytes]], bool]) -> tuple[int, ...]:
             # After the program's name, which stands in parentheses and may hold any character: state, parent.
             parent = int((process / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(pid)
-            if belongs(frozenset((process / "environ").read_bytes().split(b"\0"))):
+            if belongs(pid, frozenset((process / "environ").read_bytes().split(b"\0"))):
                 found.add(pid)
         except OSError:
             continue  # it has ended meanwhile, or its environment is another user's secret

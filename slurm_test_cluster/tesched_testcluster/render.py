@@ -169,6 +169,8 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
     kinds = sorted({gres.partition(":")[0] for group in definition.groups for gres in group.gres})
     if kinds:
         settings["GresTypes"] = ",".join(kinds)
+    if definition.def_mem_per_cpu_mib is not None:
+        settings["DefMemPerCPU"] = str(definition.def_mem_per_cpu_mib)
     if placement.shared_host:
         settings["CommunicationParameters"] = "NoCtldInAddrAny,NoInAddrAny"  # loopback only
     scheduler = list(_FAST) if definition.scheduling == "fast" else []

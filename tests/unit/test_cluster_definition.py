@@ -119,6 +119,12 @@ def test_settings_replace_ours_whatever_their_case() -> None:
     assert conf["Licenses"] == "a:1"
 
 
+def test_a_job_that_asks_for_no_memory_gets_some_of_it_unless_the_definition_wants_slurms_own_way() -> None:
+    assert settings(render_slurm_conf(ClusterDefinition(), LOCAL, BOOKWORM))["DefMemPerCPU"] == "1000"
+    all_of_it = ClusterDefinition(def_mem_per_cpu_mib=None)
+    assert "DefMemPerCPU" not in settings(render_slurm_conf(all_of_it, LOCAL, BOOKWORM))
+
+
 def test_extra_lines_come_last() -> None:
     conf = render_slurm_conf(ClusterDefinition(extra_lines=("DownNodes=n1 State=DOWN",)), LOCAL, BOOKWORM)
     assert conf.endswith("\nDownNodes=n1 State=DOWN\n")
