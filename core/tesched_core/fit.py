@@ -46,9 +46,9 @@ def wants_all_memory(request: Request) -> bool:
 
 def requested_gpus(job: Job) -> int:
     """Return the GPUs that the job wants over all its nodes."""
-    if job.request.gres_per_job:
-        return sum(count for name, count in job.request.gres_per_job if name.partition(":")[0] == "gpu")
-    return demand_per_node(job.request).gpus * max(job.request.min_nodes, 1)
+    request = job.request
+    by_job = sum(count for name, count in request.gres_per_job if name.partition(":")[0] == "gpu")
+    return by_job + demand_per_node(replace(request, gres_per_job=())).gpus * max(request.min_nodes, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -224,6 +224,8 @@ def _allowed(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
     request = job.request
     if request.excluded_nodes:
         allowed &= ~_rows(request.excluded_nodes, room)
+    if any(name not in room.index for name in request.required_nodes):
+        allowed[:] = False  # it cannot have them all
     if request.required_nodes and len(request.required_nodes) >= max(request.min_nodes, 1):
         allowed &= _rows(request.required_nodes, room)
     if request.features:
@@ -236,6 +238,8 @@ def _allowed(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
             if not kinds[features]:
                 allowed[row] = False
     ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
+    if job.reservation and job.reservation not in snapshot.reservations:
+        allowed[:] = False
     for reservation in snapshot.reservations.values():
         if reservation.name == job.reservation:
             allowed &= _rows(reservation.nodes, room)
