@@ -1,0 +1,134 @@
+"""Small clusters, written in one line each.
+
+What is not said is the plainest thing: one partition `p`, nodes of 32 CPUs and 64,000 MiB, a running job that holds no
+memory, a waiting job that wants 1 MiB of it (none at all would mean: all of the node's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
+from tesched_core.resources import JobId, Tres, with_bare_names
+from tesched_core.snapshot import JobClass, Snapshot, Traits
+
+#: the instant at which most tests look
+NOW = 10_000.0
+NODE_CPUS = 32
+NODE_MEM_MIB = 64_000
+
+
+class Extra(TypedDict, total=False):
+    """Fields of a job that a test may set besides."""
+
+    array_job_id: JobId | None
+    array_task_id: int | None
+    array_tasks: str
+    het_job_id: JobId | None
+    name: str
+    user: str
+    account: str
+    partitions: tuple[str, ...]
+    qos: str
+    state: JobState
+    flags: frozenset[str]
+    reason: str
+    priority: int
+    nice: int
+    batch: bool
+    requeueable: bool
+    restarts: int
+    submit_time: float
+    start_time: float | None
+    end_time: float | None
+    time_limit_s: int | None
+    warn_signal: int | None
+    warn_time_s: int | None
+    warn_batch: bool
+    reservation: str
+    comment: str
+
+
+def node(
+    name: str, *, cpus: int = NODE_CPUS, mem_mib: int = NODE_MEM_MIB, gres: Mapping[str, int] | None = None
+) -> Node:
+    """Return an idle node."""
+    return Node(
+        name=name,
+        state="IDLE",
+        total=Tres(cpus=cpus, mem_mib=mem_mib, gres=with_bare_names((gres or {}).items())),
+        partitions=frozenset({"p"}),
+    )
+
+
+def share(name: str, cpus: int = 0, mem_mib: int = 0, gres: Mapping[str, int] | None = None) -> NodeShare:
+    """Return what a job holds on one node."""
+    return NodeShare(node=name, tres=Tres(cpus=cpus, mem_mib=mem_mib, gres=with_bare_names((gres or {}).items())))
+
+
+def running(job_id: int, *held: NodeShare, **extra: Unpack[Extra]) -> Job:
+    """Return a job that has run since the beginning of time on what it holds."""
+    plain = Job(
+        job_id=JobId(job_id),
+        state=JobState.RUNNING,
+        partitions=("p",),
+        priority=100,
+        start_time=0.0,
+        allocation=held,
+    )
+    return replace(plain, **extra)
+
+
+def waiting(job_id: int, request: Request | None = None, *, cpus: int = 1, **extra: Unpack[Extra]) -> Job:
+    """Return a job that would start if there were room; without a request it wants `cpus` on one node and 1 MiB."""
+    plain = Job(
+        job_id=JobId(job_id),
+        state=JobState.PENDING,
+        partitions=("p",),
+        priority=100,
+        reason="Resources",
+        submit_time=NOW - 10,
+        request=request or Request(cpus=cpus, mem_per_node_mib=1),
+    )
+    return replace(plain, **extra)
+
+
+def traits(job_class: JobClass, grace_period_s: float = 30.0) -> Traits:
+    """Return traits, as if a rule named `test` had given them."""
+    return Traits(job_class=job_class, rule="test", grace_period_s=grace_period_s, grace_source="test")
+
+
+def cluster(
+    nodes: Iterable[Node],
+    jobs: Iterable[Job] = (),
+    *,
+    graces: Mapping[int, float] | None = None,
+    exempt: Iterable[int] = (),
+    at: float = NOW,
+    partitions: Iterable[Partition] | None = None,
+    reservations: Iterable[Reservation] = (),
+    settings: SlurmSettings | None = None,
+) -> Snapshot:
+    """Return a classified snapshot: what holds nodes is best effort, what waits is trial and error.
+
+    `graces` are grace periods by job id, 30 s for the others.
+    """
+    nodes, jobs, exempt = tuple(nodes), tuple(jobs), frozenset(exempt)
+
+    def class_of(job: Job) -> JobClass:
+        if job.job_id in exempt:
+            return JobClass.EXEMPT
+        return JobClass.BE if job.on_nodes else JobClass.TE
+
+    everywhere = Partition(name="p", nodes=frozenset(node.name for node in nodes))
+    return Snapshot.of(
+        at,
+        jobs=jobs,
+        nodes=nodes,
+        partitions=(everywhere,) if partitions is None else partitions,
+        reservations=reservations,
+        settings=settings,
+        traits={job.job_id: traits(class_of(job), (graces or {}).get(job.job_id, 30.0)) for job in jobs},
+    )
