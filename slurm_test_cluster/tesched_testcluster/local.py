@@ -48,8 +48,13 @@ class LocalCluster(Cluster):
     """A cluster on this host. A context manager: up on entry, down on exit."""
 
     def __init__(self, definition: ClusterDefinition | None = None, *, name: str | None = None) -> None:
-        """Make ready; nothing is started or written yet. `name` is unique to this process unless given."""
+        """Make ready; nothing is started or written yet. `name` is unique to this process unless given.
+
+        ValueError for a name that no folder should have, and for a definition with accounting.
+        """
         self.definition = definition if definition is not None else ClusterDefinition()
+        if self.definition.accounting is not None:
+            raise ValueError("a local cluster has no slurmdbd and so no accounting; the Docker cluster can have it")
         self.name = registry.checked_name(name) if name is not None else registry.fresh_name()
         self.folder = registry.root() / self.name
         #: where jobs run and write; every user may

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tesched_testcluster import processes, registry
 from tesched_testcluster.cluster import ClusterError, WaitTimeoutError
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import Accounting, ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import Event, EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
@@ -145,6 +145,11 @@ def test_a_start_that_takes_too_long_says_so_and_leaves_nothing() -> None:
     with pytest.raises(ClusterError, match="did not start in time"):
         cluster.up(timeout_s=0)
     assert nothing_left(cluster)
+
+
+def test_accounting_is_refused_since_no_slurmdbd_would_run() -> None:
+    with pytest.raises(ValueError, match="no accounting"):
+        LocalCluster(ClusterDefinition(accounting=Accounting()))
 
 
 def test_a_missing_slurm_is_an_error_that_names_the_script_that_installs_it(
