@@ -54,7 +54,7 @@ class LocalCluster(Cluster):
         """
         self.definition = definition if definition is not None else ClusterDefinition()
         if self.definition.accounting is not None:
-            raise ValueError("a local cluster has no slurmdbd and so no accounting; the Docker cluster can have it")
+            raise ValueError("a local cluster has no slurmdbd, so it cannot have accounting")
         self.name = registry.checked_name(name) if name is not None else registry.fresh_name()
         self.folder = registry.root() / self.name
         #: where jobs run and write; every user may
@@ -211,7 +211,9 @@ class LocalCluster(Cluster):
         """Write configuration, key, devices and empty folders."""
         host = socket.gethostname().partition(".")[0]
         user = pwd.getpwuid(os.getuid()).pw_name
-        placement = local_placement(folder=str(self.folder), host=host, first_port=first_port, user=user)
+        placement = local_placement(
+            folder=str(self.folder), host=host, first_port=first_port, user=user, address=_own_address()
+        )
         folders = [Path(p) for p in (placement.etc, placement.run, placement.log, placement.state, placement.dev)]
         folders += [Path(placement.spool) / name for name in self.definition.node_names]
         for folder in folders:
@@ -321,6 +323,17 @@ def require_slurm() -> None:
     missing = [program for program in _PROGRAMS if shutil.which(program, path=_path()) is None]
     if missing:
         raise ClusterError(f"not installed: {', '.join(missing)}. Run {_INSTALL_SCRIPT} as root (Debian).")
+
+
+def _own_address() -> str:
+    """Return the address that this host's name resolves to: loopback on some hosts, a network's on others.
+
+    It is where Slurm's daemons listen when they are told to listen at one address only.
+    """
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
 
 
 def _path() -> str:

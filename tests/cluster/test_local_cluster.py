@@ -148,7 +148,7 @@ def test_a_start_that_takes_too_long_says_so_and_leaves_nothing() -> None:
 
 
 def test_accounting_is_refused_since_no_slurmdbd_would_run() -> None:
-    with pytest.raises(ValueError, match="no accounting"):
+    with pytest.raises(ValueError, match="no slurmdbd"):
         LocalCluster(ClusterDefinition(accounting=Accounting()))
 
 
