@@ -195,7 +195,7 @@ class Placement:
     slurmdbd_port: int = 6819
     #: nodes take consecutive ports from here on if they share a host; otherwise all take this one
     slurmd_port: int = 6818
-    #: all nodes run on the controller's host, on loopback
+    #: all nodes run on the controller's host
     shared_host: bool = False
     slurm_user: str = "root"
     #: folder of slurm.conf, gres.conf and cgroup.conf
@@ -217,11 +217,14 @@ class Placement:
     storage_password: str | None = None
 
 
-def local_placement(*, folder: str, host: str, first_port: int, user: str) -> Placement:
-    """Put a whole cluster on this host, below `folder`, on ports from `first_port` on (see `local_port_count`)."""
+def local_placement(*, folder: str, host: str, first_port: int, user: str, address: str = "127.0.0.1") -> Placement:
+    """Put a whole cluster on this host, below `folder`, on ports from `first_port` on (see `local_port_count`).
+
+    `address` is what `host` resolves to: the daemons listen there, and nowhere else.
+    """
     return Placement(
         controller_host=host,
-        controller_address="127.0.0.1",
+        controller_address=address,
         slurmctld_port=first_port,
         slurmdbd_port=first_port + 1,
         storage_port=first_port + 2,

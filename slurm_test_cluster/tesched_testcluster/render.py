@@ -172,7 +172,7 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
     if definition.def_mem_per_cpu_mib is not None:
         settings["DefMemPerCPU"] = str(definition.def_mem_per_cpu_mib)
     if placement.shared_host:
-        settings["CommunicationParameters"] = "NoCtldInAddrAny,NoInAddrAny"  # loopback only
+        settings["CommunicationParameters"] = "NoCtldInAddrAny,NoInAddrAny"  # the host's own address only
     scheduler = list(_FAST) if definition.scheduling == "fast" else []
     if release >= _RELEASE_2605 and definition.scheduling == "fast":
         scheduler.append(f"requeue_delay={definition.requeue_delay_s}")
