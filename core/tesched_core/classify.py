@@ -60,6 +60,19 @@ class Rule:
     grace_period_s: float | None = None
     notice_signal: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a grace period or a signal that cannot be given."""
+        if not self.name:
+            raise ValueError("a rule needs a name")
+        _check_notice(self.grace_period_s or 0.0, self.notice_signal or "USR1")
+
+
+def _check_notice(grace_period_s: float, notice_signal: str) -> None:
+    if not 0 <= grace_period_s <= 86400:
+        raise ValueError("a grace period must be between 0 and 86400 seconds")
+    if notice_signal not in NOTICE_SIGNALS.values():
+        raise ValueError(f"a notice signal must be one of {', '.join(NOTICE_SIGNALS.values())}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserWord:
@@ -74,6 +87,10 @@ class UserWord:
     #: the longest grace period that a job may ask for, seconds
     max_grace_period_s: float = 600.0
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a bound that cannot be kept."""
+        _check_notice(self.max_grace_period_s, "USR1")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classification:
@@ -84,6 +101,14 @@ class Classification:
     user_word: UserWord = UserWord()
     default_grace_period_s: float = 30.0
     default_notice_signal: str = "USR1"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a grace period or a signal that cannot be given, or two rules of one name."""
+        _check_notice(self.default_grace_period_s, self.default_notice_signal)
+        names = [rule.name for rule in self.rules]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two rules are named {twice[0]!r}")
 
 
 def matches(job: Job, match: Match) -> bool:

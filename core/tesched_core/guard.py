@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from math import inf
 
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Refusal, RefusalCode
@@ -46,6 +47,20 @@ class Limits:
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long
     retry_after_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit below zero."""
+        for name in (
+            "max_preemptions_per_job",
+            "min_run_time_s",
+            "cool_down_s",
+            "max_victims_per_cycle",
+            "max_open_orders",
+            "order_timeout_s",
+            "retry_after_s",
+        ):
+            if not 0 <= getattr(self, name) < inf:
+                raise ValueError(f"{name} must be a number of at least 0")
 
 
 _Excuse = tuple[RefusalCode, str]
@@ -89,23 +104,24 @@ def _excuses(job: Job, snapshot: Snapshot, memory: Memory, limits: Limits, *, le
         )
     ran_s = snapshot.taken_at - (job.start_time if job.start_time is not None else snapshot.taken_at)
     if ran_s < limits.min_run_time_s:
-        yield RefusalCode.MIN_RUN_TIME, f"it has run for less than guard.min_run_time, {limits.min_run_time_s:.0f} s"
+        yield RefusalCode.MIN_RUN_TIME, f"it has run for less than guard.min_run_time_s, {limits.min_run_time_s:.0f} s"
     last = memory.last_preempted.get(job.job_id)
     if last is not None and snapshot.taken_at - last < limits.cool_down_s:
-        yield RefusalCode.COOL_DOWN, f"it was preempted less than guard.cool_down, {limits.cool_down_s:.0f} s, ago"
+        yield RefusalCode.COOL_DOWN, f"it was preempted less than guard.cool_down_s, {limits.cool_down_s:.0f} s, ago"
 
 
 def _protections(job: Job, limits: Limits) -> Iterator[_Excuse]:
-    for code, word, globs, values in (
-        (RefusalCode.PROTECTED_USER, "user", limits.protected_users, (job.user,)),
-        (RefusalCode.PROTECTED_ACCOUNT, "account", limits.protected_accounts, (job.account,)),
-        (RefusalCode.PROTECTED_QOS, "QOS", limits.protected_qos, (job.qos,)),
-        (RefusalCode.PROTECTED_PARTITION, "partition", limits.protected_partitions, job.partitions),
-        (RefusalCode.PROTECTED_RESERVATION, "reservation", limits.protected_reservations, (job.reservation,)),
+    for code, word, setting, values in (
+        (RefusalCode.PROTECTED_USER, "user", "protected_users", (job.user,)),
+        (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (job.account,)),
+        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (job.qos,)),
+        (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", job.partitions),
+        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", (job.reservation,)),
     ):
+        globs: tuple[str, ...] = getattr(limits, setting)
         for value in values:
             if value and any(fnmatchcase(value, glob) for glob in globs):
-                yield code, f"its {word} {value} is protected (guard.protected_{code.value.removeprefix('protected_')})"
+                yield code, f"its {word} {value} is protected (guard.{setting})"
 
 
 def admitted(

@@ -61,6 +61,8 @@ def why_not(job: Job) -> tuple[RefusalCode, str] | None:
 def sort_out(snapshot: Snapshot, memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return the TE jobs to make room for, first come first served, and a refusal for every other pending one."""
     served = {order.preemptor: order for order in memory.open_orders() if order.state is OrderState.OPEN}
+    # A job array goes on waiting after one of its tasks has started.
+    still_raised = {order.preemptor for order in memory.open_orders() if order.raised and not order.raised.restored}
     waiting: list[Job] = []
     refusals: list[Refusal] = []
     for job_id, job in snapshot.jobs.items():
@@ -69,6 +71,8 @@ def sort_out(snapshot: Snapshot, memory: Memory) -> tuple[tuple[Job, ...], tuple
         why = why_not(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
+        elif why is None and job_id in still_raised:
+            why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
         elif why is None and job_id in memory.retry_at:
             seconds = memory.retry_at[job_id] - snapshot.taken_at
             why = RefusalCode.RETRY_LATER, f"room was made, or refused, in vain; tried again in {seconds:.0f} s"

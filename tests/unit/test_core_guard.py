@@ -1,0 +1,237 @@
+"""The limits that no policy can pass. Each is hit by a test, and named in the refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from tesched_core.actions import OrderId
+from tesched_core.cluster import Job, JobState
+from tesched_core.decision import Memory, Refusal, RefusalCode
+from tesched_core.guard import Limits, admitted, excused
+from tesched_core.orders import Departure, Order, OrderState, Victim, VictimState
+from tesched_core.policy import Plan
+from tesched_core.resources import JobId
+
+from tests.builders import NOW, cluster, node, running, share, waiting
+
+C = RefusalCode
+ONE = share("n1", 1)
+#: limits that excuse nobody
+FREE = Limits(min_run_time_s=0, cool_down_s=0)
+
+
+def excuse(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Refusal | None:
+    """Return why this job may not be asked."""
+    snapshot = cluster([node("n1")], [job])
+    return excused([job], snapshot, memory or Memory(), limits).get(job.job_id)
+
+
+def code(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> RefusalCode | None:
+    refusal = excuse(job, limits, memory)
+    return refusal.code if refusal else None
+
+
+def order(order_id: int, victim_state: VictimState, *, ended: bool = False) -> Order:
+    victim = Victim(
+        job_id=JobId(1),
+        state=victim_state,
+        restarts=0,
+        grace_period_s=30,
+        notice_signal="USR1",
+        notice_batch_only=True,
+        score=1.0,
+        nodes=("n1",),
+        started_at=0,
+        departure=Departure.FINISHED if victim_state is VictimState.LEFT else None,
+    )
+    return Order(
+        order_id=OrderId(order_id),
+        preemptor=JobId(99),
+        state=OrderState.ENDED if ended else OrderState.OPEN,
+        created_at=NOW,
+        expires_at=NOW + 60,
+        nodes=("n1",),
+        victims=(victim,),
+        ended_at=NOW if ended else None,
+    )
+
+
+def orders(*some: Order) -> Memory:
+    return Memory(orders={one.order_id: one for one in some})
+
+
+def test_an_ordinary_job_may_be_asked() -> None:
+    assert excuse(running(1, ONE)) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        (running(1, ONE, flags=frozenset({"COMPLETING"})), C.ALREADY_LEAVING),
+        (running(1, ONE, flags=frozenset({"CONFIGURING"})), C.ALREADY_LEAVING),
+        (running(1, ONE, state=JobState.COMPLETED), C.ALREADY_LEAVING),
+        (running(1, ONE, batch=False), C.INTERACTIVE),
+        (running(1, ONE, requeueable=False), C.NOT_REQUEUEABLE),
+        (running(1, ONE, het_job_id=JobId(1)), C.HETEROGENEOUS),
+        (running(1, ONE, state=JobState.SUSPENDED), C.SUSPENDED),
+    ],
+)
+def test_a_job_that_cannot_be_requeued_is_excused(job: Job, why: RefusalCode) -> None:
+    assert code(job) is why
+
+
+@pytest.mark.parametrize("state", [VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING])
+def test_a_job_that_yields_already_is_excused(state: VictimState) -> None:
+    assert code(running(1, ONE), memory=orders(order(1, state))) is C.ALREADY_LEAVING
+
+
+@pytest.mark.parametrize("state", [VictimState.LEFT, VictimState.BACK, VictimState.SPARED])
+def test_a_job_that_an_order_has_done_with_may_be_asked_again(state: VictimState) -> None:
+    assert code(running(1, ONE), memory=orders(order(1, state))) is None
+
+
+def test_an_order_that_has_ended_excuses_nobody() -> None:
+    assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, ended=True))) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "why", "setting"),
+    [
+        (Limits(protected_users=("bob", "a*")), C.PROTECTED_USER, "(guard.protected_users)"),
+        (Limits(protected_accounts=("phys",)), C.PROTECTED_ACCOUNT, "(guard.protected_accounts)"),
+        (Limits(protected_qos=("hig?",)), C.PROTECTED_QOS, "(guard.protected_qos)"),
+        (Limits(protected_partitions=("p",)), C.PROTECTED_PARTITION, "(guard.protected_partitions)"),
+        (Limits(protected_reservations=("course*",)), C.PROTECTED_RESERVATION, "(guard.protected_reservations)"),
+    ],
+)
+def test_what_the_site_protects_is_excused_and_the_setting_named(
+    limits: Limits, why: RefusalCode, setting: str
+) -> None:
+    job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1")
+    refusal = excuse(job, limits)
+    assert refusal is not None
+    assert refusal.code is why
+    assert setting in refusal.text
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(protected_users=("phys", "high", "p", "course-1")),
+        Limits(protected_accounts=("ada", "high", "p", "course-1")),
+        Limits(protected_qos=("ada", "phys", "p", "course-1")),
+        Limits(protected_partitions=("ada", "phys", "high", "course-1")),
+        Limits(protected_reservations=("ada", "phys", "high", "p")),
+    ],
+)
+def test_a_name_protects_in_its_own_list_alone(limits: Limits) -> None:
+    assert excuse(running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1"), limits) is None
+
+
+def test_a_job_outside_any_reservation_is_not_in_every_reservation() -> None:
+    assert excuse(running(1, ONE, reservation=""), Limits(protected_reservations=("*",))) is None
+
+
+class TestLimits:
+    """The limits that are numbers: one step inside, one outside."""
+
+    @pytest.mark.parametrize(
+        ("most", "count", "why"),
+        [(0, 0, C.MAX_PREEMPTIONS), (1, 0, None), (1, 1, C.MAX_PREEMPTIONS), (2, 1, None), (2, 2, C.MAX_PREEMPTIONS)],
+    )
+    def test_most_preemptions(self, most: int, count: int, why: RefusalCode | None) -> None:
+        memory = Memory(preemptions={JobId(1): count, JobId(2): 9})
+        assert code(running(1, ONE), Limits(max_preemptions_per_job=most), memory) is why
+
+    def test_most_preemptions_is_named(self) -> None:
+        refusal = excuse(running(1, ONE), FREE, Memory(preemptions={JobId(1): 1}))
+        assert refusal is not None
+        assert "guard.max_preemptions_per_job is 1" in refusal.text
+        assert "preempted 1 time(s)" in refusal.text
+
+    @pytest.mark.parametrize(("ran_s", "why"), [(59.9, C.MIN_RUN_TIME), (60.0, None)])
+    def test_least_run_time(self, ran_s: float, why: RefusalCode | None) -> None:
+        assert code(running(1, ONE, start_time=NOW - ran_s), Limits(min_run_time_s=60)) is why
+
+    def test_least_run_time_is_named(self) -> None:
+        refusal = excuse(running(1, ONE, start_time=NOW), Limits(min_run_time_s=60))
+        assert refusal is not None
+        assert "guard.min_run_time_s, 60 s" in refusal.text
+
+    def test_a_job_of_which_slurm_does_not_say_since_when_it_runs_has_just_started(self) -> None:
+        assert code(running(1, ONE, start_time=None), Limits(min_run_time_s=1)) is C.MIN_RUN_TIME
+
+    @pytest.mark.parametrize(("ago_s", "why"), [(599.9, C.COOL_DOWN), (600.0, None)])
+    def test_cool_down(self, ago_s: float, why: RefusalCode | None) -> None:
+        memory = Memory(last_preempted={JobId(1): NOW - ago_s})
+        assert code(running(1, ONE), Limits(cool_down_s=600), memory) is why
+
+    def test_cool_down_is_named(self) -> None:
+        refusal = excuse(running(1, ONE), Limits(cool_down_s=600), Memory(last_preempted={JobId(1): NOW}))
+        assert refusal is not None
+        assert "guard.cool_down_s, 600 s" in refusal.text
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "max_preemptions_per_job",
+            "min_run_time_s",
+            "cool_down_s",
+            "max_victims_per_cycle",
+            "max_open_orders",
+            "order_timeout_s",
+            "retry_after_s",
+        ],
+    )
+    @pytest.mark.parametrize("value", [-1, float("inf"), float("nan")])
+    def test_a_limit_that_cannot_be_kept_is_an_error(self, name: str, value: float) -> None:
+        limits: Mapping[str, float] = {name: value}
+        with pytest.raises(ValueError, match=name):
+            Limits(**limits)  # type: ignore[arg-type]
+
+
+def plan(preemptor: int, *victims: int) -> Plan:
+    return Plan(preemptor=JobId(preemptor), nodes=("n1",), victims=tuple((JobId(job_id), 1.0) for job_id in victims))
+
+
+class TestAdmitted:
+    """The limits that count from plan to plan."""
+
+    def outcome(
+        self, plans: list[Plan], limits: Limits, memory: Memory | None = None
+    ) -> tuple[list[int], list[Refusal]]:
+        dropped: list[Refusal] = []
+        kept = admitted(plans, memory or Memory(), limits, dropped.append)
+        return [one.preemptor for one in kept], dropped
+
+    def test_all_within_the_limits_is_kept_in_its_order(self) -> None:
+        plans = [plan(13, 1), plan(11, 2, 3), plan(12)]
+        assert self.outcome(plans, Limits(max_victims_per_cycle=3, max_open_orders=3)) == ([13, 11, 12], [])
+
+    def test_most_victims_a_cycle(self) -> None:
+        # 1 + 2 victims are one too many; the next plan's single one is not, nor is one without victims
+        plans = [plan(11, 1), plan(12, 2, 3), plan(13, 4), plan(14, 5), plan(15)]
+        kept, (first, second) = self.outcome(plans, Limits(max_victims_per_cycle=2))
+        assert kept == [11, 13, 15]
+        assert (first.job_id, first.preemptor, first.code) == (12, 12, C.CYCLE_LIMIT)
+        assert first.text == "this cycle has asked 1 job(s); guard.max_victims_per_cycle is 2"
+        assert second.job_id == 14
+        assert second.text == "this cycle has asked 2 job(s); guard.max_victims_per_cycle is 2"
+
+    def test_most_open_orders(self) -> None:
+        memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))
+        kept, (refusal,) = self.outcome([plan(11), plan(12)], Limits(max_open_orders=2), memory)
+        assert kept == [11]
+        assert (refusal.job_id, refusal.code) == (12, C.CYCLE_LIMIT)
+        assert refusal.text == "2 orders are under way; guard.max_open_orders is 2"
+
+
+def test_every_excused_job_is_told_its_own_reason() -> None:
+    jobs = [running(1, ONE, batch=False), running(2, ONE), running(3, ONE, requeueable=False)]
+    snapshot = cluster([node("n1")], [*jobs, waiting(9)])
+    found = excused(jobs, snapshot, Memory(), FREE)
+    assert {job_id: (one.preemptor, one.code) for job_id, one in found.items()} == {
+        1: (1, C.INTERACTIVE),
+        3: (3, C.NOT_REQUEUEABLE),
+    }
