@@ -11,6 +11,9 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
+from tesched_core.decision import Memory, Refusal, RefusalCode
+from tesched_core.fit import Room
+from tesched_core.policy import View
 from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 
@@ -131,4 +134,22 @@ def cluster(
         reservations=reservations,
         settings=settings,
         traits={job.job_id: traits(class_of(job), (graces or {}).get(job.job_id, 30.0)) for job in jobs},
+    )
+
+
+def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | None = None) -> View:
+    """Return what a policy would look at: everything that waits is served, and `excused` may not be asked."""
+    jobs = [job for _, job in sorted(snapshot.jobs.items())]
+    return View(
+        snapshot=snapshot,
+        memory=Memory(),
+        waiting=tuple(job for job in jobs if job.pending),
+        running=tuple(job for job in jobs if job.on_nodes and snapshot.job_class(job.job_id) is JobClass.BE),
+        excused={
+            JobId(job_id): Refusal(
+                job_id=JobId(job_id), preemptor=JobId(job_id), code=RefusalCode.COOL_DOWN, text="it was just asked"
+            )
+            for job_id in excused
+        },
+        room=room or Room.of(snapshot),
     )

@@ -2,8 +2,8 @@
 
 Two searches, both ending with the smallest set that still works (no victim whose room is not needed):
 
-- `fewest_and_cheapest` looks at each node for the fewest victims there, and among those for the lowest scores; where
-  one victim suffices, the one with the lowest score wins. FitGpp's rule is this one with its score.
+- `fewest_and_cheapest` looks at each node for few victims there, and takes the node with the fewest, then the lowest
+  scores; where one victim suffices, the one with the lowest score wins. FitGpp's rule is this one with its score.
 - `in_order` takes victims one by one, lowest score first, wherever they run, until the job fits somewhere. The
   baselines are this one with theirs.
 
@@ -92,6 +92,15 @@ class _Trial:
         where = np.asarray(rows, dtype=np.intp)
         return self.demand.fits_into(self.free[where], self.total[where]) & self.demand.allowed[where]
 
+    def rows_for_all(self, first: Sequence[int]) -> tuple[int, ...] | None:
+        """Return rows for the whole job, required ones and those of `first` before others; None if it does not fit."""
+        fitting = self.fits(np.arange(len(self.free), dtype=np.intp))
+        if not fitting[list(self.demand.required)].all():
+            return None
+        others = (int(row) for row in np.flatnonzero(fitting))
+        rows = dict.fromkeys([*self.demand.required, *(row for row in first if fitting[row]), *others])
+        return tuple(sorted(list(rows)[: self.demand.nodes])) if len(rows) >= self.demand.nodes else None
+
     def minimise(self, rows: Sequence[int], among: Iterable[Candidate]) -> None:
         """Give back, dearest first, whoever is not needed for the job to fit on all of `rows`."""
         for candidate in sorted(among, key=lambda candidate: candidate.key, reverse=True):
@@ -103,9 +112,12 @@ class _Trial:
 def fewest_and_cheapest(
     demand: Demand, candidates: Sequence[Candidate], room: Room
 ) -> tuple[tuple[Candidate, ...], tuple[int, ...]] | None:
-    """Return the fewest victims, and among as few the lowest scores, that make the job fit on `demand.nodes` nodes.
+    """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
-    A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts once.
+    On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
+    not to be needed (this is not always the least number). The node with the fewest victims wins, then the lowest sum
+    of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
+    once. In the end nobody pays without whom the job would fit anywhere.
     """
     trial = _Trial(demand, room)
     on_row: dict[int, list[Candidate]] = {}
@@ -168,8 +180,16 @@ def fewest_and_cheapest(
                 prices[other] = again
     if not set(demand.required) <= set(chosen):
         return None
-    trial.minimise(chosen, tuple(trial.victims.values()))
-    return tuple(sorted(trial.victims.values(), key=lambda candidate: candidate.key)), tuple(sorted(chosen))
+    rows = tuple(chosen)
+    for candidate in sorted(trial.victims.values(), key=lambda candidate: candidate.key, reverse=True):
+        # A victim that spans nodes may have made room for the whole job, so look at all rows.
+        trial.give_back(candidate)
+        without = trial.rows_for_all(rows)
+        if without is None:
+            trial.take(candidate)
+        else:
+            rows = without
+    return tuple(sorted(trial.victims.values(), key=lambda candidate: candidate.key)), tuple(sorted(rows))
 
 
 def in_order(
