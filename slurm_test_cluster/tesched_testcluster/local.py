@@ -328,12 +328,15 @@ def require_slurm() -> None:
 def _own_address() -> str:
     """Return the address that this host's name resolves to: loopback on some hosts, a network's on others.
 
-    It is where Slurm's daemons listen when they are told to listen at one address only.
+    It is where Slurm's daemons listen when they are told to listen at one address only. ClusterError if there is none.
     """
+    name = socket.gethostname()
     try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"
+        return socket.gethostbyname(name)
+    except OSError as error:
+        raise ClusterError(
+            f"this host's name, {name}, has no address; add a line '127.0.0.1 {name}' to /etc/hosts"
+        ) from error
 
 
 def _path() -> str:

@@ -122,11 +122,11 @@ def _free_ports(count: int) -> int:
 
 
 def _is_free(port: int) -> bool:
-    """Return whether a daemon could listen on this port of the loopback address."""
+    """Return whether a daemon could listen on this port, at whichever of the host's addresses."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind(("", port))
         except OSError:
             return False
     return True

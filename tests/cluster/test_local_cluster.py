@@ -147,6 +147,14 @@ def test_a_start_that_takes_too_long_says_so_and_leaves_nothing() -> None:
     assert nothing_left(cluster)
 
 
+def test_a_host_without_an_address_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "no-such-host.invalid")
+    cluster = LocalCluster(SMALL)
+    with pytest.raises(ClusterError, match=r"no-such-host\.invalid, has no address; add a line"):
+        cluster.up()
+    assert nothing_left(cluster)
+
+
 def test_accounting_is_refused_since_no_slurmdbd_would_run() -> None:
     with pytest.raises(ValueError, match="no slurmdbd"):
         LocalCluster(ClusterDefinition(accounting=Accounting()))
