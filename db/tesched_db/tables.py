@@ -38,11 +38,7 @@ class Words(TypeDecorator[str]):
 
 
 def storable(text: str) -> str:
-    """Return the text as every database takes it: unchanged, unless it has a NUL or is not UTF-8.
-
-    A word of an enumeration becomes plain text; psycopg would write its name instead of its value.
-    """
-    text = str(text)
+    """Return the text as every database takes it: unchanged, unless it has a NUL or is not UTF-8."""
     if "\0" not in text:
         if text.isascii():
             return text

@@ -259,6 +259,31 @@ def test_a_failed_write_leaves_nothing_and_the_next_one_works(store: Engine) -> 
     assert (rows(store, JobRow), rows(store, HistoryRow)) == (2, 2)
 
 
+def test_what_a_failed_write_was_about_is_written_by_the_next_one(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3))
+    unknown = moved(99, 101.0, "", "open")  # a step of an order that nobody has ever made
+    with pytest.raises(StoreError, match="cannot write to the state store"):
+        writer.look(
+            102.0,
+            job(4, reason="Resources"),
+            memory=remembering(order(1, 4)),
+            refusals=[refusal(4, 4, RefusalCode.NO_VICTIM)],
+            transitions=[unknown],
+        )
+    writer.look(
+        104.0,
+        job(4, reason="Resources"),
+        memory=remembering(order(1, 4)),
+        refusals=[refusal(4, 4, RefusalCode.NO_VICTIM)],
+    )
+    assert [view.job_id for view in read.jobs(store)] == [4]
+    assert SqlJournal(store).load() == writer.memory
+    story = read.job_story(store, "4")
+    assert story is not None
+    assert [(view.code, view.first_seen) for view in story.refusals_as_preemptor] == [(RefusalCode.NO_VICTIM, 104.0)]
+
+
 class Mode(StrEnum):
     OBSERVE = "observe"
 

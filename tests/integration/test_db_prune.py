@@ -97,6 +97,15 @@ def test_an_order_is_not_forgotten_while_the_memory_holds_it(store: Engine) -> N
     assert prune(store, 10.0, now=10_000.0).orders == 1
 
 
+def test_the_last_cycle_is_never_forgotten_since_the_next_may_join_it(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(100.0, job(3))
+    assert prune(store, 10.0, now=1000.0).cycles == 0
+    writer.look(1001.0, job(3))
+    (cycle,) = read.status(store).cycles
+    assert (cycle.first_at, cycle.count) == (100.0, 2)
+
+
 def test_an_empty_store_can_be_pruned(store: Engine) -> None:
     assert prune(store, 0.0) == Pruned()
 
