@@ -132,6 +132,9 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
+    elif job.held:
+        ending = Ending.PREEMPTOR_GONE
+        text = f"job {job.label} is held now, and would not start"
     elif work.now > order.expires_at:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
@@ -161,7 +164,7 @@ def keep_first(order: Order, work: Advance) -> Order:
     if missing <= 0:
         return order
     raised = order.raised if order.raised and not order.raised.restored else None
-    in_vain = raised is not None and raised.lever is Lever.NICE and job.nice != raised.value
+    in_vain = raised is not None and raised.lever is Lever.NICE and job.nice == raised.previous
     if in_vain and work.now > order.created_at + RESEND_AFTER_S:
         raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
     elif raised is None or raised.lever is Lever.NICE:
@@ -248,14 +251,18 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
         if departure is not None:
             victim = _left(victim, departure, order, work)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
-            text = "its room is not needed any more; it goes on"
-            work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-            return replace(victim, state=VictimState.SPARED)
+            return _spare(victim, order, work)
         elif job is not None:
             return _press(victim, job, order, work)
     if victim.state is VictimState.LEFT and not victim.settled:
         return _look_for_return(victim, job, order, work)
     return victim
+
+
+def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
+    text = "its room is not needed any more; it goes on"
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+    return replace(victim, state=VictimState.SPARED)
 
 
 def _departure(victim: Victim, job: Job | None) -> Departure | None:
@@ -300,7 +307,7 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advanc
         return replace(victim, departure=Departure.VANISHED)
     if job.pending:
         return victim
-    if job.restarts > victim.restarts and job.start_time is not None:
+    if job.start_time is not None and _ran_again(victim, job):
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
         work.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
@@ -311,17 +318,28 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advanc
     return victim
 
 
+def _ran_again(victim: Victim, job: Job) -> bool:
+    if job.restarts <= victim.restarts or job.start_time is None:
+        return False
+    # A job that was cancelled in the queue has its end as its start, or still the start of the run that paid.
+    ran = job.end_time is None or job.end_time > job.start_time > victim.started_at
+    return job.on_nodes or (job.finished and ran)
+
+
 def _press(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
     """Give notice, or requeue when the grace period is over, or ask again."""
+    # On its way out, it needs no more; suspended, a requeue would leave it held; and an unknown state is left alone.
+    if job.completing or job.state is not JobState.RUNNING:
+        return victim
     if victim.state is VictimState.PLANNED:
         return give_notice(victim, job, order, work)
-    if job.completing or job.finished:  # on its way out
-        return victim
     if victim.state is VictimState.NOTICED and victim.deadline is not None and work.now >= victim.deadline:
         return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
     if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
         patience_s = RESEND_AFTER_S + work.snapshot.settings.kill_wait_s
         if work.now - victim.requeue_sent_at > patience_s:
+            if order.state is not OrderState.OPEN:
+                return _spare(victim, order, work)
             return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
     return victim
 

@@ -20,10 +20,12 @@ from tesched_core.actions import (
     OrderId,
     Outcome,
     Requeue,
+    SetNice,
+    SetPriority,
     Status,
 )
 from tesched_core.advance import Advance, advance, end_wait, give_notice, keep_first
-from tesched_core.cluster import Job
+from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Decision, Memory, Refusal
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
 from tesched_core.guard import Limits, admitted, excused
@@ -50,7 +52,6 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
     """
     cycle = memory.cycle + 1
     memory, work = advance(replace(memory, cycle=cycle), snapshot, limits)
-    memory = replace(memory, preemptions=work.preemptions, last_preempted=work.last_preempted, retry_at=work.retry_at)
     waiting, refusals = sort_out(snapshot, memory)
     running = tuple(
         job
@@ -67,11 +68,8 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
             excused=excused(running, snapshot, memory, limits),
             room=room_after_orders(memory, snapshot),
         )
-        proposal = policy.propose(view)
-        refusals += proposal.refusals
-        dropped: list[Refusal] = []
-        plans = admitted(proposal.plans, memory, limits, dropped.append)
-        refusals += tuple(dropped)
+        plans, why_not = _planned(view, policy, limits)
+        refusals += why_not
     for plan in plans:
         memory = _open(plan, memory, work)
     decision = Decision(
@@ -86,6 +84,24 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
     return memory, decision
 
 
+def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, ...], tuple[Refusal, ...]]:
+    """Return the plans that the guard admits, and why not the others.
+
+    A plan counts on what the victims of the plans before it leave over. So where the guard drops one and keeps a later
+    one, the policy is asked anew, without those that were dropped.
+    """
+    refusals: tuple[Refusal, ...] = ()
+    while True:
+        proposal = policy.propose(view)
+        dropped: list[Refusal] = []
+        plans = admitted(proposal.plans, view.memory, limits, dropped.append)
+        if plans == proposal.plans[: len(plans)]:
+            return plans, refusals + proposal.refusals + tuple(dropped)
+        gone = {refusal.preemptor for refusal in dropped}
+        refusals += tuple(refusal for refusal in proposal.refusals if refusal.preemptor in gone) + tuple(dropped)
+        view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
+
+
 def room_after_orders(memory: Memory, snapshot: Snapshot) -> Room:
     """Return the room as it will be when the orders under way are done: their victims gone, their preemptors there."""
     room = Room.of(snapshot)
@@ -97,6 +113,8 @@ def room_after_orders(memory: Memory, snapshot: Snapshot) -> Room:
             for share in job.allocation:
                 if share.node in room.index:
                     freed = vector(share.tres, room.resources)
+                    if job.state is JobState.SUSPENDED:
+                        freed[0] = 0  # its CPUs are free already
                     room = room.changed([room.index[share.node]], freed[np.newaxis])
         preemptor = snapshot.jobs.get(order.preemptor)
         if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
@@ -187,6 +205,7 @@ def learned(
             continue
         if outcome.status is Status.WOULD and order.state is OrderState.OPEN:
             order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", work)
+            work.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
             victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
             raised = replace(order.raised, restored=True) if order.raised else None
             order = replace(order, state=OrderState.ENDED, victims=victims, raised=raised, ended_at=at)
@@ -206,8 +225,7 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
     final = kind in {FailureKind.DENIED, FailureKind.REFUSED}
     if isinstance(action, Notify | Requeue):
         # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
-        undone = outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY
-        if undone:
+        if outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY:
             back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED
             order = replace(
                 order,
@@ -219,9 +237,16 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
                 ),
             )
             work.moved(order.order_id, action.job_id, "sent", "not sent", said)
-    elif order.raised is not None and order.state is OrderState.OPEN and kind is not FailureKind.UNREACHABLE:
-        # Not raised, so there is nothing to put back. (Unreachable: it may have arrived all the same.)
-        order = replace(order, raised=replace(order.raised, restored=True))
+    elif (
+        isinstance(action, SetNice | SetPriority)
+        and order.raised is not None
+        and order.state is OrderState.OPEN
+        and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}  # it may have arrived all the same
+    ):
+        # Not raised, so there is nothing to put back but what an earlier raise did.
+        earlier = action.previous != order.raised.previous
+        undone = replace(order.raised, value=action.previous) if earlier else replace(order.raised, restored=True)
+        order = replace(order, raised=undone)
     if final and order.state is OrderState.OPEN:
         order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
     return order

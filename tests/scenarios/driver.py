@@ -1,0 +1,230 @@
+"""A cluster of a few jobs that a scenario moves by hand, and tesched beside it.
+
+Nothing happens by itself: what Slurm does is said line by line, so that each scenario can be read as a sequence. Times
+are seconds after `NOW`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Unpack
+
+from tesched_core.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Notify,
+    OrderId,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Requeue,
+    SetNice,
+    SetPriority,
+    Status,
+)
+from tesched_core.cluster import Job, JobState, Node, NodeShare, Reservation, SlurmSettings
+from tesched_core.decision import Decision, Memory, RefusalCode
+from tesched_core.fitgpp import FitGpp
+from tesched_core.guard import Limits
+from tesched_core.orders import Order, OrderState, Transition, Victim
+from tesched_core.policy import TePolicy
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+from tesched_core.step import learned, step
+
+from tests.builders import NOW, Extra, cluster, node, running, share, waiting
+
+#: a job or, with None, the order itself, and its state before and after
+Move = tuple[int | None, str, str]
+
+
+class Driver:
+    """The cluster and the memory."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        jobs: Iterable[Job],
+        *,
+        graces: Mapping[int, float] | None = None,
+        limits: Limits | None = None,
+        policy: TePolicy | None = None,
+        reservations: Iterable[Reservation] = (),
+    ) -> None:
+        """Begin with these; what holds nodes is best effort, what waits is trial and error, for good."""
+        self.start = cluster(nodes, jobs, graces=graces, reservations=reservations)
+        self.jobs = dict(self.start.jobs)
+        self.nodes = dict(self.start.nodes)
+        self.limits = limits or Limits()
+        self.policy = policy or FitGpp()
+        self.memory = Memory()
+        self.decision = Decision(cycle=0, at=NOW, policy="", actions=(), refusals=(), transitions=(), summary="")
+        self.at_s = 0.0
+        #: transitions since the last look at them
+        self._transitions: list[Transition] = []
+
+    # What tesched does.
+
+    def snapshot(self, at_s: float) -> Snapshot:
+        """Return what an observer would see."""
+        self.at_s = at_s
+        return replace(
+            self.start,
+            taken_at=NOW + at_s,
+            jobs=dict(self.jobs),
+            nodes=dict(self.nodes),
+            settings=SlurmSettings(kill_wait_s=30),
+        )
+
+    def cycle(self, at_s: float) -> tuple[Action, ...]:
+        """Look at this time and return what is to be done."""
+        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.policy, self.limits)
+        self._transitions += self.decision.transitions
+        return self.decision.actions
+
+    def moves(self) -> list[Move]:
+        """Return what moved since the last call."""
+        moved: list[Move] = [(one.job_id, one.before, str(one.after)) for one in self._transitions]
+        self._transitions.clear()
+        return moved
+
+    def order(self, order_id: int = 1) -> Order:
+        """Return an order."""
+        return self.memory.orders[OrderId(order_id)]
+
+    def victim(self, order_id: int = 1) -> Victim:
+        """Return an order's only victim."""
+        (victim,) = self.order(order_id).victims
+        return victim
+
+    def open_orders(self) -> list[int]:
+        """Return the ids of the orders for which a job still waits."""
+        return [order.order_id for order in self.memory.open_orders() if order.state is OrderState.OPEN]
+
+    def why_not(self, job_id: int) -> RefusalCode | None:
+        """Return why the last cycle made no room for this job."""
+        codes = [one.code for one in self.decision.refusals if one.job_id == one.preemptor == job_id]
+        return codes[0] if codes else None
+
+    # What Slurm does.
+
+    def obeys(self, *actions: Action) -> None:
+        """Do as told: what changes at once changes, a requeued job is back in the queue."""
+        for action in actions:
+            job = self.jobs[action.job_id]
+            if isinstance(action, SetNice):
+                self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
+            elif isinstance(action, SetPriority):
+                self.change(job.job_id, priority=action.priority)
+            elif isinstance(action, Requeue):
+                self.requeued(job.job_id)
+
+    def says(self, status: Status, *actions: Action, kind: FailureKind | None = None) -> None:
+        """Let tesched learn what became of these actions."""
+        failure = Failure(kind=kind, message="no") if kind else None
+        outcomes = [Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure) for action in actions]
+        self.memory, transitions = learned(self.memory, outcomes, NOW + self.at_s, self.limits)
+        self._transitions += transitions
+
+    def change(self, job_id: int, **fields: Unpack[Extra]) -> None:
+        """Change what Slurm says of a job."""
+        job = self.jobs[JobId(job_id)]
+        self.jobs[job.job_id] = replace(job, **fields)
+
+    def starts(self, job_id: int, *held: NodeShare, at_s: float | None = None) -> None:
+        """Start a waiting job, now or at this time."""
+        start_time = NOW + (self.at_s if at_s is None else at_s)
+        self.change(job_id, state=JobState.RUNNING, start_time=start_time, reason="")
+        self._holds(job_id, *held)
+
+    def requeued(self, job_id: int) -> None:
+        """Put a job back in the queue."""
+        job = self.jobs[JobId(job_id)]
+        self._holds(job_id)
+        self.change(
+            job_id,
+            state=JobState.PENDING,
+            flags=frozenset(),
+            restarts=job.restarts + 1,
+            start_time=None,
+            reason="BeginTime",
+        )
+
+    def completing(self, job_id: int, state: JobState) -> None:
+        """Let a job's processes be ended; it keeps its nodes until then."""
+        self.change(job_id, state=state, flags=frozenset({"COMPLETING"}))
+
+    def ends(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
+        """End a job."""
+        self._holds(job_id)
+        self.change(job_id, state=state, flags=frozenset(), end_time=NOW + self.at_s)
+
+    def forgets(self, job_id: int) -> None:
+        """Forget a job."""
+        del self.jobs[JobId(job_id)]
+
+    def _holds(self, job_id: int, *held: NodeShare) -> None:
+        self.jobs[JobId(job_id)] = replace(self.jobs[JobId(job_id)], allocation=held)
+
+
+# The smallest case, which most scenarios are about: job 1 holds the only node, job 9 wants half of it.
+BE, TE = 1, 9
+HALF = share("n1", 16, 1)
+
+
+def one_node(*jobs: Job, grace_s: float = 30.0, limits: Limits | None = None) -> Driver:
+    """Return the smallest case: everybody has priority 100; job 1 has a grace period of `grace_s`."""
+    nodes = [node("n1")]
+    return Driver(
+        nodes, [running(BE, share("n1", 32)), waiting(TE, cpus=16), *jobs], graces={BE: grace_s}, limits=limits
+    )
+
+
+def _reason(code: ReasonCode, text: str, preemptor: int, order: int) -> Reason:
+    return Reason(code=code, text=text, preemptor=JobId(preemptor), order_id=OrderId(order))
+
+
+def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 1, free: bool = False) -> SetNice:
+    """Return the raise of a TE job by its nice value."""
+    code = ReasonCode.ROOM_IS_FREE if free else ReasonCode.MAKE_ROOM_FIRST
+    text = "it must be first in the queue, or somebody else takes the room"
+    return SetNice(job_id=JobId(job), reason=_reason(code, text, job, order), nice=nice, previous=previous)
+
+
+def explicitly_first(priority: int, *, job: int = TE, previous: int, order: int = 1) -> SetPriority:
+    """Return the raise of a TE job whose nice value Slurm ignores."""
+    reason = first_in_queue(0, job=job, order=order).reason
+    return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=previous)
+
+
+def nice_back(nice: int, *, job: int = TE, now: int, order: int = 1) -> SetNice:
+    """Return what puts a nice value back."""
+    reason = _reason(ReasonCode.ORDER_ENDED, f"put its nice back to {nice}", job, order)
+    return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=now)
+
+
+def priority_back(priority: int, *, job: int = TE, now: int, order: int = 1) -> SetPriority:
+    """Return what puts a priority back."""
+    reason = _reason(ReasonCode.ORDER_ENDED, f"put its priority back to {priority}", job, order)
+    return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=now)
+
+
+def notice(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1, restarts: int = 0) -> Notify:
+    """Return a victim's notice."""
+    text = f"job {preemptor} needs its room; it has {grace_s} s to save its work"
+    reason = _reason(ReasonCode.NOTICE, text, preemptor, order)
+    return Notify(job_id=JobId(job), reason=reason, signal="USR1", batch_only=True, restarts=restarts)
+
+
+def requeue(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1) -> Requeue:
+    """Return the requeue of a victim whose grace period is over."""
+    text = f"its grace period of {grace_s} s is over and it still runs"
+    return Requeue(job_id=JobId(job), reason=_reason(ReasonCode.GRACE_OVER, text, preemptor, order), restarts=0)
+
+
+def requeue_at_once(*, job: int = BE, preemptor: int = TE, order: int = 1) -> Requeue:
+    """Return the requeue of a victim that has no grace period."""
+    text = f"it has no grace period, and job {preemptor} needs its room"
+    return Requeue(job_id=JobId(job), reason=_reason(ReasonCode.NO_GRACE, text, preemptor, order), restarts=0)

@@ -1,0 +1,228 @@
+"""What may become of the TE job while room is made for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.cluster import JobState
+from tesched_core.decision import RefusalCode
+from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_core.resources import JobId
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
+
+
+def noticed() -> Driver:
+    """Return a case in which the only victim has its notice, with room for the TE job elsewhere if job 2 leaves."""
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [running(BE, share("n1", 32)), running(2, share("n2", 32), batch=False), waiting(TE, cpus=16)],
+    )
+    assert drive.cycle(0) == (first_in_queue(-1001), notice())
+    drive.obeys(*drive.decision.actions)
+    drive.moves()
+    return drive
+
+
+def test_the_te_job_starts_elsewhere_and_the_victim_is_spared() -> None:
+    drive = noticed()
+    drive.ends(2)
+    drive.starts(TE, share("n2", 16), at_s=9)
+    assert drive.cycle(10) == (nice_back(0, now=-1001),)
+    assert drive.moves() == [(None, "open", "settling"), (BE, "noticed", "spared")]
+    assert drive.order().ending is Ending.STARTED_ELSEWHERE
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(40) == ()  # the grace period is over, and nothing comes of it
+    assert drive.moves() == [(TE, "raised", "put back"), (None, "settling", "ended")]
+    assert not drive.order().futile
+    assert drive.memory.preemptions == {}
+
+
+def test_the_te_job_starts_in_its_room_before_the_victim_has_left() -> None:
+    drive = noticed()
+    drive.ends(2)
+    drive.starts(TE, share("n1", 16), at_s=9)
+    drive.cycle(10)
+    assert drive.order().ending is Ending.STARTED_HERE
+    assert drive.victim().state is VictimState.SPARED
+
+
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED, JobState.DEADLINE])
+def test_the_te_job_ends_before_it_starts_and_the_victim_is_spared(state: JobState) -> None:
+    drive = noticed()
+    drive.ends(TE, state)
+    assert drive.cycle(31) == ()
+    assert drive.moves() == [
+        (None, "open", "settling"),
+        (BE, "noticed", "spared"),
+        (TE, "raised", "put back"),
+        (None, "settling", "ended"),
+    ]
+    assert drive.order().ending is Ending.PREEMPTOR_GONE
+
+
+def test_the_te_job_vanishes_and_the_victim_is_spared() -> None:
+    drive = noticed()
+    drive.forgets(TE)
+    assert drive.cycle(31) == ()
+    assert drive.order().ending is Ending.PREEMPTOR_GONE
+    assert drive.order().state is OrderState.ENDED
+
+
+def test_the_te_job_is_cancelled_while_its_victim_is_requeued() -> None:
+    drive = noticed()
+    assert drive.cycle(30) == (requeue(),)
+    drive.ends(TE, JobState.CANCELLED)
+    assert drive.cycle(31) == ()
+    assert drive.victim().state is VictimState.REQUEUING  # what was sent cannot be called back
+    drive.requeued(BE)
+    assert drive.cycle(33) == ()
+    assert drive.victim().state is VictimState.LEFT
+    assert drive.order().futile
+    assert drive.memory.preemptions == {BE: 1}
+
+
+def test_a_requeue_that_showed_no_effect_is_not_sent_again_for_nobody() -> None:
+    drive = noticed()
+    assert drive.cycle(30) == (requeue(),)
+    drive.ends(TE, JobState.CANCELLED)
+    drive.cycle(31)
+    drive.moves()
+    assert drive.cycle(66) == ()  # 30 of KillWait and 5 are over
+    assert drive.moves() == [(BE, "requeuing", "spared"), (None, "settling", "ended")]
+    assert not drive.order().futile
+
+
+def test_the_te_job_is_held_and_its_victim_is_spared() -> None:
+    drive = noticed()
+    drive.change(TE, priority=0, reason="JobHeldUser")
+    assert drive.cycle(31) == (nice_back(0, now=-1001),)
+    assert drive.moves() == [(None, "open", "settling"), (BE, "noticed", "spared")]
+    assert drive.why_not(TE) is RefusalCode.HELD
+
+
+def test_a_te_job_that_started_and_finished_between_two_looks_has_been_served() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.starts(TE, at_s=5)
+    drive.ends(TE)
+    assert drive.cycle(8) == ()
+    assert drive.order().ending is Ending.STARTED_HERE
+    assert drive.order().started_at == NOW + 5
+
+
+def test_a_start_before_the_order_is_none() -> None:
+    # It ran once, long ago, and was requeued; Slurm may still show that run's start.
+    drive = one_node()
+    drive.change(TE, start_time=NOW - 500, restarts=1)
+    drive.cycle(0)
+    drive.ends(TE, JobState.CANCELLED)
+    drive.cycle(2)
+    assert drive.order().ending is Ending.PREEMPTOR_GONE
+
+
+def test_slurms_whole_seconds_are_no_start_before_the_order() -> None:
+    drive = one_node()
+    drive.cycle(0.9)
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(3)
+    assert drive.order().ending is Ending.STARTED_HERE
+
+
+class TestExpiry:
+    """The longest grace period, KillWait, and the site's patience: 30 + 30 + 60 s."""
+
+    def test_the_order_expires_and_the_te_job_is_tried_again_later(self) -> None:
+        drive = noticed()
+        drive.cycle(30)
+        drive.requeued(BE)
+        drive.moves()
+        drive.change(TE, reason="Resources")
+        assert drive.cycle(120) == ()
+        assert drive.moves() == [(BE, "requeuing", "left")]
+        assert drive.cycle(120.5) == (nice_back(0, now=-1001),)
+        assert drive.moves() == [(None, "open", "settling")]
+        assert drive.order().ending is Ending.EXPIRED
+        assert drive.order().futile
+        drive.obeys(*drive.decision.actions)
+        assert drive.memory.retry_at == {TE: NOW + 120.5 + 300}
+        assert drive.cycle(420) == ()
+        assert drive.why_not(TE) is RefusalCode.RETRY_LATER
+        assert drive.cycle(421) == (first_in_queue(-1001, order=2, free=True),)
+        assert drive.memory.retry_at == {}
+
+    def test_a_victim_that_has_not_left_by_then_is_spared(self) -> None:
+        drive = noticed()
+        drive.completing(BE, JobState.RUNNING)
+        drive.cycle(121)
+        assert drive.victim().state is VictimState.SPARED
+
+    def test_the_longest_grace_period_counts(self) -> None:
+        jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(TE, cpus=32)]
+        drive = Driver([node("n1")], jobs, graces={1: 10, 2: 200})
+        drive.cycle(0)
+        assert drive.order().expires_at == NOW + 200 + 30 + 60
+
+
+class TestArray:
+    """A waiting job array is one record; a task that starts gets a job id of its own."""
+
+    def drive(self) -> Driver:
+        drive = one_node()
+        drive.change(TE, array_job_id=JobId(TE), array_tasks="0-9")
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        return drive
+
+    def test_a_task_starts_and_the_order_has_served_it(self) -> None:
+        drive = self.drive()
+        task = running(20, HALF, array_job_id=JobId(TE), array_task_id=0, nice=-1001, start_time=NOW + 5)
+        drive.jobs[task.job_id] = task
+        drive.cycle(6)
+        assert drive.order().ending is Ending.STARTED_HERE
+        assert drive.order().started_at == NOW + 5
+
+    def test_the_next_task_is_served_when_the_priority_is_back(self) -> None:
+        drive = self.drive()
+        drive.jobs[JobId(20)] = running(20, HALF, array_job_id=JobId(TE), nice=-1001, start_time=NOW + 5)
+        drive.obeys(*drive.cycle(6))
+        assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
+        assert drive.cycle(8) == (first_in_queue(-1001, order=2, free=True),)  # the node's other half is free
+        assert drive.open_orders() == [2]
+
+    def test_the_last_task_takes_the_arrays_id(self) -> None:
+        drive = self.drive()
+        drive.change(TE, array_task_id=9, array_tasks="")
+        drive.starts(TE, HALF, at_s=5)
+        drive.cycle(6)
+        assert drive.order().ending is Ending.STARTED_HERE
+
+    def test_a_task_that_ran_before_the_order_has_not_been_served_by_it(self) -> None:
+        drive = self.drive()
+        drive.jobs[JobId(20)] = running(20, array_job_id=JobId(TE), start_time=NOW - 2)
+        drive.cycle(6)
+        assert drive.order().state is OrderState.OPEN
+
+    def test_another_arrays_task_has_not_been_served_by_it(self) -> None:
+        drive = self.drive()
+        drive.jobs[JobId(20)] = running(20, array_job_id=JobId(19), start_time=NOW + 5)
+        drive.cycle(6)
+        assert drive.order().state is OrderState.OPEN
+
+    def test_the_array_is_cancelled_after_a_task_has_started(self) -> None:
+        drive = self.drive()
+        drive.jobs[JobId(20)] = running(20, HALF, array_job_id=JobId(TE), start_time=NOW + 5)
+        drive.forgets(TE)
+        drive.cycle(6)
+        assert drive.order().ending is Ending.STARTED_HERE
+
+
+def test_a_multi_node_te_job_that_starts_partly_elsewhere_started_elsewhere() -> None:
+    drive = noticed()
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], allocation=(share("n1", 8), share("n2", 8)))
+    drive.change(TE, state=JobState.RUNNING, start_time=NOW + 1)
+    drive.cycle(2)
+    assert drive.order().ending is Ending.STARTED_ELSEWHERE

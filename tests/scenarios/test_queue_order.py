@@ -1,0 +1,229 @@
+"""The TE job is first in the queue before anybody makes room for it, and in its old place afterwards.
+
+Where nothing else is said: all have priority 100, so 101 is needed, 1 is missing, and the margin is 1000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.actions import FailureKind, Status
+from tesched_core.advance import MAX_PRIORITY
+from tesched_core.cluster import JobState
+from tesched_core.orders import Ending, Lever, OrderState, Raise
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass
+
+from tests.builders import NOW, node, running, share, traits, waiting
+from tests.scenarios.driver import (
+    BE,
+    HALF,
+    TE,
+    Driver,
+    explicitly_first,
+    first_in_queue,
+    nice_back,
+    notice,
+    one_node,
+    priority_back,
+)
+
+
+def others(drive: Driver, *job_ids: int) -> Driver:
+    """Make these best-effort jobs, so that tesched makes no room for them."""
+    best_effort = {JobId(job_id): traits(JobClass.BE) for job_id in job_ids}
+    drive.start = drive.start.with_traits({**drive.start.traits, **best_effort})
+    return drive
+
+
+class TestHowHigh:
+    """Ahead of everybody who could take the room, by the margin of 1000, and of nobody else."""
+
+    def test_ahead_of_the_first_in_the_queue(self) -> None:
+        # 701 are needed, 601 are missing
+        drive = others(one_node(waiting(5, cpus=1, priority=700)), 5)
+        assert drive.cycle(0) == (first_in_queue(-1601), notice())
+
+    def test_ahead_of_its_victim_which_comes_back_with_the_priority_that_it_had(self) -> None:
+        drive = one_node()
+        drive.change(BE, priority=500)
+        assert drive.cycle(0) == (first_in_queue(-1401), notice())
+
+    def test_from_the_nice_value_that_it_has(self) -> None:
+        drive = one_node()
+        drive.change(TE, nice=70)
+        assert drive.cycle(0) == (first_in_queue(70 - 1001, previous=70), notice())
+
+    def test_not_of_a_job_that_waits_elsewhere_nor_of_one_that_runs(self) -> None:
+        elsewhere = waiting(5, priority=700, partitions=("q",))
+        drive = others(one_node(elsewhere, running(6, priority=800)), 5)
+        assert drive.cycle(0) == (first_in_queue(-1001), notice())
+
+    def test_a_job_that_is_first_already_is_left_where_it_is(self) -> None:
+        drive = one_node()
+        drive.change(TE, priority=101)
+        assert drive.cycle(0) == (notice(),)
+        assert drive.order().raised is None
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        assert drive.cycle(6) == ()  # nothing to put back
+
+    def test_whoever_overtakes_it_later_is_overtaken_again(self) -> None:
+        drive = others(one_node(waiting(5, cpus=1)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.change(5, priority=1101)
+        # 1102 are needed of 1101: 1 and the margin below -1001
+        assert drive.cycle(2) == (first_in_queue(-2002, previous=-1001),)
+        drive.obeys(*drive.decision.actions)
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        assert drive.cycle(6) == (nice_back(0, now=-2002),)
+
+
+class TestNiceIsIgnored:
+    """Slurm ignores nice, with exit status 0, for a job whose priority was set explicitly."""
+
+    def given_up_on_nice(self) -> Driver:
+        drive = one_node()
+        drive.cycle(0)
+        assert drive.cycle(5) == (first_in_queue(-1001),)  # give it five seconds
+        assert drive.cycle(6) == (explicitly_first(1101, previous=100),)
+        drive.obeys(*drive.decision.actions)
+        return drive
+
+    def test_it_gets_another_explicit_priority_and_its_own_back(self) -> None:
+        drive = self.given_up_on_nice()
+        assert drive.cycle(8) == ()
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=9)
+        assert drive.cycle(10) == (priority_back(100, now=1101),)
+        drive.obeys(*drive.decision.actions)
+        assert drive.cycle(12) == ()
+        assert drive.order().raised == Raise(lever=Lever.PRIORITY, previous=100, value=1101, restored=True)
+
+    def test_whoever_overtakes_it_later_is_overtaken_again(self) -> None:
+        drive = self.given_up_on_nice()
+        drive.change(BE, priority=1101)
+        # 1102 are needed, and the margin
+        assert drive.cycle(8) == (explicitly_first(2102, previous=1101),)
+        drive.obeys(*drive.decision.actions)
+        drive.ends(TE, JobState.CANCELLED)
+        assert drive.cycle(10) == ()
+        assert drive.order().raised == Raise(lever=Lever.PRIORITY, previous=100, value=2102, restored=True)
+
+    def test_no_priority_is_asked_for_that_slurm_does_not_take(self) -> None:
+        drive = self.given_up_on_nice()
+        drive.change(BE, priority=MAX_PRIORITY - 500)
+        assert drive.cycle(8) == (explicitly_first(MAX_PRIORITY, previous=1101),)
+
+    def test_a_second_raise_that_did_not_arrive_is_no_sign_of_it(self) -> None:
+        drive = others(one_node(waiting(5, cpus=1)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.change(5, priority=1101)
+        again = drive.cycle(20)
+        assert again == (first_in_queue(-2002, previous=-1001),)
+        drive.says(Status.FAILED, *again, kind=FailureKind.UNREACHABLE)
+        assert drive.cycle(22) == again
+
+
+class TestPutBack:
+    """When the preemptor no longer waits; believed when seen; and what somebody else has set since is left."""
+
+    def started(self) -> Driver:
+        drive = one_node()
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        assert drive.cycle(6) == (nice_back(0, now=-1001),)
+        return drive
+
+    def test_it_is_sent_again_until_it_is_seen(self) -> None:
+        drive = self.started()
+        assert drive.cycle(8) == (nice_back(0, now=-1001),)
+        drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.BUSY)
+        assert drive.cycle(10) == (nice_back(0, now=-1001),)
+        drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.DENIED)
+        assert drive.cycle(12) == (nice_back(0, now=-1001),)
+        drive.obeys(*drive.decision.actions)
+        assert drive.cycle(14) == ()
+
+    def test_what_somebody_else_has_set_is_left(self) -> None:
+        drive = self.started()
+        drive.change(TE, nice=33)
+        assert drive.cycle(8) == ()
+        assert drive.order().raised == Raise(lever=Lever.NICE, previous=0, value=-1001, restored=True)
+
+    @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.CANCELLED])
+    def test_a_job_that_has_ended_has_nothing_to_be_put_back(self, state: JobState) -> None:
+        drive = self.started()
+        drive.ends(TE, state)
+        assert drive.cycle(8) == ()
+
+    def test_the_order_does_not_end_before_it(self) -> None:
+        drive = self.started()
+        drive.starts(BE, share("n1", 16), at_s=7)
+        drive.cycle(8)
+        assert drive.order().state is OrderState.SETTLING
+        drive.obeys(*drive.decision.actions)
+        drive.cycle(10)
+        assert drive.order().state is OrderState.ENDED
+
+    def test_an_array_s_waiting_tasks_are_put_back_too(self) -> None:
+        drive = one_node()
+        drive.change(TE, array_job_id=JobId(TE), array_tasks="0-9")
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.jobs[JobId(20)] = running(
+            20, HALF, array_job_id=JobId(TE), array_task_id=0, nice=-1001, start_time=NOW + 5
+        )
+        waiting_tasks = nice_back(0, now=-1001)
+        assert drive.cycle(6) == (replace(waiting_tasks, job_id=JobId(20)), waiting_tasks)
+        drive.obeys(replace(waiting_tasks, job_id=JobId(20)))
+        assert drive.cycle(8) == (waiting_tasks,)
+        drive.obeys(waiting_tasks)
+        drive.cycle(10)
+        assert drive.order().raised == Raise(lever=Lever.NICE, previous=0, value=-1001, restored=True)
+
+
+class TestRoomIsFree:
+    """Room that only the queue's order keeps from a TE job costs nobody anything."""
+
+    def drive(self) -> Driver:
+        return Driver([node("n1"), node("n2")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
+
+    def test_the_job_is_raised_and_nobody_pays(self) -> None:
+        drive = self.drive()
+        drive.change(TE, priority=50)
+        drive.jobs[JobId(5)] = waiting(5, cpus=33)  # never fits, and is ahead of it: 101 are needed, 51 missing
+        others(drive, 5)
+        assert drive.cycle(0) == (first_in_queue(-1051, free=True),)
+        assert drive.order().victims == ()
+        assert drive.order().nodes == ("n2",)
+        drive.obeys(*drive.decision.actions)
+        drive.starts(TE, share("n2", 16), at_s=1)
+        assert drive.cycle(2) == (nice_back(0, now=-1051),)
+        assert drive.order().ending is Ending.STARTED_HERE
+
+    def test_a_job_that_is_first_in_the_queue_is_only_watched(self) -> None:
+        drive = self.drive()
+        assert drive.cycle(0) == ()
+        assert drive.moves() == [(None, "", "open")]
+        assert drive.cycle(2) == ()
+        drive.starts(TE, share("n2", 16), at_s=3)
+        assert drive.cycle(4) == ()
+        assert drive.order().state is OrderState.ENDED
+
+
+def test_jobs_for_which_room_is_made_need_not_be_ahead_of_each_other() -> None:
+    # Each has its own room. Both are 1 short of 101; the second is not made to overtake the raised first.
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)],
+    )
+    first, _, second, _ = drive.cycle(0)
+    assert first == first_in_queue(-1001, job=8, order=1)
+    # As the first plan is opened, the second job still waits like any other: it has 100, no more than the victim.
+    assert second == first_in_queue(-1001, job=9, order=2)
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(2) == ()

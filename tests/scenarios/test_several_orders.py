@@ -1,0 +1,159 @@
+"""Several TE jobs at once: nobody pays twice, no room is promised twice."""
+
+from __future__ import annotations
+
+from tesched_core.cluster import JobState
+from tesched_core.decision import RefusalCode
+from tesched_core.guard import Limits
+from tesched_core.orders import VictimState
+from tesched_core.resources import JobId
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, notice, one_node, requeue
+
+
+def asks(drive: Driver, job_id: int, cpus: int, submit_s: float = -5) -> None:
+    """Submit another TE job of the same kind."""
+    drive.jobs[JobId(job_id)] = waiting(job_id, cpus=cpus, submit_time=NOW + submit_s)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(job_id): drive.start.traits[JobId(TE)]})
+
+
+def test_the_room_that_a_victim_leaves_over_serves_the_next_te_job() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    asks(drive, 10, 16)
+    assert drive.cycle(2) == ()
+    assert (drive.order(2).victims, drive.order(2).nodes) == ((), ("n1",))
+    asks(drive, 11, 1)
+    assert drive.cycle(4) == ()
+    assert drive.why_not(11) is RefusalCode.NO_VICTIM
+    drive.requeued(BE)  # now that it waits, with priority 100, job 10 has to be ahead of it
+    assert drive.cycle(6) == (first_in_queue(-1001, job=10, order=2, free=True),)
+
+
+def test_a_victim_that_leaves_for_one_job_is_not_asked_for_another() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    asks(drive, 10, 32)
+    assert drive.cycle(2) == ()
+    refused = [(one.job_id, one.preemptor, one.code) for one in drive.decision.refusals]
+    assert refused == [
+        (9, 9, RefusalCode.ORDER_OPEN),
+        (1, 10, RefusalCode.ALREADY_LEAVING),
+        (10, 10, RefusalCode.NO_VICTIM),
+    ]
+
+
+def test_the_room_that_a_te_job_waits_for_is_not_given_to_another_when_the_victim_has_left() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    asks(drive, 10, 17)
+    asks(drive, 11, 16)
+    drive.cycle(2)
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM  # 16 of 32 are left
+    assert drive.order(2).preemptor == 11
+    assert drive.order(2).victims == ()
+
+
+def test_the_room_of_an_order_that_has_come_to_nothing_is_free_again() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    drive.cycle(2)
+    drive.ends(TE, JobState.CANCELLED)
+    asks(drive, 10, 32)
+    assert drive.cycle(4) == (first_in_queue(-1001, job=10, order=2, free=True),)
+
+
+def test_a_victim_that_is_requeued_for_nobody_still_makes_room_for_the_next() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    assert drive.cycle(30) == (requeue(),)
+    drive.ends(TE, JobState.CANCELLED)
+    asks(drive, 10, 32)
+    assert drive.cycle(31) == ()
+    assert (drive.order(2).preemptor, drive.order(2).victims) == (10, ())
+
+
+def test_a_victim_that_somebody_suspends_frees_its_cpus_once() -> None:
+    # 16 of 32 CPUs sleep and will be freed; 16 are an exempt job's: there is no room for 17.
+    drive = Driver(
+        [node("n1")],
+        [running(1, share("n1", 16)), running(2, share("n1", 16), batch=False), waiting(TE, cpus=1)],
+    )
+    drive.obeys(*drive.cycle(0))
+    drive.change(1, state=JobState.SUSPENDED)
+    asks(drive, 10, 16)
+    drive.cycle(2)
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM  # 16, and one of them is job 9's
+
+
+def test_all_memory_of_a_node_is_promised_with_it() -> None:
+    drive = Driver([node("n1")], [running(1, share("n1", 32)), waiting(TE)])
+    drive.jobs[JobId(TE)] = waiting(TE, drive.jobs[JobId(1)].request)  # asks for no memory: gets all of it
+    drive.obeys(*drive.cycle(0))
+    asks(drive, 10, 1)
+    drive.cycle(2)
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM
+
+
+def test_the_first_come_is_served_first() -> None:
+    drive = one_node()
+    asks(drive, 8, 32, submit_s=-5)  # job 9 came 5 s before, with the higher id
+    drive.cycle(0)
+    assert drive.order().preemptor == TE
+    assert drive.why_not(8) is RefusalCode.NO_VICTIM
+
+
+def test_a_plan_that_the_guard_drops_makes_no_room_for_the_next() -> None:
+    # Job 8 would have two victims, one too many, and leave 8 CPUs over. Job 9 must not count on them.
+    jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(8, cpus=24), waiting(9, cpus=8)]
+    drive = Driver([node("n1")], jobs, limits=Limits(max_victims_per_cycle=1))
+    assert drive.cycle(0) == (first_in_queue(-1001, job=9), notice(job=1, preemptor=9))
+    assert [victim.job_id for victim in drive.order().victims] == [1]
+    assert drive.why_not(8) is RefusalCode.CYCLE_LIMIT
+    assert drive.open_orders() == [1]
+    limits = [one for one in drive.decision.refusals if one.code is RefusalCode.CYCLE_LIMIT]
+    assert len(limits) == 1
+
+
+def test_most_open_orders_at_once() -> None:
+    jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)]
+    drive = Driver([node("n1"), node("n2")], jobs, limits=Limits(max_open_orders=1))
+    drive.obeys(*drive.cycle(0))
+    assert drive.open_orders() == [1]
+    assert drive.why_not(9) is RefusalCode.CYCLE_LIMIT
+    drive.requeued(1)
+    drive.starts(8, share("n1", 32), at_s=1)
+    drive.obeys(*drive.cycle(2))
+    # Its victim still waits to run again: the order is under way.
+    assert drive.why_not(9) is RefusalCode.CYCLE_LIMIT
+    drive.ends(1, JobState.CANCELLED)
+    drive.cycle(4)
+    assert drive.open_orders() == [2]
+
+
+def test_no_job_is_preempted_more_often_than_the_site_allows() -> None:
+    drive = one_node(limits=Limits(cool_down_s=0, min_run_time_s=0))
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=2)
+    drive.obeys(*drive.cycle(3))
+    drive.ends(TE)
+    drive.starts(BE, share("n1", 32), at_s=4)
+    drive.cycle(5)
+    asks(drive, 10, 1)
+    drive.cycle(6)
+    spared = [(one.job_id, one.code) for one in drive.decision.refusals if one.preemptor == 10]
+    assert spared == [(1, RefusalCode.MAX_PREEMPTIONS), (10, RefusalCode.NO_VICTIM)]
+
+
+def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    drive.ends(TE, JobState.CANCELLED)
+    asks(drive, 10, 1)
+    assert drive.cycle(2) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))
+    assert drive.order(1).victims[0].state is VictimState.SPARED
+    assert drive.victim(2).deadline == NOW + 32  # a whole grace period anew

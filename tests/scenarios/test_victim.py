@@ -1,0 +1,216 @@
+"""What a victim may do after its notice. Each has one right answer, and none runs a finished job again.
+
+Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of it, both have priority 100. So job 9
+must have 101; one is missing, and with the margin of 1000 its nice value becomes -1001.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.cluster import JobState
+from tesched_core.orders import Departure, Ending, OrderState, VictimState
+
+from tests.builders import NOW, share
+from tests.scenarios.driver import (
+    BE,
+    HALF,
+    TE,
+    Driver,
+    first_in_queue,
+    nice_back,
+    notice,
+    one_node,
+    requeue,
+    requeue_at_once,
+)
+
+
+def noticed() -> Driver:
+    """Return the case after the notice was given at 0 s."""
+    drive = one_node()
+    assert drive.cycle(0) == (first_in_queue(-1001), notice())
+    assert drive.moves() == [(None, "", "open"), (BE, "planned", "noticed")]
+    drive.obeys(*drive.decision.actions)
+    assert drive.jobs[drive.order().preemptor].priority == 1101
+    return drive
+
+
+def test_a_victim_requeues_itself_and_the_te_job_starts_in_its_room() -> None:
+    drive = noticed()
+    assert drive.cycle(2) == ()
+    drive.requeued(BE)
+    assert drive.cycle(8) == ()
+    assert drive.moves() == [(BE, "noticed", "left")]
+    assert drive.victim().departure is Departure.REQUEUED_ITSELF
+    assert drive.memory.preemptions == {BE: 1}
+    assert drive.memory.last_preempted == {BE: NOW + 8}
+
+    drive.starts(TE, HALF, at_s=8)
+    assert drive.cycle(10) == (nice_back(0, now=-1001),)
+    assert drive.moves() == [(None, "open", "settling")]
+    assert drive.order().ending is Ending.STARTED_HERE
+    assert drive.order().started_at == NOW + 8
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(12) == ()
+    assert drive.moves() == [(TE, "raised", "put back")]
+    assert drive.order().state is OrderState.SETTLING  # its victim still waits to run again
+
+    drive.starts(BE, share("n1", 16), at_s=130)
+    assert drive.cycle(131) == ()
+    assert drive.moves() == [(BE, "left", "back"), (None, "settling", "ended")]
+    assert drive.victim().state is VictimState.BACK
+    assert drive.victim().back_at == NOW + 130
+    assert not drive.order().futile
+    assert drive.cycle(133) == ()
+    assert drive.memory.orders == {}
+    assert drive.memory.preemptions == {BE: 1}
+
+
+def test_a_victim_sits_out_its_grace_period_and_is_requeued() -> None:
+    drive = noticed()
+    assert drive.cycle(29) == ()
+    assert drive.cycle(30) == (requeue(),)
+    assert drive.moves() == [(BE, "noticed", "requeuing")]
+    drive.completing(BE, JobState.PENDING)  # SIGTERM came, SIGKILL comes after KillWait
+    assert drive.cycle(31) == ()
+    assert drive.cycle(100) == ()
+    assert drive.moves() == []
+    drive.requeued(BE)
+    assert drive.cycle(101) == ()
+    assert drive.moves() == [(BE, "requeuing", "left")]
+    assert drive.victim().departure is Departure.REQUEUED
+    assert drive.memory.preemptions == {BE: 1}
+
+
+def test_a_victim_finishes_in_its_grace_period_and_is_never_requeued() -> None:
+    drive = noticed()
+    drive.completing(BE, JobState.COMPLETED)
+    assert drive.cycle(31) == ()  # its grace period is over, and it is on its way out
+    assert drive.moves() == []
+    drive.ends(BE)
+    for at_s in (33, 35, 70):
+        assert drive.cycle(at_s) == ()
+    assert drive.moves() == [(BE, "noticed", "left")]
+    assert drive.victim().departure is Departure.FINISHED
+    assert drive.memory.preemptions == {}  # nothing of it was lost
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT, JobState.NODE_FAIL])
+def test_a_victim_that_dies_is_not_requeued(state: JobState) -> None:
+    drive = noticed()
+    drive.ends(BE, state)
+    assert drive.cycle(31) == ()
+    assert drive.moves() == [(BE, "noticed", "left")]
+    assert drive.victim().departure is Departure.DIED
+    assert drive.memory.preemptions == {}
+
+
+def test_a_victim_that_vanishes_is_not_requeued() -> None:
+    drive = noticed()
+    drive.forgets(BE)
+    assert drive.cycle(31) == ()
+    assert drive.moves() == [(BE, "noticed", "left")]
+    assert drive.victim().departure is Departure.VANISHED
+    drive.starts(TE, HALF)
+    drive.obeys(*drive.cycle(33))
+    assert drive.cycle(35) == ()
+    assert drive.order().state is OrderState.ENDED
+
+
+def test_a_victim_that_requeued_itself_and_runs_again_is_not_asked_again() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.starts(BE, share("n1", 32), at_s=20)  # in its old room, between two looks
+    assert drive.cycle(31) == ()
+    assert drive.moves() == [(BE, "noticed", "left"), (BE, "left", "back")]
+    assert drive.cycle(62) == ()
+    assert drive.memory.preemptions == {BE: 1}
+
+
+def test_a_victim_without_a_grace_period_is_requeued_at_once() -> None:
+    drive = one_node(grace_s=0)
+    assert drive.cycle(0) == (first_in_queue(-1001), requeue_at_once())
+    assert drive.moves() == [(None, "", "open"), (BE, "planned", "requeuing")]
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(2) == ()
+    assert drive.victim().departure is Departure.REQUEUED
+    assert drive.memory.preemptions == {BE: 1}
+
+
+def test_a_victim_that_is_cancelled_before_it_runs_again_is_not_waited_for() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=5)
+    drive.obeys(*drive.cycle(6))
+    drive.cycle(8)
+    drive.moves()
+    drive.ends(BE, JobState.CANCELLED)
+    drive.change(BE, start_time=NOW + 8)  # Slurm gives a job that never ran its end as its start
+    assert drive.cycle(10) == ()
+    assert drive.moves() == [(BE, "left", "left"), (None, "settling", "ended")]
+    assert drive.victim().departure is Departure.DIED
+
+
+def test_a_victim_that_ran_again_and_finished_between_two_looks_was_back() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=5)
+    drive.obeys(*drive.cycle(6))
+    drive.starts(BE, at_s=20)
+    drive.at_s = 25
+    drive.ends(BE)
+    drive.cycle(27)
+    assert drive.victim().state is VictimState.BACK
+    assert drive.victim().back_at == NOW + 20
+
+
+def test_a_victim_that_slurm_forgets_before_it_runs_again_is_not_waited_for() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=5)
+    drive.obeys(*drive.cycle(6))
+    drive.cycle(8)
+    drive.forgets(BE)
+    assert drive.cycle(400) == ()
+    assert drive.victim().departure is Departure.VANISHED
+    assert drive.order().state is OrderState.ENDED
+    assert drive.memory.preemptions == {}  # nor is its count kept for ever
+
+
+def test_a_victim_that_somebody_suspends_is_not_requeued() -> None:
+    # A requeue of a suspended job leaves it held.
+    drive = noticed()
+    drive.change(BE, state=JobState.SUSPENDED)
+    assert drive.cycle(31) == ()
+    drive.change(BE, state=JobState.RUNNING)
+    assert drive.cycle(33) == (requeue(),)
+
+
+def test_a_victim_in_a_state_that_tesched_does_not_know_is_left_alone() -> None:
+    drive = noticed()
+    drive.change(BE, state=JobState.UNKNOWN)
+    assert drive.cycle(31) == ()
+
+
+@pytest.mark.parametrize("at_s", [65.0, 65.1])
+def test_a_requeue_that_shows_no_effect_is_sent_again_after_killwait_and_five_seconds(at_s: float) -> None:
+    drive = noticed()
+    drive.cycle(30)
+    drive.moves()
+    # 30 + 30 of KillWait + 5
+    assert drive.cycle(at_s) == (() if at_s <= 65 else (requeue(),))
+    assert drive.moves() == ([] if at_s <= 65 else [(BE, "requeuing", "requeuing")])
+
+
+def test_a_restarted_daemon_repeats_nothing() -> None:
+    # The same memory, and the next snapshot: nothing of what has been sent is sent again.
+    drive = noticed()
+    before = drive.memory
+    assert drive.cycle(2) == ()
+    drive.memory = before
+    assert drive.cycle(3) == ()
+    assert drive.cycle(30) == (requeue(),)
+    before = drive.memory
+    assert drive.cycle(32) == ()
+    drive.memory = before
+    assert drive.cycle(33) == ()
