@@ -25,10 +25,9 @@ def test_the_room_that_a_victim_leaves_over_serves_the_next_te_job() -> None:
     assert drive.cycle(2) == ()
     assert (drive.order(2).victims, drive.order(2).nodes) == ((), ("n1",))
     asks(drive, 11, 1)
-    assert drive.cycle(4) == ()
+    # Job 11 waits with priority 100, and no room is made for it: job 10 has to be ahead of it.
+    assert drive.cycle(4) == (first_in_queue(-1001, job=10, order=2, free=True),)
     assert drive.why_not(11) is RefusalCode.NO_VICTIM
-    drive.requeued(BE)  # now that it waits, with priority 100, job 10 has to be ahead of it
-    assert drive.cycle(6) == (first_in_queue(-1001, job=10, order=2, free=True),)
 
 
 def test_a_victim_that_leaves_for_one_job_is_not_asked_for_another() -> None:
