@@ -210,7 +210,8 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int
 def _put_back(order: Order, work: Advance) -> Order:
     """Put the preemptor's priority back, and believe it only when it is seen.
 
-    Where the value is neither what tesched set nor what it was before, somebody else has set it since: it is left.
+    A value between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of
+    every raise whether it arrived, so an earlier one may be in place. Any other was set by somebody else: it is left.
     """
     raised = order.raised
     if raised is None or raised.restored:
@@ -218,7 +219,7 @@ def _put_back(order: Order, work: Advance) -> Order:
     run = started_run(order, work.snapshot.jobs)
     current = work.snapshot.jobs.get(order.preemptor)
     jobs = {job.job_id: job for job in (run, current) if job is not None and not job.finished}
-    ours = [job for job in jobs.values() if _value(job, raised) == raised.value]
+    ours = [job for job in jobs.values() if _is_ours(job, raised)]
     if not ours:
         work.moved(order.order_id, order.preemptor, "raised", "put back", f"its {raised.lever} is not ours any more")
         return replace(order, raised=replace(raised, restored=True))
@@ -238,8 +239,10 @@ def _put_back(order: Order, work: Advance) -> Order:
     return order
 
 
-def _value(job: Job, raised: Raise) -> int:
-    return job.nice if raised.lever is Lever.NICE else job.priority
+def _is_ours(job: Job, raised: Raise) -> bool:
+    if raised.lever is Lever.NICE:
+        return raised.value <= job.nice < raised.previous
+    return raised.previous < job.priority <= raised.value
 
 
 def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:

@@ -87,15 +87,16 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
 def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, ...], tuple[Refusal, ...]]:
     """Return the plans that the guard admits, and why not the others.
 
-    A plan counts on what the victims of the plans before it leave over. So where the guard drops one and keeps a later
-    one, the policy is asked anew, without those that were dropped.
+    A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
+    the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway.
     """
     refusals: tuple[Refusal, ...] = ()
     while True:
         proposal = policy.propose(view)
         dropped: list[Refusal] = []
         plans = admitted(proposal.plans, view.memory, limits, dropped.append)
-        if plans == proposal.plans[: len(plans)]:
+        full = len(view.memory.open_orders()) + len(plans) >= limits.max_open_orders
+        if not dropped or (full and plans == proposal.plans[: len(plans)]):
             return plans, refusals + proposal.refusals + tuple(dropped)
         gone = {refusal.preemptor for refusal in dropped}
         refusals += tuple(refusal for refusal in proposal.refusals if refusal.preemptor in gone) + tuple(dropped)
@@ -242,11 +243,10 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
         and order.raised is not None
         and order.state is OrderState.OPEN
         and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}  # it may have arrived all the same
+        and action.previous == order.raised.previous  # else an earlier raise did arrive
     ):
-        # Not raised, so there is nothing to put back but what an earlier raise did.
-        earlier = action.previous != order.raised.previous
-        undone = replace(order.raised, value=action.previous) if earlier else replace(order.raised, restored=True)
-        order = replace(order, raised=undone)
+        # Not raised, so there is nothing to put back.
+        order = replace(order, raised=replace(order.raised, restored=True))
     if final and order.state is OrderState.OPEN:
         order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
     return order

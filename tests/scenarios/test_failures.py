@@ -99,6 +99,16 @@ class TestRaise:
             drive.obeys(*again)
         assert drive.cycle(4) == (nice_back(0, now=-1001 if kind is FailureKind.BUSY else -2002),)
 
+    def test_a_second_raise_that_came_to_nothing_leaves_the_first_to_be_put_back(self) -> None:
+        drive, raised, told = raised_and_noticed()
+        drive.says(Status.SENT, raised, told)
+        drive.obeys(raised)
+        drive.change(BE, priority=1101)
+        drive.says(Status.FAILED, *drive.cycle(2), kind=FailureKind.UNREACHABLE)
+        drive.ends(BE)
+        drive.starts(TE, share("n1", 16), at_s=3)
+        assert drive.cycle(4) == (nice_back(0, now=-1001),)
+
     def test_a_second_raise_that_fails_is_tried_again_and_the_first_value_is_remembered(self) -> None:
         drive, raised, told = raised_and_noticed()
         drive.says(Status.SENT, raised, told)

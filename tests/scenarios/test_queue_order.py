@@ -148,9 +148,10 @@ class TestPutBack:
         drive.obeys(*drive.decision.actions)
         assert drive.cycle(14) == ()
 
-    def test_what_somebody_else_has_set_is_left(self) -> None:
+    @pytest.mark.parametrize("nice", [33, 1, -1002])
+    def test_what_somebody_else_has_set_is_left(self, nice: int) -> None:
         drive = self.started()
-        drive.change(TE, nice=33)
+        drive.change(TE, nice=nice)
         assert drive.cycle(8) == ()
         assert drive.order().raised == Raise(lever=Lever.NICE, previous=0, value=-1001, restored=True)
 
@@ -158,6 +159,15 @@ class TestPutBack:
     def test_a_job_that_has_ended_has_nothing_to_be_put_back(self, state: JobState) -> None:
         drive = self.started()
         drive.ends(TE, state)
+        assert drive.cycle(8) == ()
+
+    @pytest.mark.parametrize("priority", [99, 100, 1102])
+    def test_an_explicit_priority_that_somebody_else_has_set_is_left(self, priority: int) -> None:
+        drive = one_node()
+        drive.cycle(0)
+        drive.obeys(*drive.cycle(6))
+        drive.change(TE, priority=priority)
+        drive.starts(TE, HALF)
         assert drive.cycle(8) == ()
 
     def test_the_order_does_not_end_before_it(self) -> None:

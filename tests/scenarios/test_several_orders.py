@@ -117,6 +117,14 @@ def test_a_plan_that_the_guard_drops_makes_no_room_for_the_next() -> None:
     assert len(limits) == 1
 
 
+def test_a_plan_that_the_guard_drops_keeps_its_victims_from_nobody() -> None:
+    # Job 8 would need both jobs, every time; job 9 needs one of them.
+    jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(8, cpus=32), waiting(9, cpus=16)]
+    drive = Driver([node("n1")], jobs, limits=Limits(max_victims_per_cycle=1))
+    assert drive.cycle(0) == (first_in_queue(-1001, job=9), notice(job=1, preemptor=9))
+    assert drive.why_not(8) is RefusalCode.CYCLE_LIMIT
+
+
 def test_most_open_orders_at_once() -> None:
     jobs = [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)]
     drive = Driver([node("n1"), node("n2")], jobs, limits=Limits(max_open_orders=1))

@@ -1,0 +1,136 @@
+"""Orders through a cluster that obeys or does not, crashes included: what must hold at every step, and in the end."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tesched_core.actions import FailureKind, Notify, OrderId, Outcome, Requeue, Status
+from tesched_core.baselines import YoungestFirst
+from tesched_core.cluster import JobState
+from tesched_core.decision import Decision, Memory
+from tesched_core.fitgpp import FitGpp
+from tesched_core.guard import Limits
+from tesched_core.orders import HOLDS_ROOM, OrderState
+from tesched_core.policy import TePolicy
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.step import learned, step
+
+from tests.properties.toy_slurm import ToySlurm
+
+LIMITS = Limits(min_run_time_s=0, cool_down_s=0, order_timeout_s=16, retry_after_s=10)
+#: after these it is certain that a command did not reach the job
+NOT_DONE = {FailureKind.BUSY, FailureKind.DENIED, FailureKind.REFUSED}
+
+
+class Daemon:
+    """The loop in a few lines, and a ledger of what it asked for."""
+
+    def __init__(self, slurm: ToySlurm) -> None:
+        """Begin with an empty memory."""
+        self.slurm = slurm
+        self.memory = Memory()
+        policies: list[TePolicy] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
+        self.policy = slurm.chance.choice(policies)
+        #: when a notice may have reached this run, by order, job and restarts
+        self.noticed: dict[tuple[OrderId | None, JobId, int], float] = {}
+
+    def turn(self) -> None:
+        """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
+        snapshot = self.slurm.snapshot()
+        self.memory, decision = step(self.memory, snapshot, self.policy, LIMITS)
+        self._check_actions(snapshot, decision)
+        self._check_memory(snapshot)
+        outcomes = self._perform(decision)
+        if outcomes is not None:
+            self.memory, _ = learned(self.memory, outcomes, self.slurm.now, LIMITS)
+
+    def _perform(self, decision: Decision) -> list[Outcome] | None:
+        chance = self.slurm.chance
+        crash = not self.slurm.calm and chance.random() < 0.05
+        done = chance.randint(0, len(decision.actions)) if crash else len(decision.actions)
+        outcomes: list[Outcome] = []
+        failed: set[OrderId | None] = set()
+        unreachable = False
+        for action in decision.actions[:done]:
+            order_id = action.reason.order_id
+            if unreachable or order_id in failed:
+                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.slurm.now))
+                continue
+            outcome = self.slurm.act(action)
+            outcomes.append(outcome)
+            kind = outcome.failure.kind if outcome.failure else None
+            if kind is not None:
+                failed.add(order_id)
+                unreachable = kind is FailureKind.UNREACHABLE
+            if isinstance(action, Notify) and kind not in NOT_DONE:
+                self.noticed[order_id, action.job_id, action.restarts] = self.slurm.now
+        return None if crash else outcomes
+
+    def _check_actions(self, snapshot: Snapshot, decision: Decision) -> None:
+        for action in decision.actions:
+            job = snapshot.jobs[action.job_id]
+            if isinstance(action, Notify | Requeue):
+                # The very run that was meant, still on its nodes, and not on its way out.
+                assert job.restarts == action.restarts
+                assert job.state is JobState.RUNNING
+                assert job.on_nodes
+                assert not job.completing
+                assert snapshot.job_class(job.job_id) is JobClass.BE
+                key = (action.reason.order_id, action.job_id, action.restarts)
+                if isinstance(action, Notify):
+                    assert key not in self.noticed
+                elif key in self.noticed:
+                    assert snapshot.taken_at >= self.noticed[key] + self.slurm.graces[action.job_id]
+            else:
+                assert snapshot.job_class(action.job_id) is JobClass.TE
+                assert not job.finished
+        asked = [(type(action), action.job_id) for action in decision.actions]
+        assert len(set(asked)) == len(asked)
+
+    def _check_memory(self, snapshot: Snapshot) -> None:
+        orders = self.memory.open_orders()
+        paying = [victim.job_id for order in orders for victim in order.victims if victim.state in HOLDS_ROOM]
+        assert len(set(paying)) == len(paying)
+        served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
+        assert len(set(served)) == len(served)
+        assert all(count <= LIMITS.max_preemptions_per_job for count in self.memory.preemptions.values())
+        # Whoever has no order has his own priority: nothing is left behind.
+        under_way = {order.preemptor for order in orders}
+        for job_id, job in snapshot.jobs.items():
+            if job_id not in under_way and not job.finished:
+                assert (job.nice, job.priority) == self.slurm.submitted[job_id]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    nodes=st.integers(1, 3),
+    be_jobs=st.integers(1, 8),
+    te_jobs=st.integers(1, 4),
+    turns=st.integers(1, 40),
+)
+def test_orders_hold_their_promises_whatever_happens(
+    seed: int, nodes: int, be_jobs: int, te_jobs: int, turns: int
+) -> None:
+    chance = Random(seed)  # noqa: S311
+    slurm = ToySlurm(chance, nodes=nodes, be_jobs=be_jobs, te_jobs=te_jobs)
+    daemon = Daemon(slurm)
+    for _ in range(turns):
+        daemon.turn()
+        slurm.pass_time(chance.choice([1.0, 2.0, 2.0, 15.0]))
+    # tesched asked no run to go twice, and no job more often than the site allows.
+    assert len({job_id for job_id, _ in slurm.requeued}) == len(slurm.requeued)
+
+    slurm.calm = True
+    for _ in range(400):
+        daemon.turn()
+        slurm.pass_time(2.0)
+        if not slurm.jobs:
+            break
+    daemon.turn()
+    assert slurm.jobs == {}
+    assert daemon.memory.open_orders() == ()
+    assert daemon.memory.preemptions == {}

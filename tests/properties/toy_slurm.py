@@ -1,0 +1,206 @@
+"""A toy Slurm that does what it is told, or does not; that says so, or something else; and whose jobs do as they like.
+
+One partition, nodes of four CPUs, every job on one node. A job keeps its room while it is completing, a requeued one is
+not eligible at once, a finished one is forgotten after a while. All chance comes from the generator that is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tesched_core.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Hold,
+    Notify,
+    Outcome,
+    Release,
+    Requeue,
+    Resume,
+    SetNice,
+    SetPriority,
+    Status,
+    Suspend,
+)
+from tesched_core.cluster import Job, JobState, NodeShare, Request, SlurmSettings
+from tesched_core.resources import JobId, Tres
+from tesched_core.snapshot import JobClass, Snapshot
+
+from tests.builders import NOW, cluster, node, traits
+
+CPUS = 4
+REQUEUE_DELAY_S = 6
+FORGOTTEN_AFTER_S = 20
+#: what a failed command says of itself, and whether it was done all the same
+TROUBLE: tuple[tuple[FailureKind, bool], ...] = (
+    (FailureKind.BUSY, False),
+    (FailureKind.DENIED, False),
+    (FailureKind.REFUSED, False),
+    (FailureKind.UNREACHABLE, False),
+    (FailureKind.UNREACHABLE, True),
+    (FailureKind.UNKNOWN, False),
+    (FailureKind.UNKNOWN, True),
+)
+
+
+class ToySlurm:
+    """The cluster; `calm` makes it obey and its jobs end after a while."""
+
+    def __init__(self, chance: Random, *, nodes: int, be_jobs: int, te_jobs: int) -> None:
+        """Begin with a queue of best-effort jobs, and trial-and-error jobs that come later."""
+        self.chance = chance
+        self.calm = False
+        self.now = NOW
+        self.nodes = [node(f"n{place}", cpus=CPUS) for place in range(nodes)]
+        self.jobs: dict[JobId, Job] = {}
+        self.classes: dict[JobId, JobClass] = {}
+        self.graces: dict[JobId, float] = {}
+        #: jobs whose priority was set explicitly: Slurm ignores their nice value
+        self.explicit: set[JobId] = set()
+        #: nice value and priority as submitted
+        self.submitted: dict[JobId, tuple[int, int]] = {}
+        #: runs that tesched has requeued
+        self.requeued: list[tuple[JobId, int]] = []
+        self._eligible: dict[JobId, float] = {}
+        for job_id in range(1, be_jobs + 1):
+            self._submit(job_id, JobClass.BE)
+        self._schedule()
+        for job_id in range(101, 101 + te_jobs):
+            self._submit(job_id, JobClass.TE)
+
+    def _submit(self, job_id: int, job_class: JobClass) -> None:
+        chance = self.chance
+        job = Job(
+            job_id=JobId(job_id),
+            state=JobState.PENDING,
+            partitions=("p",),
+            priority=chance.choice([50, 100, 100, 5000]),
+            nice=chance.choice([0, 0, 10]),
+            reason="Resources",
+            submit_time=self.now,
+            request=Request(cpus=chance.choice([1, 2, 2, 4]), mem_per_node_mib=1),
+        )
+        self.jobs[job.job_id] = job
+        self.classes[job.job_id] = job_class
+        self.graces[job.job_id] = chance.choice([0.0, 4.0, 10.0])
+        self.submitted[job.job_id] = (job.nice, job.priority)
+        if chance.random() < 0.2:
+            self.explicit.add(job.job_id)
+
+    def snapshot(self) -> Snapshot:
+        """Return what an observer sees."""
+        seen = cluster(self.nodes, self.jobs.values(), at=self.now, settings=SlurmSettings(kill_wait_s=4))
+        found = {job_id: traits(self.classes[job_id], self.graces[job_id]) for job_id in self.jobs}
+        return seen.with_traits(found)
+
+    # Commands.
+
+    def act(self, action: Action) -> Outcome:
+        """Perform an action, or not, and say what became of it, or something else."""
+        trouble = not self.calm and self.chance.random() < 0.25
+        if trouble:
+            kind, done = self.chance.choice(TROUBLE)
+            if done:
+                self._perform(action)
+        else:
+            kind_or_none = self._perform(action)
+            if kind_or_none is None:
+                return Outcome(action=action, status=Status.SENT, at=self.now)
+            kind = kind_or_none
+        return Outcome(action=action, status=Status.FAILED, at=self.now, failure=Failure(kind=kind, message="no"))
+
+    def _perform(self, action: Action) -> FailureKind | None:
+        job = self.jobs.get(action.job_id)
+        if job is None:
+            return FailureKind.NOT_FOUND
+        match action:
+            case Notify() | Requeue() if job.restarts != action.restarts or not job.on_nodes or job.finished:
+                return FailureKind.ALREADY_DONE
+            case Notify():
+                self._heed(job)
+            case Requeue():
+                self.requeued.append((job.job_id, job.restarts))
+                self._leave(job, JobState.PENDING)
+            case SetNice():
+                if job.job_id not in self.explicit:
+                    self.jobs[job.job_id] = replace(
+                        job, nice=action.nice, priority=job.priority + job.nice - action.nice
+                    )
+            case SetPriority():
+                self.explicit.add(job.job_id)
+                self.jobs[job.job_id] = replace(job, priority=action.priority)
+            case Suspend() | Resume() | Hold() | Release():
+                raise AssertionError(action)
+        return None
+
+    def _heed(self, job: Job) -> None:
+        """Let the victim do what it does on its notice: go on, put itself back, finish, or fail."""
+        self._leave(
+            job,
+            self.chance.choice(
+                [JobState.RUNNING, JobState.RUNNING, JobState.PENDING, JobState.COMPLETED, JobState.FAILED]
+            ),
+        )
+
+    def _leave(self, job: Job, state: JobState) -> None:
+        if state is JobState.RUNNING:
+            return
+        job = replace(job, state=state, flags=frozenset({"COMPLETING"}), end_time=self.now)
+        self.jobs[job.job_id] = job
+        if self.chance.random() < 0.5:
+            self._gone(job)
+
+    def _gone(self, job: Job) -> None:
+        """Give the room back."""
+        if job.state is JobState.PENDING:
+            self._eligible[job.job_id] = self.now + REQUEUE_DELAY_S
+            job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
+        self.jobs[job.job_id] = replace(job, allocation=(), flags=frozenset())
+
+    # Time.
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass: jobs end, are cancelled, are forgotten; others start."""
+        self.now += seconds
+        for job in list(self.jobs.values()):
+            if job.completing:
+                self._gone(job)
+            elif job.finished:
+                if self.now - (job.end_time or self.now) > FORGOTTEN_AFTER_S or self._happens(0.05):
+                    del self.jobs[job.job_id]
+            elif job.on_nodes and (self._ran_long(job) if self.calm else self._happens(0.03)):
+                self._leave(job, JobState.COMPLETED)
+            elif job.pending and self._happens(0.02):
+                self.jobs[job.job_id] = replace(
+                    job, state=JobState.CANCELLED, start_time=self.now, end_time=self.now, reason=""
+                )
+            elif job.on_nodes and self._happens(0.02):
+                self._leave(job, JobState.PENDING)  # a requeue by somebody else
+        if self.calm or self._happens(0.8):
+            self._schedule()
+
+    def _happens(self, probability: float) -> bool:
+        return not self.calm and self.chance.random() < probability
+
+    def _ran_long(self, job: Job) -> bool:
+        return job.start_time is not None and self.now - job.start_time > 30
+
+    def _schedule(self) -> None:
+        """Start whoever is first in the queue and fits."""
+        free = {one.name: CPUS for one in self.nodes}
+        for job in self.jobs.values():
+            for share in job.allocation:
+                free[share.node] -= share.tres.cpus
+        for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
+            if not job.pending or self._eligible.get(job.job_id, 0) > self.now:
+                continue
+            name = next((name for name, left in free.items() if left >= job.request.cpus), None)
+            if name is None:
+                continue
+            free[name] -= job.request.cpus
+            held = NodeShare(node=name, tres=Tres(cpus=job.request.cpus))
+            self.jobs[job.job_id] = replace(
+                job, state=JobState.RUNNING, start_time=self.now, allocation=(held,), reason=""
+            )
