@@ -13,6 +13,7 @@ import click
 from tesched_testcluster import registry
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, Scheduling
+from tesched_testcluster.docker_commands import docker_commands
 from tesched_testcluster.load import LoadJob, Mix, OnNotice, count_events, plan, read_events, submit_load
 from tesched_testcluster.local import LocalCluster
 
@@ -37,6 +38,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands)
 def main() -> None:
     """Run a real Slurm on this host, for tests and for trying things out."""
+
+
+main.add_command(docker_commands)
 
 
 @main.command()

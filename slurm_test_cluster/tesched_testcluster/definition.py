@@ -118,6 +118,8 @@ class Accounting:
 
     qos: tuple[Qos, ...] = ()
     accounts: tuple[Account, ...] = ()
+    #: users of the accounts who may act on everybody's jobs (AdminLevel=Operator)
+    operators: tuple[str, ...] = ()
     #: AccountingStorageEnforce; empty leaves it out
     enforce: str = "associations,limits,qos"
 
@@ -247,13 +249,18 @@ def local_port_count(definition: ClusterDefinition) -> int:
 
 
 def docker_placement(
-    *, controller_host: str = "slurmctld", slurmdbd_host: str = "slurmdbd", storage_host: str = "mariadb"
+    *,
+    controller_host: str = "slurmctld",
+    slurmdbd_host: str = "slurmdbd",
+    storage_host: str = "mariadb",
+    storage_password: str | None = None,
 ) -> Placement:
     """Put slurmctld in the container `controller_host` and each node in a container of its own name."""
     return Placement(
         controller_host=controller_host,
         slurmdbd_host=slurmdbd_host,
         storage_host=storage_host,
+        storage_password=storage_password,
         etc="/etc/slurm",
         run="/run/slurm",
         log="/var/log/slurm",

@@ -122,6 +122,7 @@ def sacctmgr_commands(definition: ClusterDefinition) -> tuple[tuple[str, ...], .
         calls.append(("add", "account", account.name, f"cluster={definition.name}"))
         rights = (f"qos={','.join(account.qos)}", f"defaultqos={account.qos[0]}") if account.qos else ()
         calls += [("add", "user", user, f"account={account.name}", *rights) for user in account.users]
+    calls += [("modify", "user", user, "set", "adminlevel=Operator") for user in accounting.operators]
     return tuple(("--immediate", *call) for call in calls)
 
 

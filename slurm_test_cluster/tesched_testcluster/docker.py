@@ -1,0 +1,388 @@
+"""A real Slurm in containers: slurmctld, slurmdbd with MariaDB, PostgreSQL, and one container for each node.
+
+    with DockerCluster() as cluster:
+        job_id = cluster.sbatch("--qos=be", wrap="sleep 60", user="alice")
+        cluster.wait_state(job_id, "RUNNING")
+        cluster.cut_network("n1")
+
+Everything runs in one image (slurm_test_cluster/docker/Dockerfile) as compose.yaml there says. A cluster is a compose
+project; its labels are all that `down` needs to remove every container, network and volume of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from docker.client import DockerClient
+from docker.errors import DockerException
+
+from tesched_testcluster.cluster import Cluster, ClusterError
+from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.docker_service import DEFINITION_VARIABLE, NET_VARIABLE, addresses, docker_definition
+from tesched_testcluster.registry import UnknownClusterError, checked_name, fresh_name
+
+IMAGE = "tesched-test:26.05"
+#: the folder that all containers share, where jobs run and write
+SHARED = "/shared"
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_FOLDER = _REPOSITORY / "slurm_test_cluster" / "docker"
+_PROJECT_PREFIX = "tesched-"
+_PROJECT_LABEL = "com.docker.compose.project"
+_SERVICE_LABEL = "com.docker.compose.service"
+#: what `timeout` ends with when time was up
+_TIMED_OUT = 124
+_SUBNET_TRIES = 8
+
+
+class DockerCluster(Cluster):
+    """A cluster of containers. A context manager: up on entry, down on exit."""
+
+    def __init__(
+        self, definition: ClusterDefinition | None = None, *, name: str | None = None, image: str = IMAGE
+    ) -> None:
+        """Make ready; nothing is started yet. ClusterError if no Docker engine answers."""
+        self.definition = definition if definition is not None else docker_definition()
+        self.name = checked_name(name) if name is not None else fresh_name()
+        self.image = image
+        self._project = f"{_PROJECT_PREFIX}{self.name}"
+        self._engine = _connect()
+        self._addresses = addresses(self.definition)
+        self._containers: dict[str, Any] = {}
+
+    @classmethod
+    def attach(cls, name: str) -> Self:
+        """Return a cluster that is up already, started by this or another process. UnknownClusterError if none is."""
+        cluster = cls(name=name)
+        variables = dict(entry.split("=", 1) for entry in cluster._container("slurmctld").attrs["Config"]["Env"])
+        definition = msgspec.json.decode(variables[DEFINITION_VARIABLE] or "null", type=ClusterDefinition | None)
+        return cls(definition, name=name)
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.down()
+
+    def up(self, *, timeout_s: float = 180) -> None:
+        """Start every container and wait until all nodes are idle.
+
+        ClusterError if the image is missing, the name is taken, or the start fails or takes longer than `timeout_s`;
+        nothing is left then.
+        """
+        if self._left():
+            raise ClusterError(f"cluster {self.name} exists already; end it with: docker down {self.name}")
+        with _engine_errors():
+            if not self._engine.images.list(self.image):
+                raise ClusterError(f"there is no image {self.image}; make it with: docker image")
+        try:
+            self._compose_up(timeout_s)
+            self.wait_idle(timeout_s=timeout_s)
+        except BaseException:
+            self.down()
+            raise
+
+    def down(self) -> None:
+        """Remove every container, network and volume of it, however far its start had come; none is no error."""
+        self._containers.clear()
+        with _engine_errors():
+            for container in self._list_containers():
+                container.remove(force=True, v=True)
+            for kept in (self._engine.networks, self._engine.volumes):
+                for each in kept.list(filters=self._filters()):
+                    each.remove()
+
+    def execute(self, *args: str, timeout_s: float, user: str | None) -> subprocess.CompletedProcess[str]:
+        """Run a command in the shared folder, in slurmctld's container."""
+        return self.exec("slurmctld", *args, timeout_s=timeout_s, user=user)
+
+    def exec(
+        self, place: str, *args: str, timeout_s: float = 20, user: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the container of a service or a node, whatever status it ends with.
+
+        subprocess.TimeoutExpired if it takes longer than `timeout_s`; ClusterError if that container does not run.
+        """
+        limited = ("timeout", "--kill-after=1", f"{timeout_s}", *args)
+        with _engine_errors():
+            status, (out, err) = self._container(place).exec_run(limited, user=user or "", workdir=SHARED, demux=True)
+        if status == _TIMED_OUT:
+            raise subprocess.TimeoutExpired(args, timeout_s)
+        return subprocess.CompletedProcess(args, status, (out or b"").decode(), (err or b"").decode())
+
+    def is_answering(self) -> bool:
+        """Return whether slurmctld answers."""
+        try:
+            return self.run("scontrol", "ping", check=False, timeout_s=3).returncode == 0
+        except ClusterError:
+            return False
+
+    def kill_node(self, name: str) -> None:
+        """End a node as a power cut does. Slurm is told that it is down; it would find out after SlurmdTimeout."""
+        with _engine_errors():
+            self._node(name).kill()
+        self.run("scontrol", "update", f"nodename={name}", "state=down", "reason=killed")
+
+    def revive_node(self, name: str) -> None:
+        """Start a killed node again and wait until it is usable."""
+        with _engine_errors():
+            self._node(name).start()
+        self._await_return(name)
+
+    def cut_network(self, name: str) -> None:
+        """Take a node off the network. Its jobs run on; Slurm is not told, and misses it after SlurmdTimeout."""
+        with _engine_errors():
+            self._network().disconnect(self._node(name), force=True)
+
+    def restore_network(self, name: str) -> None:
+        """Put a node back on the network, at its old address, and wait until it is usable."""
+        with _engine_errors():
+            network = self._network()
+            net = network.attrs["IPAM"]["Config"][0]["Subnet"].rpartition(".")[0]
+            network.connect(self._node(name), ipv4_address=f"{net}.{self._addresses[name]}", aliases=[name])
+        self._await_return(name)
+
+    def stop_slurmctld(self) -> None:
+        """Stop slurmctld in good order; it saves its state. Jobs go on."""
+        with _engine_errors():
+            self._container("slurmctld").stop(timeout=20)
+
+    def start_slurmctld(self, *, timeout_s: float = 30) -> None:
+        """Start slurmctld again with the state that it saved, and wait until it answers."""
+        with _engine_errors():
+            self._container("slurmctld").start()
+        self.wait_for(self.is_answering, "slurmctld to answer", timeout_s=timeout_s)
+
+    def restart_postgresql(self, *, timeout_s: float = 30) -> None:
+        """Stop PostgreSQL in good order, which breaks its connections, start it and wait until it answers."""
+        with _engine_errors():
+            self._container("postgresql").restart(timeout=20)
+        self.wait_for(self.postgresql_answers, "PostgreSQL to answer", timeout_s=timeout_s)
+
+    def postgresql_answers(self) -> bool:
+        """Return whether PostgreSQL takes connections."""
+        return self.exec("postgresql", "pg_isready", "--quiet").returncode == 0
+
+    def container_name(self, place: str) -> str:
+        """Return what Docker calls the container of a service or a node."""
+        return str(self._container(place).name)
+
+    def leftovers(self) -> list[str]:
+        """Return what is there of this cluster: the names of its containers, networks and volumes."""
+        return sorted(each.name for each in self._left())
+
+    def _end_job_processes(self) -> None:
+        """Leave it to Slurm."""
+
+    def _reset_node(self, name: str) -> None:
+        """Start a killed node again, put a cut one back on the network; resume any other."""
+        container = self._node(name)
+        container.reload()
+        if container.status != "running":
+            self.revive_node(name)
+        elif not container.attrs["NetworkSettings"]["Networks"]:
+            self.restore_network(name)
+        else:
+            self.resume_node(name)
+
+    def _await_return(self, name: str) -> None:
+        """Wait until a node that came back has reported to slurmctld and is usable."""
+        # A resume before it reports would only make Slurm wait for its next ping.
+        self.wait_for(lambda: not _missed(self.node(name)["State"]), f"node {name} to report", timeout_s=60)
+        self.resume_node(name)
+
+    def _compose_up(self, timeout_s: float) -> None:
+        """Let compose start everything, in a network whose addresses no other network has."""
+        text = compose_text((_FOLDER / "compose.yaml").read_text(), self._addresses, self.definition)
+        said = ""
+        for turn in range(_SUBNET_TRIES):
+            second, third = divmod(zlib.crc32(f"{self.name} {turn}".encode()) % (56 * 256), 256)
+            variables = {
+                "TESCHED_IMAGE": self.image,
+                NET_VARIABLE: f"10.{200 + second}.{third}",
+                DEFINITION_VARIABLE: msgspec.json.encode(self.definition).decode(),
+            }
+            done = self._compose(text, variables, "up", "--detach", "--no-build", timeout_s=timeout_s)
+            if done.returncode == 0:
+                return
+            said = done.stderr
+            if "overlaps" not in said:
+                break
+        raise ClusterError(f"cluster {self.name} did not start: {said.strip()}{self._complaint()}")
+
+    def _compose(
+        self, text: str, variables: Mapping[str, str], *args: str, timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run compose on a file that is given as text. ClusterError if there is none, or if it takes too long."""
+        command = ("docker-compose",) if shutil.which("docker-compose") else ("docker", "compose")
+        options = ("--project-name", self._project, "--project-directory", str(_FOLDER), "--file", "-")
+        try:
+            return subprocess.run(
+                [*command, *options, *args],
+                input=text,
+                env={**os.environ, **variables},
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ClusterError("neither docker-compose nor docker's compose is installed") from None
+        except subprocess.TimeoutExpired:
+            raise ClusterError(f"cluster {self.name} did not start in {timeout_s} s{self._complaint()}") from None
+
+    def _complaint(self) -> str:
+        """Return the lines of error of all containers."""
+        lines = [
+            f"{container.name}: {line}"
+            for container in self._list_containers()
+            for line in container.logs(tail=200).decode(errors="replace").splitlines()
+            if "fatal" in line or "rror" in line
+        ]
+        return "; ".join(["", *lines[-5:]])
+
+    def _filters(self) -> dict[str, str]:
+        """Return the filter that finds what belongs to this cluster."""
+        return {"label": f"{_PROJECT_LABEL}={self._project}"}
+
+    def _list_containers(self) -> list[Any]:
+        """Return its containers, stopped ones too."""
+        return list(self._engine.containers.list(all=True, filters=self._filters()))
+
+    def _left(self) -> list[Any]:
+        """Return its containers, networks and volumes."""
+        with _engine_errors():
+            engine = self._engine
+            kept = (each for kind in (engine.networks, engine.volumes) for each in kind.list(filters=self._filters()))
+            return [*self._list_containers(), *kept]
+
+    def _network(self) -> Any:
+        """Return its network."""
+        return self._engine.networks.list(filters=self._filters())[0]
+
+    def _container(self, place: str) -> Any:
+        """Return the container of a service or a node. UnknownClusterError if there is none."""
+        if place not in self._containers:
+            with _engine_errors():
+                self._containers = {each.labels[_SERVICE_LABEL]: each for each in self._list_containers()}
+        if place not in self._containers:
+            raise UnknownClusterError(f"Docker cluster {self.name} has no container {place}")
+        return self._containers[place]
+
+    def _node(self, name: str) -> Any:
+        """Return a node's container. ValueError for a name that is none of ours."""
+        if name not in self.definition.node_names:
+            raise ValueError(f"cluster {self.name} has no node {name}")
+        return self._container(name)
+
+
+def compose_text(text: str, numbers: Mapping[str, int], definition: ClusterDefinition) -> str:
+    """Return compose.yaml's text with a line for each node of the definition instead of its own nodes.
+
+    `numbers` gives the last number of each node's address.
+    """
+    own = [line for line in text.splitlines(keepends=True) if re.match(r"  n\d+: ", line)]
+    first = own[0]
+    lines = [
+        re.sub(r"\bn1\b", name, first).replace(f".{_last_number(first)}", f".{numbers[name]}")
+        for name in definition.node_names
+    ]
+    return text.replace("".join(own), "".join(lines))
+
+
+def _last_number(line: str) -> str:
+    """Return the last number of the address in a node's line."""
+    found = re.search(r'\}\.(\d+)"', line)
+    if found is None:
+        raise ValueError(f"no address in {line!r}")
+    return found[1]
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all Docker clusters of which anything is left, in order."""
+    engine = _connect()
+    with _engine_errors():
+        filters = {"label": _PROJECT_LABEL}
+        kept = [*engine.networks.list(filters=filters), *engine.volumes.list(filters=filters)]
+        projects = {each.attrs["Labels"][_PROJECT_LABEL] for each in kept}
+        projects |= {each.labels[_PROJECT_LABEL] for each in engine.containers.list(all=True, filters=filters)}
+    return tuple(sorted(p.removeprefix(_PROJECT_PREFIX) for p in projects if p.startswith(_PROJECT_PREFIX)))
+
+
+def engine_available() -> bool:
+    """Return whether a Docker engine answers."""
+    try:
+        _connect().close()
+    except ClusterError:
+        return False
+    return True
+
+
+def image_available(image: str = IMAGE) -> bool:
+    """Return whether the image is there. ClusterError if no engine answers."""
+    engine = _connect()
+    with _engine_errors():
+        return bool(engine.images.list(image))
+
+
+def build_image(image: str = IMAGE) -> None:
+    """Make the base image if it is missing, then the image. What they print goes to the terminal. ClusterError."""
+    for command in (
+        [str(_FOLDER / "base-image.sh")],
+        ["docker", "build", "--file", str(_FOLDER / "Dockerfile"), "--tag", image, str(_REPOSITORY)],
+    ):
+        if status := subprocess.run(command, check=False).returncode:
+            raise ClusterError(f"{' '.join(command)} ended with status {status}")
+
+
+def run_in_image(*args: str, image: str = IMAGE, timeout_s: float | None = None) -> int:
+    """Run a command in a fresh container of the image, on the source as it is here, and return its status.
+
+    The repository is mounted read-only in place of the image's copy. What the command prints goes to the terminal.
+    """
+    variables = {
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider",
+        "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
+    }
+    options = [f"--env={name}={value}" for name, value in variables.items()]
+    mount = f"--volume={_REPOSITORY}:/opt/tesched:ro"
+    command = ["docker", "run", "--rm", "--init", "--cap-add=SYS_ADMIN", mount, *options, image, *args]
+    return subprocess.run(command, timeout=timeout_s, check=False).returncode
+
+
+def _missed(state: str) -> bool:
+    """Return whether slurmctld hears nothing from a node in this state."""
+    return "*" in state or bool({"DOWN", "NOT_RESPONDING"} & set(state.split("+")))
+
+
+def _connect() -> Any:
+    """Return a client of the Docker engine. ClusterError if none answers."""
+    try:
+        return DockerClient.from_env()
+    except DockerException as error:
+        raise ClusterError(f"no Docker engine answers: {error}") from error
+
+
+@contextmanager
+def _engine_errors() -> Iterator[None]:
+    """Turn what the Docker engine refuses into a ClusterError."""
+    try:
+        yield
+    except DockerException as error:
+        raise ClusterError(f"Docker: {error}") from error

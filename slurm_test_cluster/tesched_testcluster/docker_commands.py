@@ -1,0 +1,81 @@
+"""The command line of the Docker cluster: `python -m tesched_testcluster docker image`, then up, down, shell, run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+
+from tesched_testcluster import docker
+from tesched_testcluster.docker import DockerCluster
+from tesched_testcluster.docker_service import DEFAULT_NODES, MOST_NODES, docker_definition
+from tesched_testcluster.registry import UnknownClusterError
+
+_DEFAULT_NAME = "default"
+_name = click.option("--name", default=_DEFAULT_NAME, show_default=True, help="Name of the cluster.")
+
+
+@click.group(name="docker")
+def docker_commands() -> None:
+    """Run a real Slurm 26.05 in containers."""
+
+
+@docker_commands.command()
+def image() -> None:
+    """Build the image, and its base image where that is missing."""
+    docker.build_image()
+
+
+@docker_commands.command()
+@_name
+@click.option("--nodes", type=click.IntRange(1, MOST_NODES), default=DEFAULT_NODES, show_default=True)
+def up(*, name: str, nodes: int) -> None:
+    """Start a cluster; it runs until `down`."""
+    cluster = DockerCluster(docker_definition(nodes), name=name)
+    cluster.up()
+    click.echo(f"{name} is up: {nodes} nodes. To use it: docker shell --name {name}")
+
+
+@docker_commands.command()
+@click.argument("name", required=False)
+@click.option("--all", "every", is_flag=True, help="End every Docker cluster.")
+def down(name: str | None, every: bool) -> None:
+    """End a cluster, and remove all that it left, even where its start had failed."""
+    if every and name is not None:
+        raise click.UsageError("give either a name or --all")
+    known = docker.names()
+    for each in known if every else (name if name is not None else _DEFAULT_NAME,):
+        if each not in known:
+            raise UnknownClusterError(f"no Docker cluster is named {each} (there is: {', '.join(known) or 'none'})")
+        DockerCluster(name=each).down()
+        click.echo(f"{each} is down")
+
+
+@docker_commands.command()
+@_name
+@click.option("--user", default="root", show_default=True, help="root, tesched, alice or bob.")
+@click.option("--in", "place", default="slurmctld", show_default=True, help="A service or a node.")
+def shell(*, name: str, user: str, place: str) -> None:
+    """Open a shell in a container of a cluster."""
+    container = DockerCluster.attach(name).container_name(place)
+    command = [
+        "docker",
+        "exec",
+        "--interactive",
+        "--tty",
+        "--user",
+        user,
+        "--workdir",
+        docker.SHARED,
+        container,
+        "bash",
+    ]
+    sys.exit(subprocess.run(command, check=False).returncode)
+
+
+@docker_commands.command(context_settings={"ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(command: tuple[str, ...]) -> None:
+    """Run a command, such as pytest, in a fresh container of the image, on the source as it is here."""
+    sys.exit(docker.run_in_image(*command))

@@ -1,0 +1,254 @@
+"""The Docker cluster is a real Slurm on nodes of their own, with users, accounting and PostgreSQL, and goes away whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tesched_testcluster import docker
+from tesched_testcluster.cluster import ClusterError
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.docker import DockerCluster, compose_text
+from tesched_testcluster.docker_service import docker_definition
+from tesched_testcluster.registry import UnknownClusterError
+
+pytestmark = pytest.mark.docker
+
+#: nodes of the cluster that these tests share; each test breaks another one
+NODES = 3
+
+#: what is tried on a live cluster by pyslurm, inside the image
+PYSLURM = """
+import os
+from tesched_testcluster.local import LocalCluster
+
+with LocalCluster() as cluster:
+    os.environ["SLURM_CONF"] = str(cluster.slurm_conf)  # without it pyslurm ends the process when it is imported
+    import pyslurm
+
+    job_id = cluster.sbatch("--gres=gpu:2", "--requeue", wrap="sleep 600")
+    held = cluster.sbatch("--hold", wrap="true")
+    cluster.wait_state(job_id, "RUNNING")
+    cluster.create_reservation("maintenance", nodes="n8", flags="maint")
+    jobs = pyslurm.Jobs.load()
+    assert set(jobs) == {job_id, held}, jobs
+    assert jobs[job_id].state == "RUNNING"
+    assert jobs[job_id].gres_per_node == {"gres/gpu": 2}
+    assert len(pyslurm.Nodes.load()) == 8
+    assert set(pyslurm.Partitions.load()) == {"main", "debug"}
+    assert set(pyslurm.Reservations.load()) == {"maintenance"}
+    job = pyslurm.Job(job_id)
+    job.suspend()
+    assert cluster.state(job_id) == "SUSPENDED"
+    job.unsuspend()
+    assert cluster.state(job_id) == "RUNNING"
+    waiting = cluster.sbatch("--begin=now+1hour", wrap="true")
+    before = pyslurm.Job.load(waiting).priority
+    pyslurm.Job(waiting).modify(pyslurm.JobSubmitDescription(nice=50))
+    assert pyslurm.Job.load(waiting).priority == before - 50
+    pyslurm.Job(waiting).modify(pyslurm.JobSubmitDescription(priority=77))
+    assert cluster.job(waiting)["Priority"] == "77"
+    job.requeue()
+    assert cluster.job(job_id)["Restarts"] == "1"
+    cluster.wait_state(job_id, "RUNNING")
+    try:
+        pyslurm.Job(99999).requeue()
+    except pyslurm.RPCError as error:
+        assert str(error) == "Invalid job id specified", error
+    else:
+        raise AssertionError("an unknown job was requeued")
+"""
+
+
+@pytest.fixture(scope="module")
+def module_cluster() -> Iterator[DockerCluster]:
+    """Give the cluster that the tests of this file share. Tests take `cluster`, which is the same one, clean."""
+    with DockerCluster(docker_definition(NODES)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(module_cluster: DockerCluster) -> DockerCluster:
+    """Give a cluster of idle nodes without jobs, whatever the test before did to it."""
+    module_cluster.reset()
+    return module_cluster
+
+
+def run_job(cluster: DockerCluster, *options: str, user: str = "alice") -> int:
+    """Submit a long job and wait until it runs."""
+    job_id = cluster.sbatch("--requeue", *options, wrap="sleep 600", user=user)
+    cluster.wait_state(job_id, "RUNNING")
+    return job_id
+
+
+def test_every_node_is_a_container_with_its_own_name_and_the_gpus_of_the_definition(cluster: DockerCluster) -> None:
+    assert cluster.node_states() == {"n1": "idle", "n2": "idle", "n3": "idle"}
+    assert cluster.exec("n2", "hostname").stdout == "n2\n"
+    node = cluster.node("n2")
+    assert (node["CPUTot"], node["RealMemory"], node["Gres"]) == ("32", "256000", "gpu:8")
+
+
+def test_a_job_of_an_ordinary_user_runs_on_a_node_and_is_accounted(cluster: DockerCluster) -> None:
+    job_id = cluster.sbatch(
+        "--qos=te", "--gres=gpu:2", "--nodelist=n2", "--output=out", wrap="hostname; id -un; env", user="alice"
+    )
+    cluster.wait_state(job_id, "COMPLETED")
+    out = cluster.exec("n1", "cat", "out").stdout.splitlines()
+    assert out[:2] == ["n2", "alice"]
+    assert "CUDA_VISIBLE_DEVICES=0,1" in out
+
+    def accounted() -> bool:
+        said = cluster.run("sacct", "-nPX", "-j", str(job_id), "-o", "user,account,qos,state,nodelist").stdout
+        return said == "alice|research|te|COMPLETED|n2\n"
+
+    cluster.wait_for(accounted, f"sacct to know job {job_id}")
+
+
+def test_a_job_whose_environment_slurmd_must_make_runs(cluster: DockerCluster) -> None:
+    job_id = cluster.sbatch("--export=NONE", "--output=out", wrap="true", user="bob")
+    cluster.wait_state(job_id, "COMPLETED", timeout_s=40)
+
+
+def test_an_operator_requeues_anybodys_job_and_an_ordinary_user_does_not(cluster: DockerCluster) -> None:
+    job_id = run_job(cluster)
+    with pytest.raises(ClusterError, match="Access/permission denied"):
+        cluster.run("scontrol", "requeue", str(job_id), user="bob")
+    assert cluster.job(job_id)["Restarts"] == "0"
+    cluster.run("scontrol", "requeue", str(job_id), user="tesched")
+    assert cluster.job(job_id)["Restarts"] == "1"
+    cluster.wait_state(job_id, "RUNNING")
+
+
+def test_qos_and_users_are_those_of_the_definition(cluster: DockerCluster) -> None:
+    qos = cluster.run("sacctmgr", "-nP", "list", "qos", "format=name,priority").stdout.splitlines()
+    assert {"be|0", "te|100"} <= set(qos)
+    users = cluster.run("sacctmgr", "-nP", "list", "user", "format=user,adminlevel", user="alice").stdout.splitlines()
+    assert {"tesched|Operator", "alice|None", "bob|None"} <= set(users)
+
+
+def test_a_killed_node_is_down_and_comes_back_with_its_job(cluster: DockerCluster) -> None:
+    job_id = run_job(cluster, "--nodelist=n1")
+    cluster.kill_node("n1")
+    assert cluster.node_states()["n1"].startswith("down")
+    cluster.wait_state(job_id, "PENDING")
+    cluster.revive_node("n1")
+    fields = cluster.wait_state(job_id, "RUNNING", timeout_s=60)
+    assert (fields["NodeList"], fields["Restarts"]) == ("n1", "1")
+
+
+def test_a_node_without_network_is_missed_and_comes_back(cluster: DockerCluster) -> None:
+    job_id = run_job(cluster, "--nodelist=n3")
+    cluster.cut_network("n3")
+    cluster.wait_for(lambda: cluster.node_states()["n3"] == "down*", "n3 to be missed", timeout_s=90)
+    assert set(cluster.node_states().values()) == {"idle", "down*"}
+    cluster.wait_state(job_id, "PENDING")
+    cluster.restore_network("n3")
+    fields = cluster.wait_state(job_id, "RUNNING", timeout_s=60)
+    assert (fields["NodeList"], fields["Restarts"]) == ("n3", "1")
+
+
+def test_slurmctld_stops_and_starts_and_still_knows_its_jobs(cluster: DockerCluster) -> None:
+    job_id = run_job(cluster)
+    cluster.stop_slurmctld()
+    assert not cluster.is_answering()
+    cluster.start_slurmctld()
+    assert cluster.state(job_id) == "RUNNING"
+    # The nodes find it again by themselves.
+    cluster.wait_state(cluster.sbatch(wrap="true", user="bob"), "COMPLETED", timeout_s=40)
+
+
+def test_postgresql_takes_tesched_with_its_password_and_nobody_without(cluster: DockerCluster) -> None:
+    address = "host=postgresql user=tesched dbname=tesched"
+    query = f"import psycopg; print(psycopg.connect('{address}' + PASSWORD).execute('select 1').fetchone())"
+    password = cluster.exec("postgresql", "cat", "/etc/slurm/postgresql.password").stdout
+
+    def ask(password: str) -> subprocess.CompletedProcess[str]:
+        return cluster.exec("slurmctld", "python", "-c", f"PASSWORD = {password!r}; {query}")
+
+    assert ask(f" password={password}").stdout == "(1,)\n"
+    assert "no password supplied" in ask("").stderr
+    cluster.restart_postgresql()
+    assert ask(f" password={password}").stdout == "(1,)\n"
+
+
+def test_secrets_are_roots(cluster: DockerCluster) -> None:
+    for secret in ("munge.key", "slurmdbd.conf", "mariadb.password", "postgresql.password"):
+        assert cluster.exec("n1", "cat", f"/etc/slurm/{secret}", user="alice").returncode == 1
+
+
+def test_the_clusters_network_leads_nowhere_else(cluster: DockerCluster) -> None:
+    routes = cluster.exec("n1", "cat", "/proc/net/route").stdout
+    assert "00000000" not in [line.split()[1] for line in routes.splitlines()]
+
+
+def test_a_command_that_hangs_is_ended_and_named(cluster: DockerCluster) -> None:
+    with pytest.raises(ClusterError, match=r"sleep 60 took longer than 0\.5 s"):
+        cluster.run("sleep", "60", timeout_s=0.5)
+
+
+def test_another_process_attaches_to_a_cluster(cluster: DockerCluster) -> None:
+    other = DockerCluster.attach(cluster.name)
+    assert other.definition == cluster.definition
+    assert other.is_answering()
+    with pytest.raises(UnknownClusterError):
+        DockerCluster.attach("none-such")
+
+
+def test_the_command_line_starts_a_cluster_and_ends_it_and_leaves_nothing() -> None:
+    name = f"cli{os.getpid()}"
+
+    def tesched_testcluster(*args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "tesched_testcluster", "docker", *args],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    up = tesched_testcluster("up", "--name", name, "--nodes", "1")
+    try:
+        assert (up.returncode, up.stderr) == (0, "")
+        cluster = DockerCluster.attach(name)
+        assert cluster.node_states() == {"n1": "idle"}
+        again = tesched_testcluster("up", "--name", name)
+        assert again.returncode == 1
+        assert "exists already" in again.stderr
+    finally:
+        down = tesched_testcluster("down", name)
+    assert (down.returncode, down.stdout) == (0, f"{name} is down\n")
+    assert DockerCluster(name=name).leftovers() == []
+    assert name not in docker.names()
+    unknown = tesched_testcluster("down", name)
+    assert unknown.returncode == 2
+    assert "no Docker cluster is named" in unknown.stderr
+
+
+def test_a_failed_start_says_why_and_leaves_nothing() -> None:
+    definition = ClusterDefinition(groups=(NodeGroup(count=1),), extra_lines=("PartitionName=odd Nodes=none-such",))
+    cluster = DockerCluster(definition)
+    with pytest.raises(ClusterError, match="did not start"):
+        cluster.up()
+    assert cluster.leftovers() == []
+
+
+def test_a_missing_image_is_named() -> None:
+    cluster = DockerCluster(image="tesched-none-such:0")
+    with pytest.raises(ClusterError, match="there is no image tesched-none-such:0"):
+        cluster.up()
+    assert cluster.leftovers() == []
+
+
+def test_compose_gets_one_line_for_each_node() -> None:
+    text = 'a\n  n1: {hostname: n1, at: "${NET}.11"}\n  n2: {hostname: n2, at: "${NET}.12"}\nb\n'
+    definition = ClusterDefinition(groups=(NodeGroup(count=1), NodeGroup(count=1, prefix="big", first=7)))
+    assert compose_text(text, {"n1": 11, "big7": 12}, definition) == (
+        'a\n  n1: {hostname: n1, at: "${NET}.11"}\n  big7: {hostname: big7, at: "${NET}.12"}\nb\n'
+    )
+
+
+def test_pyslurm_reads_and_moves_a_live_cluster_inside_the_image() -> None:
+    assert docker.run_in_image("python", "-c", PYSLURM, timeout_s=120) == 0
