@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tesched_core.actions import Action, Failure, Outcome
 from tesched_core.decision import Decision, Memory
+from tesched_core.orders import Transition
 from tesched_core.resources import UnixSeconds
 from tesched_core.snapshot import Snapshot
 
@@ -45,8 +46,12 @@ class CycleReport:
     next_in_s: float = 0.0
 
 
+class JournalError(Exception):
+    """The journal cannot be read or written now. Nothing may be done that it does not know of."""
+
+
 class Journal(Protocol):
-    """Remembers. Each call is one transaction."""
+    """Remembers. Each call is one transaction, and raises JournalError if it cannot be done."""
 
     def load(self) -> Memory:
         """Return the memory as it was last written; an empty one at the very first start."""
@@ -56,8 +61,10 @@ class Journal(Protocol):
         """Write what was seen and decided, before anything is done."""
         ...
 
-    def conclude(self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome]) -> None:
-        """Write what became of it."""
+    def conclude(
+        self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
+    ) -> None:
+        """Write what became of it; `transitions` are those that follow from the outcomes."""
         ...
 
     def unseen(self, report: CycleReport) -> None:

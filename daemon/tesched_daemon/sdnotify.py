@@ -1,0 +1,28 @@
+"""Tells systemd how the daemon is: READY, STATUS, WATCHDOG, STOPPING. Does nothing where no systemd listens.
+
+Source: sd_notify(3).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+log = logging.getLogger(__name__)
+
+
+def notify(**fields: str) -> None:
+    """Send the fields, such as `READY="1"`, `STATUS="…"`. A systemd that does not listen is no error of ours."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    # An address that begins with @ is in Linux' abstract namespace.
+    path = "\0" + address[1:] if address.startswith("@") else address
+    message = "\n".join(f"{key}={value.splitlines()[0] if value else ''}" for key, value in fields.items())
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.settimeout(1.0)
+            channel.sendto(message.encode(), path)
+    except OSError as error:
+        log.debug("systemd does not listen on %s: %s", address, error)
