@@ -18,7 +18,6 @@ import subprocess
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -28,15 +27,13 @@ from docker.errors import DockerException
 
 from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.docker_image import FOLDER, IMAGE
 from tesched_testcluster.docker_service import DEFINITION_VARIABLE, NET_VARIABLE, addresses, docker_definition
 from tesched_testcluster.registry import UnknownClusterError, checked_name, fresh_name
 
-IMAGE = "tesched-test:26.05"
 #: the folder that all containers share, where jobs run and write
 SHARED = "/shared"
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
-_FOLDER = _REPOSITORY / "slurm_test_cluster" / "docker"
 _PROJECT_PREFIX = "tesched-"
 _PROJECT_LABEL = "com.docker.compose.project"
 _SERVICE_LABEL = "com.docker.compose.service"
@@ -51,8 +48,13 @@ class DockerCluster(Cluster):
     def __init__(
         self, definition: ClusterDefinition | None = None, *, name: str | None = None, image: str = IMAGE
     ) -> None:
-        """Make ready; nothing is started yet. ClusterError if no Docker engine answers."""
+        """Make ready; nothing is started yet.
+
+        ClusterError if no Docker engine answers; ValueError for a definition without accounting or with too many nodes.
+        """
         self.definition = definition if definition is not None else docker_definition()
+        if self.definition.accounting is None:
+            raise ValueError("a Docker cluster has a slurmdbd, so its definition needs accounting")
         self.name = checked_name(name) if name is not None else fresh_name()
         self.image = image
         self._project = f"{_PROJECT_PREFIX}{self.name}"
@@ -64,9 +66,10 @@ class DockerCluster(Cluster):
     def attach(cls, name: str) -> Self:
         """Return a cluster that is up already, started by this or another process. UnknownClusterError if none is."""
         cluster = cls(name=name)
-        variables = dict(entry.split("=", 1) for entry in cluster._container("slurmctld").attrs["Config"]["Env"])
-        definition = msgspec.json.decode(variables[DEFINITION_VARIABLE] or "null", type=ClusterDefinition | None)
-        return cls(definition, name=name)
+        slurmctld = cluster._container("slurmctld")
+        given = _environment(slurmctld)[DEFINITION_VARIABLE]
+        definition = msgspec.json.decode(given, type=ClusterDefinition) if given else None
+        return cls(definition, name=name, image=slurmctld.attrs["Config"]["Image"])
 
     def __enter__(self) -> Self:
         """Start it."""
@@ -178,6 +181,19 @@ class DockerCluster(Cluster):
         """Return whether PostgreSQL takes connections."""
         return self.exec("postgresql", "pg_isready", "--quiet").returncode == 0
 
+    def start_tesched(self, *, timeout_s: float = 60) -> None:
+        """Start the service in which tesched runs, as user tesched. ClusterError if its container does not start."""
+        variables = _environment(self._container("slurmctld")) | {"TESCHED_IMAGE": self.image}
+        done = self._compose(variables, "up", "--detach", "--no-build", "--no-recreate", "tesched", timeout_s=timeout_s)
+        self._containers.clear()
+        if done.returncode:
+            raise ClusterError(f"tesched did not start: {done.stderr.strip()}")
+
+    def stop_tesched(self) -> None:
+        """Stop tesched with SIGTERM."""
+        with _engine_errors():
+            self._container("tesched").stop(timeout=20)
+
     def container_name(self, place: str) -> str:
         """Return what Docker calls the container of a service or a node."""
         return str(self._container(place).name)
@@ -185,6 +201,16 @@ class DockerCluster(Cluster):
     def leftovers(self) -> list[str]:
         """Return what is there of this cluster: the names of its containers, networks and volumes."""
         return sorted(each.name for each in self._left())
+
+    def reset(self) -> None:
+        """Put a used cluster back, even if slurmctld or nodes were stopped, and empty the shared folder."""
+        with _engine_errors():
+            slurmctld = self._container("slurmctld")
+            slurmctld.reload()
+        if slurmctld.status != "running":
+            self.start_slurmctld()
+        super().reset()
+        self.exec("slurmctld", "find", SHARED, "-mindepth", "1", "-delete")
 
     def _end_job_processes(self) -> None:
         """Leave it to Slurm."""
@@ -208,8 +234,7 @@ class DockerCluster(Cluster):
 
     def _compose_up(self, timeout_s: float) -> None:
         """Let compose start everything, in a network whose addresses no other network has."""
-        text = compose_text((_FOLDER / "compose.yaml").read_text(), self._addresses, self.definition)
-        said = ""
+        errors: list[str] = []
         for turn in range(_SUBNET_TRIES):
             second, third = divmod(zlib.crc32(f"{self.name} {turn}".encode()) % (56 * 256), 256)
             variables = {
@@ -217,20 +242,19 @@ class DockerCluster(Cluster):
                 NET_VARIABLE: f"10.{200 + second}.{third}",
                 DEFINITION_VARIABLE: msgspec.json.encode(self.definition).decode(),
             }
-            done = self._compose(text, variables, "up", "--detach", "--no-build", timeout_s=timeout_s)
+            done = self._compose(variables, "up", "--detach", "--no-build", timeout_s=timeout_s)
             if done.returncode == 0:
                 return
-            said = done.stderr
-            if "overlaps" not in said:
+            errors = [line.strip() for line in done.stderr.splitlines() if "error" in line.lower()]
+            if "overlaps" not in done.stderr:
                 break
-        raise ClusterError(f"cluster {self.name} did not start: {said.strip()}{self._complaint()}")
+        raise ClusterError(f"cluster {self.name} did not start: {'; '.join([*errors, *self._complaints()])}")
 
-    def _compose(
-        self, text: str, variables: Mapping[str, str], *args: str, timeout_s: float
-    ) -> subprocess.CompletedProcess[str]:
-        """Run compose on a file that is given as text. ClusterError if there is none, or if it takes too long."""
+    def _compose(self, variables: Mapping[str, str], *args: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """Run compose on compose.yaml with this cluster's nodes. ClusterError if there is no compose, or no end."""
+        text = compose_text((FOLDER / "compose.yaml").read_text(), self._addresses, self.definition)
         command = ("docker-compose",) if shutil.which("docker-compose") else ("docker", "compose")
-        options = ("--project-name", self._project, "--project-directory", str(_FOLDER), "--file", "-")
+        options = ("--project-name", self._project, "--project-directory", str(FOLDER), "--file", "-")
         try:
             return subprocess.run(
                 [*command, *options, *args],
@@ -244,17 +268,18 @@ class DockerCluster(Cluster):
         except FileNotFoundError:
             raise ClusterError("neither docker-compose nor docker's compose is installed") from None
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"cluster {self.name} did not start in {timeout_s} s{self._complaint()}") from None
+            why = "; ".join(["", *self._complaints()])
+            raise ClusterError(f"cluster {self.name} did not start in {timeout_s} s{why}") from None
 
-    def _complaint(self) -> str:
-        """Return the lines of error of all containers."""
+    def _complaints(self) -> list[str]:
+        """Return the containers' last lines of what was fatal, else of what was an error."""
         lines = [
             f"{container.name}: {line}"
             for container in self._list_containers()
             for line in container.logs(tail=200).decode(errors="replace").splitlines()
-            if "fatal" in line or "rror" in line
+            if "fatal:" in line or "rror:" in line
         ]
-        return "; ".join(["", *lines[-5:]])
+        return [line for line in lines if "fatal:" in line] or lines[-5:]
 
     def _filters(self) -> dict[str, str]:
         """Return the filter that finds what belongs to this cluster."""
@@ -333,42 +358,14 @@ def engine_available() -> bool:
     return True
 
 
-def image_available(image: str = IMAGE) -> bool:
-    """Return whether the image is there. ClusterError if no engine answers."""
-    engine = _connect()
-    with _engine_errors():
-        return bool(engine.images.list(image))
-
-
-def build_image(image: str = IMAGE) -> None:
-    """Make the base image if it is missing, then the image. What they print goes to the terminal. ClusterError."""
-    for command in (
-        [str(_FOLDER / "base-image.sh")],
-        ["docker", "build", "--file", str(_FOLDER / "Dockerfile"), "--tag", image, str(_REPOSITORY)],
-    ):
-        if status := subprocess.run(command, check=False).returncode:
-            raise ClusterError(f"{' '.join(command)} ended with status {status}")
-
-
-def run_in_image(*args: str, image: str = IMAGE, timeout_s: float | None = None) -> int:
-    """Run a command in a fresh container of the image, on the source as it is here, and return its status.
-
-    The repository is mounted read-only in place of the image's copy. What the command prints goes to the terminal.
-    """
-    variables = {
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTEST_ADDOPTS": "-p no:cacheprovider",
-        "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
-    }
-    options = [f"--env={name}={value}" for name, value in variables.items()]
-    mount = f"--volume={_REPOSITORY}:/opt/tesched:ro"
-    command = ["docker", "run", "--rm", "--init", "--cap-add=SYS_ADMIN", mount, *options, image, *args]
-    return subprocess.run(command, timeout=timeout_s, check=False).returncode
-
-
 def _missed(state: str) -> bool:
     """Return whether slurmctld hears nothing from a node in this state."""
     return "*" in state or bool({"DOWN", "NOT_RESPONDING"} & set(state.split("+")))
+
+
+def _environment(container: Any) -> dict[str, str]:
+    """Return the environment with which a container was made."""
+    return dict(entry.split("=", 1) for entry in container.attrs["Config"]["Env"])
 
 
 def _connect() -> Any:

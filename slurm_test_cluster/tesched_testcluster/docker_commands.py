@@ -9,6 +9,7 @@ import click
 
 from tesched_testcluster import docker
 from tesched_testcluster.docker import DockerCluster
+from tesched_testcluster.docker_image import build_image, run_in_image
 from tesched_testcluster.docker_service import DEFAULT_NODES, MOST_NODES, docker_definition
 from tesched_testcluster.registry import UnknownClusterError
 
@@ -24,7 +25,7 @@ def docker_commands() -> None:
 @docker_commands.command()
 def image() -> None:
     """Build the image, and its base image where that is missing."""
-    docker.build_image()
+    build_image()
 
 
 @docker_commands.command()
@@ -78,4 +79,4 @@ def shell(*, name: str, user: str, place: str) -> None:
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(command: tuple[str, ...]) -> None:
     """Run a command, such as pytest, in a fresh container of the image, on the source as it is here."""
-    sys.exit(docker.run_in_image(*command))
+    sys.exit(run_in_image(*command))

@@ -53,8 +53,8 @@ MOST_NODES = 230
 
 _TESCHED_CONFIG = Path("/etc/tesched/tesched.toml")
 #: files with the databases' passwords, beside slurm.conf
-_MARIADB_SECRET = "mariadb.password"
-_POSTGRESQL_SECRET = "postgresql.password"
+_MARIADB_KEY_FILE = "mariadb.password"
+_POSTGRESQL_KEY_FILE = "postgresql.password"
 #: slurmdbd's container has it once the accounting is filled; compose.yaml looks for it
 _FILLED = Path("/run/slurm/filled")
 _MARIADB_DATA = Path("/var/lib/mysql")
@@ -127,12 +127,12 @@ def _setup() -> None:
     placement = docker_placement(storage_password=password)
     release = parse_release(subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True).stdout)
     _write(etc / "munge.key", secrets.token_bytes(1024), 0o400)
-    _write(etc / _MARIADB_SECRET, password.encode(), 0o400)
+    _write(etc / _MARIADB_KEY_FILE, password.encode(), 0o400)
     _write(etc / "slurmdbd.conf", render_slurmdbd_conf(definition, placement).encode(), 0o600)
     _write(etc / "gres.conf", render_gres_conf(definition, placement).encode(), 0o644)
     _write(etc / "cgroup.conf", render_cgroup_conf(release).encode(), 0o644)
     store_password = secrets.token_hex(16)
-    _write(etc / _POSTGRESQL_SECRET, store_password.encode(), 0o400)
+    _write(etc / _POSTGRESQL_KEY_FILE, store_password.encode(), 0o400)
     _write(_TESCHED_CONFIG, _tesched_config(store_password).encode(), 0o640)
     shutil.chown(_TESCHED_CONFIG, group="tesched")
     # Last: where it stands, all the rest does.
@@ -196,7 +196,7 @@ def _run_mariadb() -> NoReturn:
     _make_folders("/run/mysqld", str(_MARIADB_DATA), owner="mysql")
     if not (_MARIADB_DATA / "mysql").exists():
         subprocess.run(["mariadb-install-db", "--user=mysql", f"--datadir={_MARIADB_DATA}"], check=True)
-    password = (_etc() / _MARIADB_SECRET).read_text()
+    password = (_etc() / _MARIADB_KEY_FILE).read_text()
     start = Path("/run/mysqld/start.sql")
     _write(
         start,
@@ -208,7 +208,16 @@ def _run_mariadb() -> NoReturn:
         0o400,
     )
     shutil.chown(start, "mysql")
-    _become("mariadbd", "--user=mysql", "--bind-address=0.0.0.0", "--skip-name-resolve", f"--init-file={start}")
+    # The last two are what slurmdbd asks for: with snapshot isolation it may end at a conflict of two writes.
+    _become(
+        "mariadbd",
+        "--user=mysql",
+        "--bind-address=0.0.0.0",
+        "--skip-name-resolve",
+        f"--init-file={start}",
+        "--innodb-snapshot-isolation=OFF",
+        "--innodb-lock-wait-timeout=900",
+    )
 
 
 def _run_postgresql() -> NoReturn:
@@ -220,7 +229,7 @@ def _run_postgresql() -> NoReturn:
         subprocess.run([*_as("postgres"), f"{programs}/initdb", *options, str(_POSTGRESQL_DATA)], check=True)
         with (_POSTGRESQL_DATA / "pg_hba.conf").open("a") as rules:
             rules.write("host all all all scram-sha-256\n")
-        password = (_etc() / _POSTGRESQL_SECRET).read_text()
+        password = (_etc() / _POSTGRESQL_KEY_FILE).read_text()
         sql = f"CREATE ROLE tesched LOGIN PASSWORD '{password}';\nCREATE DATABASE tesched OWNER tesched;\n"
         subprocess.run(
             [*_as("postgres"), f"{programs}/postgres", "--single", "-D", str(_POSTGRESQL_DATA), "postgres"],

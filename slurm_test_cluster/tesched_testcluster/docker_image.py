@@ -1,0 +1,46 @@
+"""The image of the Docker cluster: made here, and good for running a command in a single container of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tesched_testcluster.cluster import ClusterError
+
+IMAGE = "tesched-test:26.05"
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: where Dockerfile and compose.yaml are
+FOLDER = REPOSITORY / "slurm_test_cluster" / "docker"
+
+_VARIABLES = {
+    # The repository is mounted read-only.
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    "HYPOTHESIS_STORAGE_DIRECTORY": "/tmp/hypothesis",
+}
+
+
+def build_image(image: str = IMAGE) -> None:
+    """Make the base image if it is missing, then the image. What they print goes to the terminal. ClusterError."""
+    for command in (
+        [str(FOLDER / "base-image.sh")],
+        ["docker", "build", "--file", str(FOLDER / "Dockerfile"), "--tag", image, str(REPOSITORY)],
+    ):
+        if status := subprocess.run(command, check=False).returncode:
+            raise ClusterError(f"{' '.join(command)} ended with status {status}")
+
+
+def run_in_image(*args: str, image: str = IMAGE, timeout_s: float | None = None) -> int:
+    """Run a command in a fresh container of the image, on the source as it is here, and return its status.
+
+    The repository is mounted read-only in place of the image's copy. What the command prints goes to the terminal.
+    subprocess.TimeoutExpired if it takes longer than `timeout_s`; the container is gone then, too.
+    """
+    limit = [] if timeout_s is None else ["timeout", "--kill-after=5", f"{timeout_s}"]
+    variables = [f"--env={name}={value}" for name, value in _VARIABLES.items()]
+    mount = f"--volume={REPOSITORY}:/opt/tesched:ro"
+    command = ["docker", "run", "--rm", "--init", "--cap-add=SYS_ADMIN", mount, *variables, image, *limit, *args]
+    status = subprocess.run(command, check=False).returncode
+    if timeout_s is not None and status == 124:  # what `timeout` ends with
+        raise subprocess.TimeoutExpired(args, timeout_s)
+    return status
