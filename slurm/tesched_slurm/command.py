@@ -1,0 +1,66 @@
+"""Runs one of Slurm's commands: bounded in time, in a fixed locale and time format, never through a shell."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tesched_core.actions import Failure, FailureKind
+
+from tesched_slurm.errors import failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commands:
+    """How Slurm's commands are run."""
+
+    #: seconds after which a call is given up
+    timeout_s: float = 10.0
+    #: slurm.conf; empty means the environment's, or Slurm's own search
+    slurm_conf: str = ""
+
+    def run(self, argv: Sequence[str]) -> str | Failure:
+        """Return what the command printed, or why it failed. Slurm prints times as Unix seconds."""
+        environment = {
+            **{
+                key: value
+                for key, value in os.environ.items()
+                if not key.startswith(("SQUEUE_", "SINFO_", "SCONTROL_"))
+            },
+            "LC_ALL": "C.UTF-8",
+            "TZ": "UTC",
+            "SLURM_TIME_FORMAT": "%s",
+        }
+        if self.slurm_conf:
+            environment["SLURM_CONF"] = self.slurm_conf
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                encoding="utf-8",
+                errors="surrogateescape",
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            message = f"{argv[0]}: no such command; are Slurm's client programs installed and on PATH?"
+            return Failure(kind=FailureKind.UNREACHABLE, message=message)
+        except OSError as error:
+            return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]}: {error}")
+        with process:
+            try:
+                out, err = process.communicate(timeout=self.timeout_s)
+            except subprocess.TimeoutExpired:
+                # The whole group: a client may have children that hold the pipes open.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+                message = f"{argv[0]} gave no answer within {self.timeout_s:.0f} s"
+                return Failure(kind=FailureKind.UNREACHABLE, message=message)
+        if process.returncode != 0:
+            return failure(err or out)
+        return out

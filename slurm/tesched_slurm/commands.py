@@ -1,0 +1,186 @@
+"""Slurm through its own commands: an observer and an actuator for Slurm 22.05 and later.
+
+`scontrol -o` is what every release has, what names each field, and what a poll can afford; `squeue --json` takes
+seconds for a long queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+
+from tesched_core.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Hold,
+    Notify,
+    Outcome,
+    Release,
+    Requeue,
+    Resume,
+    SetNice,
+    SetPriority,
+    Status,
+    Suspend,
+)
+from tesched_core.cluster import Job, JobState, SlurmSettings
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+
+from tesched_slurm.command import Commands
+from tesched_slurm.jobs import read_jobs
+from tesched_slurm.places import read_nodes, read_partitions, read_reservations, read_settings
+
+log = logging.getLogger(__name__)
+
+#: More unreadable records than this, and the whole answer is not believed.
+MOST_DROPPED = 10
+
+
+@dataclass(kw_only=True)
+class CommandsObserver:
+    """Sees the cluster through scontrol."""
+
+    commands: Commands
+    #: seconds for which slurm.conf's settings are believed
+    settings_age_s: float = 300.0
+    _settings: SlurmSettings | None = None
+    _settings_at: float = field(default=0.0)
+
+    def observe(self) -> Snapshot | Failure:
+        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
+        taken_at = time.time()
+        if self._settings is None or taken_at - self._settings_at > self.settings_age_s:
+            config = self.commands.run(("scontrol", "show", "config"))
+            if isinstance(config, Failure):
+                return config
+            try:
+                self._settings, self._settings_at = read_settings(config), taken_at
+            except (KeyError, ValueError) as error:
+                return _strange("scontrol show config", error)
+        answers: list[str] = []
+        for what in (
+            ("-d", "-o", "show", "job"),
+            ("-o", "show", "node"),
+            ("-o", "show", "partition"),
+            ("-o", "show", "reservation"),
+        ):
+            answer = self.commands.run(("scontrol", "-a", *what))
+            if isinstance(answer, Failure):
+                return answer
+            answers.append(answer)
+        read = read_jobs(answers[0], self._real_name)
+        if read.dropped:
+            log.warning("%d job record(s) of scontrol could not be read", read.dropped)
+            if read.dropped > MOST_DROPPED:
+                return Failure(kind=FailureKind.UNKNOWN, message=f"{read.dropped} job records could not be read")
+        try:
+            return Snapshot.of(
+                taken_at,
+                jobs=read.jobs,
+                nodes=read_nodes(answers[1]),
+                partitions=read_partitions(answers[2]),
+                reservations=read_reservations(answers[3]),
+                settings=self._settings,
+            )
+        except (KeyError, ValueError) as error:
+            return _strange("scontrol -o show", error)
+
+    def _real_name(self, job_id: str) -> str:
+        answer = self.commands.run(("squeue", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
+        return "" if isinstance(answer, Failure) else answer.removesuffix("\n")
+
+
+def _strange(command: str, error: Exception) -> Failure:
+    return Failure(kind=FailureKind.UNKNOWN, message=f"{command}: unexpected answer ({type(error).__name__}: {error})")
+
+
+@dataclass(kw_only=True)
+class CommandsActuator:
+    """Acts through scontrol and scancel."""
+
+    commands: Commands
+
+    def act(self, action: Action) -> Outcome:
+        """Perform the action; Slurm's errors come back as values."""
+        began = time.time()
+        failure = self._perform(action)
+        return Outcome(
+            action=action,
+            status=Status.FAILED if failure else Status.SENT,
+            at=began,
+            took_s=time.time() - began,
+            failure=failure,
+        )
+
+    def _perform(self, action: Action) -> Failure | None:
+        job = str(action.job_id)
+        match action:
+            case Notify():
+                return self._same_run(action.job_id, action.restarts) or self._do(
+                    "scancel", f"--signal={action.signal}", "--batch" if action.batch_only else "--full", job
+                )
+            case Requeue():
+                return self._requeue(action)
+            case Suspend():
+                return self._do("scontrol", "suspend", job)
+            case Resume():
+                return self._do("scontrol", "resume", job)
+            case SetNice():
+                return self._do("scontrol", "update", f"jobid={job}", f"nice={action.nice}")
+            case SetPriority():
+                return self._do("scontrol", "update", f"jobid={job}", f"priority={action.priority}")
+            case Hold():
+                return self._do("scontrol", "hold", job)
+            case Release():
+                return self._do("scontrol", "release", job)
+
+    def _requeue(self, action: Requeue) -> Failure | None:
+        seen = self._look(action.job_id)
+        if isinstance(seen, Failure):
+            return seen
+        failure = _not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", str(action.job_id))
+        if failure is None and seen.state is JobState.SUSPENDED:
+            # Slurm puts a suspended job back in the queue held.
+            return self._do("scontrol", "release", str(action.job_id))
+        return failure
+
+    def _same_run(self, job_id: JobId, restarts: int) -> Failure | None:
+        seen = self._look(job_id)
+        return seen if isinstance(seen, Failure) else _not_that_run(seen, restarts)
+
+    def _look(self, job_id: JobId) -> Job | Failure:
+        answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
+        if isinstance(answer, Failure):
+            return answer
+        for job in read_jobs(answer, lambda _: "").jobs:
+            if job.job_id == job_id:
+                return job
+        return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
+
+    def _do(self, *argv: str) -> Failure | None:
+        answer = self.commands.run(argv)
+        return answer if isinstance(answer, Failure) else None
+
+
+def _not_that_run(job: Job, restarts: int) -> Failure | None:
+    """Return why the job is not the run that was meant, looked at right before acting.
+
+    Slurm would requeue a job that has finished, too, and so run it a second time.
+    """
+    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} or job.completing:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
+    if job.restarts != restarts:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunActuator:
+    """Does nothing, and says that it would have."""
+
+    def act(self, action: Action) -> Outcome:
+        """Return that the action would have been sent."""
+        return Outcome(action=action, status=Status.WOULD, at=time.time())
