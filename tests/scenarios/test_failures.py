@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tesched_core.actions import Action, FailureKind, Status
+from tesched_core.actions import Action, FailureKind, OrderId, Status
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.orders import Ending, OrderState, VictimState
@@ -44,6 +46,7 @@ class TestRaise:
         drive.says(Status.SKIPPED, told)
         assert drive.moves() == [(BE, "sent", "not sent")]
         assert drive.victim().state is VictimState.PLANNED
+        assert drive.victim().noticed_at is None
         assert drive.cycle(2) == (first_in_queue(-1001), notice())
         assert drive.victim().noticed_at == NOW + 2
 
@@ -192,6 +195,7 @@ class TestRequeue:
         drive, action = self.sent()
         drive.says(Status.FAILED, action, kind=FailureKind.BUSY)
         assert drive.moves() == [(BE, "sent", "not sent")]
+        assert (drive.victim().state, drive.victim().requeue_sent_at) == (VictimState.NOTICED, None)
         assert drive.cycle(32) == (action,)
 
     @pytest.mark.parametrize("kind", UNCERTAIN)
@@ -252,6 +256,16 @@ class TestShadow:
         assert drive.why_not(TE) is RefusalCode.RETRY_LATER
         assert drive.cycle(300) == (first_in_queue(-1001, order=2), notice(order=2))
 
+    def test_an_order_that_was_settling_when_the_mode_changed_goes_on_settling(self) -> None:
+        drive, raised, _ = raised_and_noticed()
+        drive.obeys(raised)
+        drive.requeued(BE)
+        drive.starts(TE, share("n1", 16), at_s=1)
+        back = drive.cycle(2)
+        drive.says(Status.WOULD, *back)
+        assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.STARTED_HERE)
+        assert drive.cycle(4) == back
+
     def test_its_victim_may_be_another_order_s(self) -> None:
         drive, raised, told = raised_and_noticed()
         drive.says(Status.WOULD, raised, told)
@@ -290,6 +304,14 @@ class TestSeveral:
         drive.obeys(*actions[2:])
         assert drive.cycle(2) == ()
         assert drive.open_orders() == [2]
+
+    def test_what_became_of_nobody_s_action_changes_nothing(self) -> None:
+        drive, raised, _ = raised_and_noticed()
+        before = drive.memory
+        for order_id in (None, OrderId(77)):
+            stray = replace(raised, reason=replace(raised.reason, order_id=order_id))
+            drive.says(Status.FAILED, stray, kind=FailureKind.DENIED)
+        assert drive.memory == before
 
     def test_what_became_of_an_ended_order_s_action_changes_nothing(self) -> None:
         drive, raised, told = raised_and_noticed()

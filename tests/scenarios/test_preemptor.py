@@ -123,6 +123,29 @@ def test_a_start_before_the_order_is_none() -> None:
     assert drive.order().ending is Ending.PREEMPTOR_GONE
 
 
+def test_a_te_job_that_was_requeued_at_once_still_waits() -> None:
+    drive = noticed()
+    drive.change(TE, start_time=NOW + 1, restarts=1)  # it started, and is back in the queue
+    assert drive.cycle(2) == ()
+    assert drive.order().state is OrderState.OPEN
+
+
+def test_a_te_job_in_a_state_that_tesched_does_not_know_is_left_alone() -> None:
+    drive = one_node()
+    drive.cycle(0)
+    drive.change(TE, state=JobState.UNKNOWN)
+    assert drive.cycle(2) == ()
+    assert drive.order().state is OrderState.OPEN
+
+
+@pytest.mark.parametrize(("start_s", "state"), [(-1.0, OrderState.SETTLING), (-1.5, OrderState.OPEN)])
+def test_a_start_counts_from_a_second_before_the_order(start_s: float, state: OrderState) -> None:
+    drive = noticed()
+    drive.starts(TE, share("n1", 16), at_s=start_s)
+    drive.cycle(2)
+    assert drive.order().state is state
+
+
 def test_slurms_whole_seconds_are_no_start_before_the_order() -> None:
     drive = one_node()
     drive.cycle(0.9)
@@ -205,6 +228,13 @@ class TestArray:
         drive.jobs[JobId(20)] = running(20, array_job_id=JobId(TE), start_time=NOW - 2)
         drive.cycle(6)
         assert drive.order().state is OrderState.OPEN
+
+    @pytest.mark.parametrize(("start_s", "state"), [(-1.0, OrderState.SETTLING), (-1.5, OrderState.OPEN)])
+    def test_a_task_s_start_counts_from_a_second_before_the_order(self, start_s: float, state: OrderState) -> None:
+        drive = self.drive()
+        drive.jobs[JobId(20)] = running(20, HALF, array_job_id=JobId(TE), start_time=NOW + start_s)
+        drive.cycle(6)
+        assert drive.order().state is state
 
     def test_another_arrays_task_has_not_been_served_by_it(self) -> None:
         drive = self.drive()

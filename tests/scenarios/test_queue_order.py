@@ -112,6 +112,26 @@ class TestNiceIsIgnored:
         assert drive.cycle(10) == ()
         assert drive.order().raised == Raise(lever=Lever.PRIORITY, previous=100, value=2102, restored=True)
 
+    def test_it_does_not_depend_on_which_number_the_nice_value_is(self) -> None:
+        drive = one_node()
+        drive.change(TE, nice=100)  # the same number as its priority
+        drive.cycle(0)
+        drive.obeys(*drive.cycle(6))
+        drive.change(BE, priority=1101)
+        drive.obeys(*drive.cycle(8))
+        drive.starts(TE, HALF)
+        assert drive.cycle(10) == (priority_back(100, now=2102),)
+
+    def test_an_explicit_priority_that_failed_is_given_later_and_put_back_all_the_same(self) -> None:
+        drive = one_node()
+        drive.cycle(0)
+        drive.says(Status.FAILED, *drive.cycle(6), kind=FailureKind.BUSY)
+        assert drive.cycle(8) == (first_in_queue(-1001),)
+        assert drive.cycle(10) == (explicitly_first(1101, previous=100),)
+        drive.obeys(*drive.decision.actions)
+        drive.starts(TE, HALF)
+        assert drive.cycle(12) == (priority_back(100, now=1101),)
+
     def test_no_priority_is_asked_for_that_slurm_does_not_take(self) -> None:
         drive = self.given_up_on_nice()
         drive.change(BE, priority=MAX_PRIORITY - 500)
@@ -144,6 +164,8 @@ class TestPutBack:
         drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.BUSY)
         assert drive.cycle(10) == (nice_back(0, now=-1001),)
         drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.DENIED)
+        assert drive.order().ending is Ending.STARTED_HERE
+        assert drive.memory.retry_at == {}
         assert drive.cycle(12) == (nice_back(0, now=-1001),)
         drive.obeys(*drive.decision.actions)
         assert drive.cycle(14) == ()
@@ -217,8 +239,11 @@ class TestRoomIsFree:
 
     def test_a_job_that_is_first_in_the_queue_is_only_watched(self) -> None:
         drive = self.drive()
+        drive.change(TE, priority=1)  # which is more than nobody has
         assert drive.cycle(0) == ()
+        assert [one.text for one in drive.decision.transitions] == ["room for job 9 on n2: nobody, the room is free"]
         assert drive.moves() == [(None, "", "open")]
+        assert drive.order().expires_at == NOW + 30 + 60  # KillWait and the site's patience
         assert drive.cycle(2) == ()
         drive.starts(TE, share("n2", 16), at_s=3)
         assert drive.cycle(4) == ()
@@ -226,14 +251,20 @@ class TestRoomIsFree:
 
 
 def test_jobs_for_which_room_is_made_need_not_be_ahead_of_each_other() -> None:
-    # Each has its own room. Both are 1 short of 101; the second is not made to overtake the raised first.
+    # Each has its own room. Job 9 is 1 short of 101, which puts it ahead of the victims, and not ahead of job 8.
     drive = Driver(
         [node("n1"), node("n2")],
-        [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(8, cpus=32), waiting(9, cpus=32)],
+        [
+            running(1, share("n1", 32)),
+            running(2, share("n2", 32)),
+            waiting(8, cpus=32, priority=5000),
+            waiting(9, cpus=32),
+        ],
     )
-    first, _, second, _ = drive.cycle(0)
-    assert first == first_in_queue(-1001, job=8, order=1)
-    # As the first plan is opened, the second job still waits like any other: it has 100, no more than the victim.
-    assert second == first_in_queue(-1001, job=9, order=2)
+    assert drive.cycle(0) == (
+        notice(job=1, preemptor=8, order=1),
+        first_in_queue(-1001, job=9, order=2),
+        notice(job=2, preemptor=9, order=2),
+    )
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(2) == ()

@@ -88,6 +88,29 @@ def test_a_victim_that_somebody_suspends_frees_its_cpus_once() -> None:
     assert drive.why_not(10) is RefusalCode.NO_VICTIM  # 16, and one of them is job 9's
 
 
+def test_the_room_of_a_job_that_was_spared_is_not_free() -> None:
+    # Job 9 started elsewhere, and its order goes on until its priority is seen to be back.
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [running(BE, share("n1", 32)), running(2, share("n2", 32), batch=False), waiting(TE, cpus=32)],
+    )
+    drive.obeys(*drive.cycle(0))
+    drive.ends(2)
+    drive.starts(TE, share("n2", 32), at_s=1)
+    drive.cycle(2)
+    asks(drive, 10, 32)
+    drive.cycle(4)
+    assert [victim.job_id for victim in drive.order(2).victims] == [BE]
+
+
+def test_a_waiting_best_effort_job_is_no_candidate() -> None:
+    drive = one_node(waiting(5, cpus=32))
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
+    drive.cycle(0)
+    assert [victim.job_id for victim in drive.order().victims] == [BE]
+    assert drive.decision.refusals == ()
+
+
 def test_all_memory_of_a_node_is_promised_with_it() -> None:
     drive = Driver([node("n1")], [running(1, share("n1", 32)), waiting(TE)])
     drive.jobs[JobId(TE)] = waiting(TE, drive.jobs[JobId(1)].request)  # asks for no memory: gets all of it
@@ -113,8 +136,8 @@ def test_a_plan_that_the_guard_drops_makes_no_room_for_the_next() -> None:
     assert [victim.job_id for victim in drive.order().victims] == [1]
     assert drive.why_not(8) is RefusalCode.CYCLE_LIMIT
     assert drive.open_orders() == [1]
-    limits = [one for one in drive.decision.refusals if one.code is RefusalCode.CYCLE_LIMIT]
-    assert len(limits) == 1
+    told = [(one.job_id, one.preemptor, one.code) for one in drive.decision.refusals]
+    assert told == [(8, 8, RefusalCode.CYCLE_LIMIT), (2, 9, RefusalCode.OUTSCORED)]
 
 
 def test_a_plan_that_the_guard_drops_keeps_its_victims_from_nobody() -> None:

@@ -44,6 +44,8 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_in_its_room() -> None:
     assert drive.victim().departure is Departure.REQUEUED_ITSELF
     assert drive.memory.preemptions == {BE: 1}
     assert drive.memory.last_preempted == {BE: NOW + 8}
+    assert drive.decision.transitions[0].text == "put itself back in the queue, 8.0 s after its notice"
+    assert drive.victim().started_at == 0.0  # the lost time is reckoned from there
 
     drive.starts(TE, HALF, at_s=8)
     assert drive.cycle(10) == (nice_back(0, now=-1001),)
@@ -60,6 +62,7 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_in_its_room() -> None:
     assert drive.moves() == [(BE, "left", "back"), (None, "settling", "ended")]
     assert drive.victim().state is VictimState.BACK
     assert drive.victim().back_at == NOW + 130
+    assert drive.decision.transitions[0].text == "runs again, 122 s after it left"
     assert not drive.order().futile
     assert drive.cycle(133) == ()
     assert drive.memory.orders == {}
@@ -137,6 +140,12 @@ def test_a_victim_without_a_grace_period_is_requeued_at_once() -> None:
     assert drive.memory.preemptions == {BE: 1}
 
 
+def test_the_shortest_grace_period_is_one() -> None:
+    drive = one_node(grace_s=0.5)
+    assert [type(action).__name__ for action in drive.cycle(0)] == ["SetNice", "Notify"]
+    assert [type(action).__name__ for action in drive.cycle(1)] == ["SetNice", "Requeue"]
+
+
 def test_a_victim_that_is_cancelled_before_it_runs_again_is_not_waited_for() -> None:
     drive = noticed()
     drive.requeued(BE)
@@ -171,7 +180,9 @@ def test_a_victim_that_slurm_forgets_before_it_runs_again_is_not_waited_for() ->
     drive.obeys(*drive.cycle(6))
     drive.cycle(8)
     drive.forgets(BE)
+    drive.moves()
     assert drive.cycle(400) == ()
+    assert drive.moves()[0] == (BE, "left", "left")
     assert drive.victim().departure is Departure.VANISHED
     assert drive.order().state is OrderState.ENDED
     assert drive.memory.preemptions == {}  # nor is its count kept for ever
@@ -190,6 +201,9 @@ def test_a_victim_in_a_state_that_tesched_does_not_know_is_left_alone() -> None:
     drive = noticed()
     drive.change(BE, state=JobState.UNKNOWN)
     assert drive.cycle(31) == ()
+    drive.ends(BE, JobState.UNKNOWN)  # and shows no nodes
+    assert drive.cycle(33) == ()
+    assert drive.victim().state is VictimState.NOTICED
 
 
 @pytest.mark.parametrize("at_s", [65.0, 65.1])
@@ -199,7 +213,9 @@ def test_a_requeue_that_shows_no_effect_is_sent_again_after_killwait_and_five_se
     drive.moves()
     # 30 + 30 of KillWait + 5
     assert drive.cycle(at_s) == (() if at_s <= 65 else (requeue(),))
+    texts = [one.text for one in drive.decision.transitions]
     assert drive.moves() == ([] if at_s <= 65 else [(BE, "requeuing", "requeuing")])
+    assert all(text.startswith("requeue (again): its grace period of 30 s is over") for text in texts)
 
 
 def test_a_restarted_daemon_repeats_nothing() -> None:
