@@ -91,7 +91,7 @@ printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod 755 "$root/usr/sbin/policy-rc.d"
 echo 'DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb || true"; };' >"$root/etc/apt/apt.conf.d/docker-clean"
 echo 'Acquire::Languages "none";' >"$root/etc/apt/apt.conf.d/docker-no-languages"
-# How the host's apt reaches that mirror (a proxy, a mirror that stands still), which its clock and network need.
+# How the host's apt reaches that mirror (a proxy), and whether it takes a mirror that is no longer kept up to date.
 apt-config dump Acquire::http Acquire::https Acquire::Check-Valid-Until Acquire::Check-Date \
     >"$root/etc/apt/apt.conf.d/90host"
 # What the host was told to trust. The image trusts it once it installs ca-certificates.

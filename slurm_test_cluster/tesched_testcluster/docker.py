@@ -31,6 +31,8 @@ from tesched_testcluster.docker_image import FOLDER, IMAGE
 from tesched_testcluster.docker_service import DEFINITION_VARIABLE, NET_VARIABLE, addresses, docker_definition
 from tesched_testcluster.registry import UnknownClusterError, checked_name, fresh_name
 
+#: how a person calls the Docker cluster
+COMMAND = "python -m tesched_testcluster docker"
 #: the folder that all containers share, where jobs run and write
 SHARED = "/shared"
 
@@ -89,10 +91,10 @@ class DockerCluster(Cluster):
         nothing is left then.
         """
         if self._left():
-            raise ClusterError(f"cluster {self.name} exists already; end it with: docker down {self.name}")
+            raise ClusterError(f"cluster {self.name} exists already; end it with: {COMMAND} down {self.name}")
         with _engine_errors():
             if not self._engine.images.list(self.image):
-                raise ClusterError(f"there is no image {self.image}; make it with: docker image")
+                raise ClusterError(f"there is no image {self.image}; make it with: {COMMAND} image")
         try:
             self._compose_up(timeout_s)
             self.wait_idle(timeout_s=timeout_s)

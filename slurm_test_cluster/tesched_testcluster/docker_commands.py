@@ -35,7 +35,7 @@ def up(*, name: str, nodes: int) -> None:
     """Start a cluster; it runs until `down`."""
     cluster = DockerCluster(docker_definition(nodes), name=name)
     cluster.up()
-    click.echo(f"{name} is up: {nodes} nodes. To use it: docker shell --name {name}")
+    click.echo(f"{name} is up: {nodes} nodes. To use it: {docker.COMMAND} shell --name {name}")
 
 
 @docker_commands.command()

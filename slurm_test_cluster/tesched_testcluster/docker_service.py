@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -147,7 +148,7 @@ def _tesched_config(store_password: str) -> str:
         f'url = "postgresql+psycopg://tesched:{store_password}@postgresql/tesched"\n\n'
         "[[classes.rules]]\n"
         'name = "trial and error"\n'
-        'class = "te"\n'
+        'job_class = "te"\n'
         'match = { qos = ["te"] }\n'
     )
 
@@ -161,7 +162,7 @@ def _run_slurmctld() -> NoReturn:
 def _run_node() -> NoReturn:
     """Become the slurmd of the node that has the container's name, with devices that stand for its GPUs."""
     placement = _start_munged()
-    _make_folders(placement.log, placement.run, placement.spool, placement.dev)
+    _make_folders(placement.log, placement.run, f"{placement.spool}/{socket.gethostname()}", placement.dev)
     for name in all_device_names(_definition()):
         device = Path(placement.dev) / name
         if not device.exists():

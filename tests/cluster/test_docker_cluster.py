@@ -11,8 +11,7 @@ from dataclasses import replace
 import pytest
 from tesched_testcluster import docker
 from tesched_testcluster.cluster import ClusterError
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.docker import DockerCluster, compose_text
+from tesched_testcluster.docker import DockerCluster
 from tesched_testcluster.docker_image import run_in_image
 from tesched_testcluster.docker_service import docker_definition
 from tesched_testcluster.registry import UnknownClusterError
@@ -231,24 +230,11 @@ def test_a_failed_start_says_why_and_leaves_nothing() -> None:
     assert cluster.leftovers() == []
 
 
-def test_a_definition_without_accounting_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs accounting"):
-        DockerCluster(ClusterDefinition())
-
-
 def test_a_missing_image_is_named() -> None:
     cluster = DockerCluster(image="tesched-none-such:0")
     with pytest.raises(ClusterError, match="there is no image tesched-none-such:0"):
         cluster.up()
     assert cluster.leftovers() == []
-
-
-def test_compose_gets_one_line_for_each_node() -> None:
-    text = 'a\n  n1: {hostname: n1, at: "${NET}.11"}\n  n2: {hostname: n2, at: "${NET}.12"}\nb\n'
-    definition = ClusterDefinition(groups=(NodeGroup(count=1), NodeGroup(count=1, prefix="big", first=7)))
-    assert compose_text(text, {"n1": 11, "big7": 12}, definition) == (
-        'a\n  n1: {hostname: n1, at: "${NET}.11"}\n  big7: {hostname: big7, at: "${NET}.12"}\nb\n'
-    )
 
 
 def test_pyslurm_reads_and_moves_a_live_cluster_inside_the_image() -> None:
