@@ -99,6 +99,7 @@ def test_memory_that_is_not_bounded_is_all_of_it(request_: Request, all_of_it: b
     ("request_", "gpus"),
     [
         (Request(), 0),
+        (Request(gres_per_node=(("gpu", 3),)), 3),
         (Request(gres_per_node=(("gpu:a100", 2),), min_nodes=3, max_nodes=3), 6),
         # by job they are counted as asked for, not as rounded up on each node
         (Request(gres_per_job=(("gpu", 5),), min_nodes=2, max_nodes=2), 5),
@@ -121,6 +122,8 @@ class TestFeatures:
             ("fast", {"faster"}, False),
             ("fast&big", {"fast", "big"}, True),
             ("fast&big", {"fast"}, False),
+            ("fast&big", {"big"}, False),
+            ("fast|big", {"fast"}, True),
             ("fast,big", {"fast"}, False),
             ("fast|big", {"big"}, True),
             ("fast|big", {"slow"}, False),

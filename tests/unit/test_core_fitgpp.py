@@ -220,6 +220,11 @@ class TestSeveralVictims:
         # 3 + 4 GPUs on n1, 2 + 4 on n2, for 6
         assert victims(self.gpus((1, "n1", 3), (2, "n1", 4), (3, "n2", 2), (4, "n2", 4), want=6)) == [3, 4]
 
+    def test_who_is_not_needed_does_not_count_against_a_node(self) -> None:
+        # n1 needs jobs 1 and 3, as above, 4 of 3 GPUs; n2 needs 4 and 5, 6 of 3.
+        held = ((1, "n1", 1), (2, "n1", 2), (3, "n1", 3), (4, "n2", 3), (5, "n2", 3))
+        assert victims(self.gpus(*held, want=4)) == [1, 3]
+
     def test_not_even_all_of_them_suffice(self) -> None:
         proposal = FitGpp().propose(view_of(self.gpus((1, "n1", 3), (2, "n1", 4), (3, "n2", 7), want=8)))
         assert proposal.plans == ()

@@ -90,6 +90,19 @@ class TestFold:
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)))
         assert plans(proposal) == [plan(9, "n1,n3", 1)]
 
+    @every_policy
+    def test_a_required_node_may_be_the_only_one(self, policy: TePolicy) -> None:
+        jobs = [whole(1, "n1"), waiting(9, Request(mem_per_node_mib=1, required_nodes=("n1",)))]
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        assert plans(proposal) == [plan(9, "n1", 1)]
+
+    @every_policy
+    def test_a_required_node_that_is_free_is_taken(self, policy: TePolicy) -> None:
+        jobs = [whole(1, "n1"), waiting(9, Request(mem_per_node_mib=1, required_nodes=("n2",)))]
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        assert plans(proposal) == [plan(9, "n2")]
+        assert proposal.refusals == ()
+
 
 class TestRefusals:
     """Everybody who was looked at and not taken is told why, for each preemptor."""
