@@ -44,6 +44,15 @@ main.add_command(docker_commands)
 
 
 @main.command()
+def demo() -> None:
+    """Show tesched's main job on a cluster of its own."""
+    # It needs tesched itself, which the cluster's other commands do not.
+    from tesched_testcluster.demo import run_demo  # noqa: PLC0415
+
+    run_demo()
+
+
+@main.command()
 @click.option("--name", default=_DEFAULT_NAME, show_default=True, help="Name of the cluster.")
 @click.option("--nodes", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--cpus", type=click.IntRange(2, 1024), default=32, show_default=True, help="CPUs of a node (even).")

@@ -1,0 +1,81 @@
+"""A daemon of its own process beside a test cluster, as a site runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tesched_testcluster.local import LocalCluster
+
+TESCHED = Path(sys.executable).with_name("tesched")
+
+#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second
+CONFIG = """
+mode = "{mode}"
+[store]
+url = "sqlite:///{folder}/tesched.sqlite"
+[slurm]
+client = "commands"
+conf = "{slurm_conf}"
+[loop]
+poll_interval_s = 0.5
+[guard]
+min_run_time_s = 0
+cool_down_s = 0
+[classes]
+default_grace_period_s = 10
+[[classes.rules]]
+name = "trials"
+job_class = "te"
+match = {{ names = ["te*"] }}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A running daemon."""
+
+    config: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run `tesched argv…` against this daemon's store."""
+        environment = {**os.environ, "TESCHED_CONFIG": str(self.config), "COLUMNS": "160", "NO_COLOR": "1"}
+        return subprocess.run(
+            [str(TESCHED), *argv], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def json(self, *argv: str) -> Any:
+        """Return what `tesched argv… --json` prints."""
+        answer = self.ask(*argv, "--json")
+        assert answer.returncode == 0, answer.stderr
+        return json.loads(answer.stdout)
+
+
+@contextmanager
+def running_daemon(cluster: LocalCluster, folder: Path, mode: str = "enforce") -> Iterator[Daemon]:
+    """Run a daemon until the block ends; it must then end by SIGTERM with status 0."""
+    config, log = folder / "tesched.toml", folder / "daemon.log"
+    config.write_text(CONFIG.format(mode=mode, folder=folder, slurm_conf=cluster.slurm_conf))
+    with log.open("wb") as out:
+        process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
+    daemon = Daemon(config=config, process=process, log=log)
+    try:
+        cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first turn", timeout_s=30)
+        yield daemon
+    except BaseException:
+        process.kill()
+        process.wait()
+        print(log.read_text())  # noqa: T201 - pytest shows it with the failure
+        raise
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0, log.read_text()

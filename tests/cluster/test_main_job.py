@@ -1,0 +1,135 @@
+"""The main job on a real Slurm: full of best-effort jobs, a trial-and-error job starts in a victim's room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_testcluster.load import EventName, LoadJob, OnNotice, read_events, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import running_daemon
+
+pytestmark = pytest.mark.slurm
+
+
+def fill(cluster: LocalCluster, on_notice: OnNotice, *, ticks: int = 100, checkpoint_every: int = 0) -> list[int]:
+    """Fill the eight nodes with 8-GPU best-effort jobs (`ticks` of 0.1 s) and wait until all run."""
+    ids = [
+        submit(
+            cluster,
+            LoadJob(
+                name=f"be-{number}",
+                kind="be",
+                cpus=8,
+                gpus=8,
+                ticks=ticks,
+                on_notice=on_notice,
+                checkpoint_s=1.0,
+                checkpoint_every=checkpoint_every,
+            ),
+            cluster.shared,
+        )
+        for number in range(1, 9)
+    ]
+    for job_id in ids:
+        cluster.wait_state(job_id, "RUNNING")
+    return ids
+
+
+def seconds_waited(cluster: LocalCluster, job_id: int) -> float:
+    """Return the whole seconds, by Slurm's own clock, between submission and start."""
+    waited = cluster.run("squeue", "-h", "-t", "all", "-j", str(job_id), "-O", "PendingTime").stdout.strip()
+    return float(waited)
+
+
+def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkpoint(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    victims = fill(cluster, "exit")
+    # Waits before the TE job, fits into the victim's room as well, and must not get it.
+    rival = submit(cluster, LoadJob(name="be-rival", kind="be", cpus=2, gpus=2, ticks=10), cluster.shared)
+    before = {job_id: cluster.job(job_id)["Priority"] for job_id in [*victims, rival]}
+    with running_daemon(cluster, tmp_path) as daemon:
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=80), cluster.shared)
+        first = cluster.job(te)["Priority"]
+        cluster.wait_state(te, "RUNNING", timeout_s=10)
+        # The victim's own grace is one second; three more are allowed.
+        assert seconds_waited(cluster, te) <= 4
+        assert cluster.state(rival) == "PENDING"
+        paid = [event.job_id for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
+        assert len(paid) == 1
+        assert paid[0] in victims
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back", timeout_s=10)
+        assert cluster.job(te)["Priority"] == first
+        cluster.wait_state(paid[0], "COMPLETED", timeout_s=60)
+        cluster.wait_for(
+            lambda: not daemon.json("status")["orders"], "the order to end once its victim is back", timeout_s=20
+        )
+        for job_id in victims:
+            cluster.wait_state(job_id, "COMPLETED", timeout_s=60)
+        for job_id, priority in before.items():
+            assert cluster.job(job_id)["Priority"] == priority, job_id
+
+        story = [event for event in read_events(cluster.shared) if event.job_id == paid[0]]
+        assert [event.name for event in story] == [
+            EventName.START,
+            EventName.NOTICE,
+            EventName.CHECKPOINT,
+            EventName.LEAVE,
+            EventName.RESTART,
+            EventName.DONE,
+        ]
+        saved, restart, done = story[2], story[4], story[5]
+        assert (restart.restarts, restart.ticks_done) == (1, saved.ticks_done)
+        assert done.ticks_done == 100
+
+        for job_id in (te, paid[0], next(job_id for job_id in victims if job_id != paid[0])):
+            answer = daemon.ask("explain", str(job_id))
+            assert answer.returncode == 0, answer.stderr
+            assert str(te) in answer.stdout, answer.stdout
+        assert daemon.ask("status").returncode == 0
+
+
+def test_shadow_mode_decides_and_touches_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+    fill(cluster, "exit")
+    with running_daemon(cluster, tmp_path, mode="shadow") as daemon:
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
+        cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision", timeout_s=15)
+        assert not [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
+        assert cluster.job(te)["Nice"] == "0"
+        assert cluster.state(te) == "PENDING"
+
+
+def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    # Forty seconds of work: none of them ends by itself while the grace period of 10 s runs.
+    victims = fill(cluster, "ignore", ticks=400, checkpoint_every=1)
+    with running_daemon(cluster, tmp_path):
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
+        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
+        # KillWait is 2 s here; the look before the end of the grace period may come half a second early.
+        assert 9 <= seconds_waited(cluster, te) <= 18
+        assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in victims) == 1
+
+
+def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(cluster: LocalCluster, tmp_path: Path) -> None:
+    victims = fill(cluster, "exit", ticks=600)
+    with running_daemon(cluster, tmp_path) as daemon:
+        held = submit(
+            cluster, LoadJob(name="te-held", kind="te", cpus=2, gpus=2, ticks=1, options=("--hold",)), cluster.shared
+        )
+        after = submit(
+            cluster,
+            LoadJob(name="te-after", kind="te", cpus=2, gpus=2, ticks=1, options=(f"--dependency=afterok:{held}",)),
+            cluster.shared,
+        )
+        for job_id, word in ((held, "held"), (after, "dependency")):
+            cluster.wait_for(
+                lambda job_id=job_id, word=word: word in daemon.ask("explain", str(job_id)).stdout,  # type: ignore[misc]
+                f"an explanation of job {job_id}",
+                timeout_s=15,
+            )
+        assert not [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
+        assert {cluster.state(job_id) for job_id in victims} == {"RUNNING"}
