@@ -1,7 +1,7 @@
-"""The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs that start.
+"""The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
 
-Everything is real but the work of the jobs: slurmctld and eight slurmd on this host, `tesched daemon` as a process of its
-own, jobs that heed a notice, write a checkpoint and go on from it.
+Everything is real but the work of the jobs: slurmctld and eight slurmd on this host, `tesched daemon` as a process of
+its own, jobs that heed a notice, write a checkpoint and go on from it.
 """
 
 from __future__ import annotations
