@@ -52,7 +52,8 @@ def run(config: Config, *, once: bool = False) -> None:
     # journald adds time and priority by itself.
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr)
-    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    for chatty in ("apscheduler", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.store.url.startswith("sqlite"):
         # One host, one file: nobody else's data is at stake, so a new store is made and an old one brought up to date.
         migrate.upgrade(config.store.url)
