@@ -97,7 +97,7 @@ class DockerCluster(Cluster):
                 raise ClusterError(f"there is no image {self.image}; make it with: {COMMAND} image")
         try:
             self._compose_up(timeout_s)
-            self.wait_idle(timeout_s=timeout_s)
+            self._await_nodes(timeout_s)
         except BaseException:
             self.down()
             raise
@@ -251,6 +251,14 @@ class DockerCluster(Cluster):
             if "overlaps" not in done.stderr:
                 break
         raise ClusterError(f"cluster {self.name} did not start: {'; '.join([*errors, *self._complaints()])}")
+
+    def _await_nodes(self, timeout_s: float) -> None:
+        """Wait until all nodes are idle. ClusterError says what the containers complained of, if they never are."""
+        try:
+            self.wait_idle(timeout_s=timeout_s)
+        except ClusterError as error:
+            why = "; ".join([str(error), *self._complaints()])
+            raise ClusterError(f"cluster {self.name} did not start: {why}") from error
 
     def _compose(self, variables: Mapping[str, str], *args: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
         """Run compose on compose.yaml with this cluster's nodes. ClusterError if there is no compose, or no end."""
