@@ -1,0 +1,141 @@
+"""`tesched explain JOB`: its class and why; why it waits; who yields for it, and why not the others; what it paid."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from tesched_core.cluster import JobState
+from tesched_core.metrics import lost_node_s
+from tesched_core.snapshot import JobClass
+from tesched_db import read
+from tesched_db.views import JobStory, OrderView, RefusalView
+
+from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
+
+_CLASS_WORDS = {
+    JobClass.TE: "trial and error (TE): others step aside for it",
+    JobClass.BE: "best effort (BE): it may be asked to step aside",
+    JobClass.EXEMPT: "exempt: it neither makes others yield nor is asked to",
+}
+#: jobs named in one line before the rest is counted
+_NAMED = 12
+
+
+@click.command()
+@config_option
+@json_option
+@click.argument("job")
+def explain(*, config_path: Path, as_json: bool, job: str) -> None:
+    """Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why."""
+    with store(config_path) as engine:
+        story = read.job_story(engine, job)
+    if story is None:
+        raise click.ClickException(
+            f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
+        )
+    if as_json:
+        print_json("explain", {"story": story})
+        return
+    out = console()
+    for line in lines(story):
+        # A job's name is its owner's text: nothing in it is markup.
+        out.print(line, markup=False)
+
+
+def lines(story: JobStory) -> Iterator[str]:
+    """Return the answer, in words that an admin would use."""
+    job = story.job
+    where = f" on {hostlist(job.nodes)}" if job.nodes else ""
+    reason = f" (Slurm says: {job.reason})" if job.state is JobState.PENDING and job.reason else ""
+    gone = "; Slurm no longer knows it" if job.gone else ""
+    yield f"job {job.label} {job.name!r} of {job.user}, partition {job.partition}: {job.state}{where}{reason}{gone}"
+    yield f"  class   {_CLASS_WORDS[job.job_class]} (rule: {job.rule})"
+    if job.job_class is JobClass.BE:
+        yield (
+            f"  grace   {job.grace_period_s:.0f} s between notice (SIG{job.notice_signal}) and requeue, "
+            f"from {job.grace_source}"
+        )
+    yield f"  time    {_times(story)}"
+    for view in story.orders_as_preemptor:
+        yield ""
+        yield from _as_preemptor(view)
+    for view in story.orders_as_victim:
+        yield ""
+        yield from _as_victim(view, job.job_id)
+    yield from _refusals(story)
+
+
+def _times(story: JobStory) -> str:
+    times = story.times
+    slowdown = f", slowdown {times.slowdown:.2f}" if times.slowdown is not None else ""
+    runs = f" in {len(story.runs)} runs" if len(story.runs) > 1 else ""
+    said = f"waited {duration(times.waited_s)}, ran {duration(times.ran_s)}{runs}{slowdown}"
+    return said if times.whole else f"{said} (first seen after it had begun)"
+
+
+def _as_preemptor(view: OrderView) -> Iterator[str]:
+    order = view.order
+    ending = order.ending.replace("_", " ") if order.ending else "under way"
+    yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
+    for victim, label in zip(order.victims, view.victim_labels, strict=True):
+        yield f"  job {label} was asked to yield: FitGpp-style score {victim.score:.3f}, the lowest that fitted"
+    if not order.victims:
+        yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
+    yield from _steps(view)
+
+
+def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
+    order = view.order
+    victim = next(victim for victim in order.victims if victim.job_id == job_id)
+    yield f"order {order.order_id}: it was asked to yield to job {view.preemptor_label} of {view.preemptor_user}"
+    if victim.noticed_at is not None and victim.left_at is not None:
+        used_s = victim.left_at - victim.noticed_at
+        how = victim.departure.replace("_", " ") if victim.departure else ""
+        yield f"  used {used_s:.1f} s of its {victim.grace_period_s:.0f} s of grace; how it left: {how}"
+    if victim.left_at is not None and victim.back_at is not None:
+        yield f"  was away for {duration(victim.back_at - victim.left_at)}"
+    lost = lost_node_s(victim)
+    if lost:
+        yield f"  its run was ended after {duration(lost / max(len(victim.nodes), 1))}; what it had saved is not lost"
+    yield from _steps(view)
+
+
+def _steps(view: OrderView) -> Iterator[str]:
+    for step in view.transitions:
+        who = f"job {step.job_id}: " if step.job_id else ""
+        yield f"    {clock(step.at)}  {who}{step.text}"
+
+
+def _refusals(story: JobStory) -> Iterator[str]:
+    job_id = story.job.job_id
+    own = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id == job_id]
+    others = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id != job_id]
+    for refusal in own:
+        yield ""
+        tense = "makes" if refusal.stands else "made"
+        yield f"tesched {tense} nobody yield for it: {refusal.text}  [{refusal.code}]"
+    if others:
+        yield ""
+        yield "who was looked at for it, and spared:"
+        yield from _grouped(others, by_preemptor=False)
+    if story.refusals_as_candidate:
+        yield ""
+        yield "it was looked at as a victim, and spared:"
+        yield from _grouped(story.refusals_as_candidate, by_preemptor=True)
+
+
+def _grouped(refusals: Sequence[RefusalView], *, by_preemptor: bool) -> Iterator[str]:
+    """Return one line for all refusals of a kind, so that a long queue fits one screen."""
+    groups: dict[str, list[RefusalView]] = defaultdict(list)
+    for refusal in refusals:
+        groups[refusal.code].append(refusal)
+    for code, members in groups.items():
+        labels = list(dict.fromkeys(r.preemptor_label if by_preemptor else r.job_label for r in members))
+        named = ", ".join(labels[:_NAMED]) + (f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else "")
+        scores = [refusal.score for refusal in members if refusal.score is not None]
+        span = f", scores {min(scores):.3f} to {max(scores):.3f}" if len(set(scores)) > 1 else ""
+        who = f"for job {named}" if by_preemptor else f"job {named}"
+        yield f"  {who}: {members[0].text}{span}  [{code}]"

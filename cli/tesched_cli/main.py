@@ -1,0 +1,38 @@
+"""`tesched`: the commands, and what a user is told when one cannot be done."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import click
+from tesched_core.ports import JournalError
+from tesched_daemon.config import ConfigError
+from tesched_daemon.wiring import StartError
+
+from tesched_cli.explain import explain
+from tesched_cli.jobs import jobs, orders
+from tesched_cli.service import config, daemon, db
+from tesched_cli.status import status
+
+
+class _Commands(click.Group):
+    """Turns what went wrong into one line on stderr and exit status 2; a user sees no traceback."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except (ConfigError, StartError, JournalError) as error:
+            failed = click.ClickException(str(error))
+            failed.exit_code = 2
+            raise failed from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("tesched"), "-V", "--version", prog_name="tesched")
+def main() -> None:
+    """A companion to Slurm: trial-and-error jobs start at once, best-effort jobs hardly notice."""
+
+
+for command in (config, daemon, db, explain, jobs, orders, status):
+    main.add_command(command)

@@ -1,0 +1,157 @@
+"""`tesched status`: is the daemon well, who waits, who yields, what was decided last."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+from tesched_core.cluster import JobState
+from tesched_core.snapshot import JobClass
+from tesched_db import read
+from tesched_db.views import DaemonView, JobFilter, JobView, Percentiles, StatusView
+
+from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store, table
+from tesched_cli.jobs import grace_left
+
+#: A daemon that has missed its own next look by this many seconds is reported as not running.
+LATE_S = 15.0
+
+
+@click.command()
+@config_option
+@json_option
+@click.option("--watch", is_flag=True, help="Go on showing it, until Ctrl-C.")
+@click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
+def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float) -> None:
+    """Show how the daemon and its queues are."""
+    with store(config_path) as engine:
+        if not watch:
+            view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
+            if as_json:
+                data = {"health": health(view.daemon, time.time())[1], "daemon": view.daemon, "queues": view.queues}
+                more = {"orders": view.open_orders, "tally": view.tally, "decisions": view.decisions, "use": running}
+                print_json("status", {**data, **more})
+            else:
+                console().print(_page(view, running))
+            return
+        try:
+            with Live(console=console(), screen=True, auto_refresh=False) as live:
+                while True:
+                    live.update(_page(read.status(engine), _running(read.jobs(engine, _HOLDING))), refresh=True)
+                    time.sleep(every_s)
+        except KeyboardInterrupt:
+            return
+
+
+_HOLDING = JobFilter(states=frozenset({JobState.RUNNING, JobState.SUSPENDED}))
+
+
+def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
+    """Return what the running jobs of each class hold: jobs, CPUs, GPUs, nodes that they are on."""
+    use: dict[str, dict[str, int]] = {}
+    for job_class in JobClass:
+        mine = [job for job in jobs if job.job_class is job_class]
+        use[job_class.value] = {
+            "jobs": len(mine),
+            "cpus": sum(job.cpus for job in mine),
+            "gpus": sum(job.gpus for job in mine),
+            "nodes": len({node for job in mine for node in job.nodes}),
+        }
+    return use
+
+
+def health(daemon: DaemonView | None, now: float) -> tuple[bool, str]:
+    """Return whether the daemon does its work, and one line on it."""
+    if daemon is None:
+        return False, "no daemon has ever run on this store"
+    who = f"pid {daemon.pid} on {daemon.host}"
+    late_s = now - daemon.next_at
+    if late_s > LATE_S:
+        return False, f"NOT RUNNING: {who} was last heard of {duration(now - daemon.reported_at)} ago"
+    if daemon.failure_kind is not None:
+        seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
+        return False, f"TROUBLE: {who}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
+    return True, f"well: {who}, up {duration(now - daemon.started_at)}, last look {now - daemon.reported_at:.1f} s ago"
+
+
+def _page(view: StatusView, use: dict[str, dict[str, int]]) -> RenderableType:
+    now = time.time()
+    parts: list[RenderableType] = []
+    good, line = health(view.daemon, now)
+    parts.append(Text.assemble("daemon   ", (line, "green" if good else "bold red")))
+    if view.daemon:
+        mode = f"{view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}, tesched {view.daemon.version}"
+        parts += [Text(f"mode     {mode}"), Text(f"last     {view.daemon.summary}")]
+    parts += [Text(), _queues(view, use), Text(), *_orders(view, now), *_tally(view), *_decisions(view)]
+    return Group(*parts)
+
+
+def _queues(view: StatusView, use: dict[str, dict[str, int]]) -> RenderableType:
+    shown = table(
+        "QUEUE", "RUN>", "GPUS>", "CPUS>", "PEND>", "LONGEST WAIT>", "WAIT 50/95/99%>", "SLOWDOWN 50/95/99%>", "ENDED>"
+    )
+    for queue in view.queues:
+        held = use[queue.job_class.value]
+        shown.add_row(
+            queue.job_class.upper(),
+            str(held["jobs"]),
+            str(held["gpus"]),
+            str(held["cpus"]),
+            str(queue.states.get(JobState.PENDING, 0)),
+            duration(queue.longest_wait_s),
+            _three(queue.waited_s, duration),
+            _three(queue.slowdown, lambda value: "-" if value is None else f"{value:.2f}"),
+            str(queue.slowdown.count),
+        )
+    return shown
+
+
+def _three(values: Percentiles, form: object) -> str:
+    if not callable(form) or not values.count:
+        return "-"
+    return " / ".join(form(value) for value in (values.p50, values.p95, values.p99))
+
+
+def _orders(view: StatusView, now: float) -> list[RenderableType]:
+    if not view.open_orders:
+        return [Text("no order is under way")]
+    shown = table("ORDER", "FOR JOB", "STATE", "WHERE", "VICTIM", "", title="Orders under way")
+    for each in view.open_orders:
+        victims = zip(each.order.victims, each.victim_labels, strict=True)
+        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("nobody", "the room is free")]
+        for label, state in rows:
+            shown.add_row(
+                str(each.order.order_id),
+                each.preemptor_label,
+                each.order.state.value,
+                hostlist(each.order.nodes),
+                label,
+                state,
+            )
+    return [shown]
+
+
+def _tally(view: StatusView) -> list[RenderableType]:
+    tally = view.tally
+    hours = view.window_s / 3600
+    return [
+        Text(
+            f"last {hours:.0f} h: {tally.orders} order(s) ended, {tally.started_here} TE job(s) started where room was "
+            f"made; {tally.victims_left} victim(s) left, {tally.victims_saved} of them by themselves in their grace "
+            f"period; {tally.lost_node_s / 3600:.2f} node-hours of runs ended"
+        ),
+        Text(f"futile preemptions: {tally.futile}", style="bold red" if tally.futile else "green"),
+    ]
+
+
+def _decisions(view: StatusView) -> list[RenderableType]:
+    if not view.decisions:
+        return []
+    shown = table("WHEN", "DECISION", title="Last decisions")
+    for cycle in view.decisions[:5]:
+        shown.add_row(clock(cycle.last_at), Text(cycle.summary))
+    return [Text(), shown]
