@@ -81,7 +81,7 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
     ending = order.ending.replace("_", " ") if order.ending else "under way"
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
-        yield f"  job {label} was asked to yield: FitGpp-style score {victim.score:.3f}, the lowest that fitted"
+        yield f"  job {label} was asked to yield: its score was {victim.score:.3f}, the lowest that fitted"
     if not order.victims:
         yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
     yield from _steps(view)

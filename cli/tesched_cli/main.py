@@ -15,6 +15,10 @@ from tesched_cli.service import config, daemon, db
 from tesched_cli.status import status
 
 
+class _InputError(click.ClickException):
+    exit_code = 2
+
+
 class _Commands(click.Group):
     """Turns what went wrong into one line on stderr and exit status 2; a user sees no traceback."""
 
@@ -23,9 +27,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (ConfigError, StartError, JournalError) as error:
-            failed = click.ClickException(str(error))
-            failed.exit_code = 2
-            raise failed from error
+            raise _InputError(str(error)) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -32,9 +32,7 @@ def check(path: Path) -> None:
     """Say whether PATH can be used."""
     loaded = load(path)
     rules = len(loaded.classes.rules)
-    click.echo(
-        f"{path}: good (mode {loaded.mode}, policy {loaded.policy.te}, {rules} rule(s), store {loaded.store.url})"
-    )
+    click.echo(f"{path}: good (mode {loaded.mode}, policy {loaded.policy.te}, {rules} rule(s))")
 
 
 @config.command()

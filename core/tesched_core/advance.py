@@ -221,7 +221,13 @@ def _put_back(order: Order, work: Advance) -> Order:
     jobs = {job.job_id: job for job in (run, current) if job is not None and not job.finished}
     ours = [job for job in jobs.values() if _is_ours(job, raised)]
     if not ours:
-        work.moved(order.order_id, order.preemptor, "raised", "put back", f"its {raised.lever} is not ours any more")
+        work.moved(
+            order.order_id,
+            order.preemptor,
+            "raised",
+            "put back",
+            f"its {raised.lever} is not what tesched set any more",
+        )
         return replace(order, raised=replace(raised, restored=True))
     reason = Reason(
         code=ReasonCode.ORDER_ENDED,

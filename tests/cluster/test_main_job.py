@@ -47,8 +47,8 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
     victims = fill(cluster, "exit")
-    # Waits before the TE job, fits into the victim's room as well, and must not get it.
-    rival = submit(cluster, LoadJob(name="be-rival", kind="be", cpus=2, gpus=2, ticks=10), cluster.shared)
+    # Waits before the TE job, fits into the victim's room as well, and must not get it: a whole node.
+    rival = submit(cluster, LoadJob(name="be-rival", kind="be", cpus=8, gpus=8, ticks=10), cluster.shared)
     before = {job_id: cluster.job(job_id)["Priority"] for job_id in [*victims, rival]}
     with running_daemon(cluster, tmp_path) as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=80), cluster.shared)
