@@ -10,7 +10,7 @@ PYTEST_WORKERS ?= 2
 .PHONY: help setup install demo test check format bench clean
 
 help:  ## List the targets.
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	PYTHON='$(PYTHON)' slurm_test_cluster/make-venv.sh '$(VENV)'
@@ -44,3 +44,8 @@ bench: install  ## Print the benchmarks' figures.
 
 clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+.PHONY: docker-test
+docker-test: install  ## Run the tests that need a Docker engine; makes the image first.
+	$(BIN)/python -m tesched_testcluster docker image
+	$(BIN)/pytest -m docker
