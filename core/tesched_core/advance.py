@@ -221,13 +221,9 @@ def _put_back(order: Order, work: Advance) -> Order:
     jobs = {job.job_id: job for job in (run, current) if job is not None and not job.finished}
     ours = [job for job in jobs.values() if _is_ours(job, raised)]
     if not ours:
-        work.moved(
-            order.order_id,
-            order.preemptor,
-            "raised",
-            "put back",
-            f"its {raised.lever} is not what tesched set any more",
-        )
+        others = any(_value(job, raised) != raised.previous for job in jobs.values())
+        text = "was set by somebody else, and is left" if others else "is as it was"
+        work.moved(order.order_id, order.preemptor, "raised", "put back", f"its {raised.lever} {text}")
         return replace(order, raised=replace(raised, restored=True))
     reason = Reason(
         code=ReasonCode.ORDER_ENDED,
@@ -243,6 +239,10 @@ def _put_back(order: Order, work: Advance) -> Order:
                 SetPriority(job_id=job.job_id, reason=reason, priority=raised.previous, previous=job.priority)
             )
     return order
+
+
+def _value(job: Job, raised: Raise) -> int:
+    return job.nice if raised.lever is Lever.NICE else job.priority
 
 
 def _is_ours(job: Job, raised: Raise) -> bool:

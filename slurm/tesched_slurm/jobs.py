@@ -17,7 +17,7 @@ from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_slurm import words
 
 #: Where the part begins that Slurm alone writes, and where it ends.
-_BEGIN = re.compile(r" UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
+_BEGIN = re.compile(r"(?: HetJobIdSet=\S+)? UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
 _END = re.compile(r" Command=")
 _RECORD = re.compile(r"^JobId=\d+ ", re.MULTILINE)
 _HEAD = re.compile(r"(\w+)=(\S+) ")
@@ -172,8 +172,10 @@ def _tail_pairs(tail: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in reversed(tail.split(" ")):
         match = _TAIL_KEY.fullmatch(word)
+        if match and match[1] == "Power":
+            break
         if match:
-            found[match[1]] = match[2]
+            found.setdefault(match[1], match[2])
         elif word:
             break
     return found
