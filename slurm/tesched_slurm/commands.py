@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass, field
+from functools import partial
 
 from tesched_core.actions import (
     Action,
@@ -71,7 +72,7 @@ class CommandsObserver:
             if isinstance(answer, Failure):
                 return answer
             answers.append(answer)
-        read = read_jobs(answers[0], self._real_name)
+        read = read_jobs(answers[0], partial(_real_name, self.commands))
         if read.dropped:
             log.warning("%d job record(s) of scontrol could not be read", read.dropped)
             if read.dropped > MOST_DROPPED:
@@ -88,9 +89,14 @@ class CommandsObserver:
         except (KeyError, ValueError) as error:
             return _strange("scontrol -o show", error)
 
-    def _real_name(self, job_id: str) -> str:
-        answer = self.commands.run(("squeue", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
-        return "" if isinstance(answer, Failure) else answer.removesuffix("\n")
+
+def _real_name(commands: Commands, job_id: str) -> str:
+    answer = commands.run(("squeue", "-a", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
+    if isinstance(answer, Failure):
+        return ""
+    # A pending array and its tasks answer together; they share their name.
+    lines = answer.removesuffix("\n").split("\n")
+    return lines[0] if len(set(lines)) == 1 else ""
 
 
 def _strange(command: str, error: Exception) -> Failure:
@@ -155,7 +161,7 @@ class CommandsActuator:
         answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
         if isinstance(answer, Failure):
             return answer
-        for job in read_jobs(answer, lambda _: "").jobs:
+        for job in read_jobs(answer, partial(_real_name, self.commands)).jobs:
             if job.job_id == job_id:
                 return job
         return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")

@@ -51,7 +51,7 @@ def read_jobs(answer: str, real_name: RealName) -> Read:
     starts = [match.start() for match in _RECORD.finditer(answer)]
     jobs: dict[JobId, Job] = {}
     dropped = 0
-    for start, end in zip(starts, [*starts[1:], len(answer)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(answer)], strict=False):
         job = _read_job(answer[start:end].rstrip("\n"), real_name)
         if job is None or job.job_id in jobs:
             dropped += 1
@@ -71,7 +71,10 @@ def _read_job(record: str, real_name: RealName) -> Job | None:
     begin = begins[0]
     if len(begins) > 1:
         offset = at + len(" JobName=") + len(real_name(head["JobId"]))
-        begin = next((match for match in begins if match.start() == offset), begin)
+        found = next((match for match in begins if match.start() == offset), None)
+        if found is None:
+            return None
+        begin = found
     end = _END.search(record, begin.end())
     if end is None:
         return None
