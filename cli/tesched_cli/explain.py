@@ -114,6 +114,8 @@ def _refusals(story: JobStory) -> Iterator[str]:
     own = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id == job_id]
     others = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id != job_id]
     for refusal in own:
+        if story.orders_as_preemptor and not refusal.stands:
+            continue  # what became of it is told by its order
         yield ""
         tense = "makes" if refusal.stands else "made"
         yield f"tesched {tense} nobody yield for it: {refusal.text}  [{refusal.code}]"

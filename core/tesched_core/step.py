@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from tesched_core.actions import (
-    Action,
     FailureKind,
     Notify,
     OrderId,
@@ -79,7 +78,7 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
         actions=tuple(work.actions),
         refusals=refusals,
         transitions=tuple(work.transitions),
-        summary=_summary(plans, work.actions, waiting, memory),
+        summary=_summary(plans, work, waiting, memory),
     )
     return memory, decision
 
@@ -170,7 +169,7 @@ def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
     )
 
 
-def _summary(plans: Sequence[Plan], actions: Sequence[Action], waiting: Sequence[Job], memory: Memory) -> str:
+def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory) -> str:
     if plans:
         parts = [
             f"room for job {plan.preemptor} on {','.join(plan.nodes)}"
@@ -179,9 +178,12 @@ def _summary(plans: Sequence[Plan], actions: Sequence[Action], waiting: Sequence
         ]
         return "; ".join(parts)
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
-    if actions:
-        kinds = sorted({type(action).__name__.lower() for action in actions})
+    if work.actions:
+        kinds = sorted({type(action).__name__.lower() for action in work.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
+    if work.transitions:
+        steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in work.transitions]
+        return "; ".join(steps)
     if waiting:
         return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
     if under_way:

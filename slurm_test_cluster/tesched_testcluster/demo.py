@@ -26,7 +26,7 @@ from tesched_db.views import OrderView
 from tesched_testcluster.load import LoadJob, OnNotice, submit
 from tesched_testcluster.local import LocalCluster
 
-#: Each best-effort job takes a whole node for 20 s of work; what it does on notice, and the seconds that saving takes.
+#: Each best-effort job takes a whole node for 12 s of work; what it does on notice, and the seconds that saving takes.
 #: All have the same size and grace period, so FitGpp asks them in order of their ids.
 BEST_EFFORT: tuple[tuple[OnNotice, float], ...] = (
     ("exit", 1.0),
@@ -34,7 +34,7 @@ BEST_EFFORT: tuple[tuple[OnNotice, float], ...] = (
     ("ignore", 0.0),
     *((("exit", 1.0),) * 5),
 )
-BEST_EFFORT_TICKS = 200
+BEST_EFFORT_TICKS = 120
 #: trial-and-error jobs that come at once, and the GPUs that each wants
 TRIALS = (8, 4, 8)
 
