@@ -122,14 +122,17 @@ class CommandsActuator:
         )
 
     def _perform(self, action: Action) -> Failure | None:
-        job = str(action.job_id)
+        seen = self._look(action.job_id)
+        if isinstance(seen, Failure):
+            return seen
+        job = _address(seen)
         match action:
             case Notify():
-                return self._same_run(action.job_id, action.restarts) or self._do(
+                return _not_that_run(seen, action.restarts) or self._do(
                     "scancel", f"--signal={action.signal}", "--batch" if action.batch_only else "--full", job
                 )
             case Requeue():
-                return self._requeue(action)
+                return self._requeue(action, seen)
             case Suspend():
                 return self._do("scontrol", "suspend", job)
             case Resume():
@@ -143,19 +146,13 @@ class CommandsActuator:
             case Release():
                 return self._do("scontrol", "release", job)
 
-    def _requeue(self, action: Requeue) -> Failure | None:
-        seen = self._look(action.job_id)
-        if isinstance(seen, Failure):
-            return seen
-        failure = _not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", str(action.job_id))
+    def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
+        job = _address(seen)
+        failure = _not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", job)
         if failure is None and seen.state is JobState.SUSPENDED:
             # Slurm puts a suspended job back in the queue held.
-            return self._do("scontrol", "release", str(action.job_id))
+            return self._do("scontrol", "release", job)
         return failure
-
-    def _same_run(self, job_id: JobId, restarts: int) -> Failure | None:
-        seen = self._look(job_id)
-        return seen if isinstance(seen, Failure) else _not_that_run(seen, restarts)
 
     def _look(self, job_id: JobId) -> Job | Failure:
         answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
@@ -169,6 +166,11 @@ class CommandsActuator:
     def _do(self, *argv: str) -> Failure | None:
         answer = self.commands.run(argv)
         return answer if isinstance(answer, Failure) else None
+
+
+def _address(job: Job) -> str:
+    """Return the id that means this job alone: the last task of an array bears the id of the whole array."""
+    return job.label if job.array_task_id is not None else str(job.job_id)
 
 
 def _not_that_run(job: Job, restarts: int) -> Failure | None:

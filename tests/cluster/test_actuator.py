@@ -1,0 +1,237 @@
+"""What each lever does to a job of a real Slurm, and when it is refused."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tesched_core.actions import (
+    Action,
+    FailureKind,
+    Hold,
+    Notify,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Release,
+    Requeue,
+    Resume,
+    SetNice,
+    SetPriority,
+    Status,
+    Suspend,
+)
+from tesched_core.resources import JobId
+from tesched_slurm.command import Commands
+from tesched_slurm.commands import CommandsActuator, DryRunActuator
+from tesched_testcluster.local import LocalCluster
+
+pytestmark = pytest.mark.slurm
+
+WHY = Reason(code=ReasonCode.ADMIN, text="a test")
+SLEEP = "exec sleep 100"
+
+
+def act(cluster: LocalCluster, action: Action, timeout_s: float = 10) -> Outcome:
+    return CommandsActuator(commands=Commands(slurm_conf=str(cluster.slurm_conf), timeout_s=timeout_s)).act(action)
+
+
+def sent(cluster: LocalCluster, action: Action) -> None:
+    outcome = act(cluster, action)
+    assert outcome.status is Status.SENT, outcome
+
+
+def refused(cluster: LocalCluster, action: Action) -> FailureKind:
+    outcome = act(cluster, action)
+    assert outcome.status is Status.FAILED
+    assert outcome.failure is not None
+    assert outcome.failure.message
+    return outcome.failure.kind
+
+
+def running(cluster: LocalCluster, *options: str, wrap: str = SLEEP) -> JobId:
+    job_id = JobId(cluster.sbatch(*options, wrap=wrap))
+    # squeue, since a forged name must not fool the test itself.
+    look_up = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
+    cluster.wait_for(lambda: cluster.run(*look_up).stdout == "RUNNING\n", "the job to run")
+    return job_id
+
+
+def pending(cluster: LocalCluster) -> JobId:
+    """Return a job that waits for room and has a priority."""
+    running(cluster, "--exclusive", "-N8")
+    job_id = JobId(cluster.sbatch(wrap=SLEEP))
+    cluster.wait_for(lambda: cluster.job(job_id)["Reason"] in {"Resources", "Priority"}, "the job to wait for room")
+    return job_id
+
+
+def priority(cluster: LocalCluster, job_id: int) -> int:
+    return int(cluster.job(job_id)["Priority"])
+
+
+def requeue(job_id: int, restarts: int = 0) -> Requeue:
+    return Requeue(job_id=JobId(job_id), reason=WHY, restarts=restarts)
+
+
+def test_requeue(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    sent(cluster, requeue(job_id))
+    seen = cluster.wait_state(job_id, "PENDING")
+    assert (seen["Restarts"], seen["Reason"]) == ("1", "BeginTime")
+    assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
+
+
+def test_a_completed_job_is_not_run_again(cluster: LocalCluster) -> None:
+    job_id = cluster.sbatch(wrap="true")
+    cluster.wait_state(job_id, "COMPLETED")
+    assert refused(cluster, requeue(job_id)) is FailureKind.ALREADY_DONE
+    assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("COMPLETED", "0")
+
+
+def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    assert refused(cluster, requeue(job_id, restarts=1)) is FailureKind.ALREADY_DONE
+    notify = Notify(job_id=job_id, reason=WHY, signal="TERM", batch_only=True, restarts=1)
+    assert refused(cluster, notify) is FailureKind.ALREADY_DONE
+    assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "0")
+
+
+def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster) -> None:
+    job_id = running(cluster, "--no-requeue")
+    assert refused(cluster, requeue(job_id)) is FailureKind.REFUSED
+    assert cluster.state(job_id) == "RUNNING"
+
+
+def test_a_pending_job_is_not_requeued(cluster: LocalCluster) -> None:
+    assert refused(cluster, requeue(cluster.sbatch("--hold", wrap=SLEEP))) is FailureKind.ALREADY_DONE
+
+
+def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    sent(cluster, Suspend(job_id=job_id, reason=WHY))
+    sent(cluster, requeue(job_id))
+    cluster.wait_state(job_id, "PENDING", "RUNNING")
+    assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
+    assert priority(cluster, job_id) > 0
+
+
+def test_one_task_of_an_array(cluster: LocalCluster) -> None:
+    array = cluster.sbatch("--array=0-1", wrap=SLEEP)
+
+    def tasks() -> dict[str, int]:
+        seen = [each for each in cluster.jobs(array) if each["JobState"] == "RUNNING"]
+        found = {each["ArrayTaskId"]: int(each["JobId"]) for each in seen}
+        return found if len(found) == 2 else {}
+
+    found = cluster.wait_for(tasks, "both tasks to run")
+    # The last task's own id is that of the whole array.
+    assert found["1"] == array
+    sent(cluster, requeue(array))
+    cluster.wait_for(lambda: cluster.job(f"{array}_1")["Restarts"] == "1", "the task to go")
+    assert cluster.job(f"{array}_0")["Restarts"] == "0"
+    assert cluster.state(f"{array}_0") == "RUNNING"
+
+
+def test_notice_to_the_script(cluster: LocalCluster) -> None:
+    told = cluster.shared / "told"
+    ready = cluster.shared / "ready"
+    job_id = running(cluster, wrap=f"trap 'touch {told}' USR1; touch {ready}; while :; do sleep 0.1; done")
+    cluster.wait_for(ready.exists, "the trap to be set")
+    sent(cluster, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=True, restarts=0))
+    cluster.wait_for(told.exists, "the notice")
+    assert cluster.state(job_id) == "RUNNING"
+
+
+def test_notice_to_the_children_too(cluster: LocalCluster) -> None:
+    told = cluster.shared / "child_told"
+    ready = cluster.shared / "child_ready"
+    child = f'trap "touch {told}; exit" USR1; touch {ready}; while :; do sleep 0.1; done'
+    job_id = running(cluster, wrap=f"trap : USR1; bash -c '{child}' & wait; wait; exec sleep 100")
+    cluster.wait_for(ready.exists, "the child's trap to be set")
+    sent(cluster, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=False, restarts=0))
+    cluster.wait_for(told.exists, "the child's notice")
+
+
+def test_suspend_and_resume(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    sent(cluster, Suspend(job_id=job_id, reason=WHY))
+    assert cluster.state(job_id) == "SUSPENDED"
+    # Slurm takes it a second time, and nothing changes.
+    sent(cluster, Suspend(job_id=job_id, reason=WHY))
+    assert cluster.state(job_id) == "SUSPENDED"
+    sent(cluster, Resume(job_id=job_id, reason=WHY))
+    assert cluster.state(job_id) == "RUNNING"
+    assert refused(cluster, Resume(job_id=job_id, reason=WHY)) is FailureKind.ALREADY_DONE
+
+
+def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster) -> None:
+    job_id = pending(cluster)
+    before = priority(cluster, job_id)
+    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before + 50, "-50")
+    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before, "0")
+
+
+def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    assert cluster.job(job_id)["Nice"] == "-50"
+    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    assert (cluster.state(job_id), cluster.job(job_id)["Nice"]) == ("RUNNING", "0")
+
+
+def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster) -> None:
+    job_id = pending(cluster)
+    sent(cluster, SetPriority(job_id=job_id, reason=WHY, priority=1000, previous=priority(cluster, job_id)))
+    assert priority(cluster, job_id) == 1000
+    act(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    assert priority(cluster, job_id) == 1000
+
+
+def test_hold_and_release(cluster: LocalCluster) -> None:
+    job_id = pending(cluster)
+    sent(cluster, Hold(job_id=job_id, reason=WHY))
+    assert priority(cluster, job_id) == 0
+    sent(cluster, Release(job_id=job_id, reason=WHY))
+    assert priority(cluster, job_id) > 0
+
+
+def test_an_unknown_job(cluster: LocalCluster) -> None:
+    unknown = JobId(999_999)
+    actions: tuple[Action, ...] = (
+        requeue(unknown),
+        Notify(job_id=unknown, reason=WHY, signal="USR1", batch_only=True, restarts=0),
+        Suspend(job_id=unknown, reason=WHY),
+        Resume(job_id=unknown, reason=WHY),
+        SetNice(job_id=unknown, reason=WHY, nice=1, previous=0),
+        SetPriority(job_id=unknown, reason=WHY, priority=1, previous=0),
+        Hold(job_id=unknown, reason=WHY),
+        Release(job_id=unknown, reason=WHY),
+    )
+    assert {type(action).__name__: refused(cluster, action) for action in actions} == {
+        type(action).__name__: FailureKind.NOT_FOUND for action in actions
+    }
+
+
+def test_a_job_cannot_hide_behind_its_name(cluster: LocalCluster) -> None:
+    forged = "x UserId=bob(1) GroupId=x(1) MCS_label= JobState=COMPLETED Restarts=9 Command=/x"
+    job_id = running(cluster, "-J", forged)
+    sent(cluster, requeue(job_id))
+    waits = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
+    cluster.wait_for(lambda: cluster.run(*waits).stdout == "PENDING\n", "the job to be back in the queue")
+
+
+def test_a_stopped_controller_is_unreachable_in_time(cluster: LocalCluster) -> None:
+    cluster.stop_slurmctld()
+    began = time.monotonic()
+    outcome = act(cluster, requeue(1), timeout_s=2)
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.UNREACHABLE
+    assert time.monotonic() - began < 4
+
+
+def test_a_dry_run_does_nothing(cluster: LocalCluster) -> None:
+    job_id = running(cluster)
+    assert DryRunActuator().act(requeue(job_id)).status is Status.WOULD
+    assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "0")

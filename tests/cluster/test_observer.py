@@ -1,0 +1,259 @@
+"""The observer says what a real Slurm was told: expected values are worked out by hand."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+from tesched_core.actions import Failure, FailureKind
+from tesched_core.cluster import Job, JobState
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+from tesched_slurm.command import Commands
+from tesched_slurm.commands import CommandsObserver
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.local import LocalCluster
+
+pytestmark = pytest.mark.slurm
+
+MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
+
+SLEEP = "exec sleep 100"
+
+
+def look(cluster: LocalCluster) -> Snapshot:
+    seen = CommandsObserver(commands=Commands(slurm_conf=str(cluster.slurm_conf))).observe()
+    assert isinstance(seen, Snapshot), seen
+    return seen
+
+
+def job(cluster: LocalCluster, job_id: int) -> Job:
+    return look(cluster).jobs[JobId(job_id)]
+
+
+def running(cluster: LocalCluster, *options: str) -> Job:
+    job_id = cluster.sbatch(*options, wrap=SLEEP)
+    # squeue, since a forged name must not fool the test itself.
+    look_up = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
+    cluster.wait_for(lambda: cluster.run(*look_up).stdout == "RUNNING\n", "the job to run")
+    return job(cluster, job_id)
+
+
+def shares(seen: Job) -> list[tuple[str, int, int, tuple[tuple[str, int], ...]]]:
+    return [(share.node, share.tres.cpus, share.tres.mem_mib, share.tres.gres) for share in seen.allocation]
+
+
+def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster) -> None:
+    made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    assert not look(made).jobs
+
+
+def test_settings(cluster: LocalCluster) -> None:
+    settings = look(cluster).settings
+    assert settings.cluster_name == "tesched"
+    assert settings.release.startswith(f"{cluster.release[0]}.{cluster.release[1]:02}")
+    assert (settings.kill_wait_s, settings.requeue_exit, settings.min_job_age_s) == (2, frozenset({99}), 300)
+    assert (settings.priority_type, settings.preempt_type) == ("priority/basic", "preempt/none")
+    assert settings.memory_is_shared_out
+
+
+def test_a_plain_job(cluster: LocalCluster) -> None:
+    before = time.time()
+    seen = running(cluster, "-J", "two words", "--comment=a b=c", "-t", "1-02:00:00", "--gres=gpu:2", "-c", "3")
+    assert (seen.name, seen.user, seen.comment, seen.partitions) == ("two words", "root", "a b=c", ("main",))
+    assert (seen.state, seen.batch, seen.requeueable, seen.restarts) == (JobState.RUNNING, True, True, 0)
+    assert seen.time_limit_s == 26 * 3600
+    assert shares(seen) == [("n1", 3, 3000, (("gpu", 2),))]
+    assert (seen.request.cpus, seen.request.cpus_per_task, seen.request.mem_per_cpu_mib) == (3, 3, 1000)
+    assert seen.request.gres_per_node == (("gpu", 2),)
+    assert before - 2 <= seen.submit_time <= time.time()
+    assert seen.start_time is not None
+    assert seen.submit_time <= seen.start_time <= time.time()
+    assert seen.end_time is None
+
+
+def test_an_array(cluster: LocalCluster) -> None:
+    array = cluster.sbatch("--array=0-9%2", wrap=SLEEP)
+
+    def started() -> dict[str, Job]:
+        seen = {each.label: each for each in look(cluster).jobs.values() if each.array_job_id == array}
+        return seen if f"{array}_1" in seen and seen[f"{array}_1"].state is JobState.RUNNING else {}
+
+    seen = cluster.wait_for(started, "two tasks to run")
+    assert set(seen) == {f"{array}_0", f"{array}_1", f"{array}_[2-9%2]"}
+    rest = seen[f"{array}_[2-9%2]"]
+    assert (rest.job_id, rest.array_task_id, rest.array_tasks) == (array, None, "2-9%2")
+    assert (rest.state, rest.allocation) == (JobState.PENDING, ())
+    task = seen[f"{array}_1"]
+    assert (task.array_task_id, task.array_tasks) == (1, "")
+    assert task.nodes == ("n1",)
+
+
+def test_an_uneven_job(cluster: LocalCluster) -> None:
+    seen = running(cluster, "-N2", "-n6", "--gpus=4")
+    assert seen.nodes == ("n1", "n2")
+    assert sum(share.tres.cpus for share in seen.allocation) == 6
+    assert sum(share.tres.gpus for share in seen.allocation) == 4
+    # Slurm fills the first node, and leaves one task and one GPU for the second.
+    assert shares(seen) == [("n1", 5, 5000, (("gpu", 3),)), ("n2", 1, 1000, (("gpu", 1),))]
+    assert (seen.request.min_nodes, seen.request.max_nodes, seen.request.cpus) == (2, 2, 6)
+    assert seen.request.gres_per_job == (("gpu", 4),)
+
+
+def test_typed_gpus_and_features(make_cluster: MakeCluster) -> None:
+    made = make_cluster(
+        ClusterDefinition(groups=(NodeGroup(count=1, gres={"gpu:a100": 4, "gpu:v100": 2}, features=("ib", "fast")),))
+    )
+    seen = running(made, "--gres=gpu:a100:3", "-C", "ib&fast")
+    assert seen.request.gres_per_node == (("gpu:a100", 3),)
+    assert seen.request.features == "ib&fast"
+    assert shares(seen) == [("n1", 1, 1000, (("gpu", 3), ("gpu:a100", 3)))]
+    node = look(made).nodes["n1"]
+    assert node.total.gres == (("gpu", 6), ("gpu:a100", 4), ("gpu:v100", 2))
+    assert node.features == {"ib", "fast"}
+
+
+def test_an_exclusive_job(cluster: LocalCluster) -> None:
+    seen = running(cluster, "--exclusive")
+    assert seen.request.exclusive
+    assert shares(seen) == [("n1", 32, 32000, (("gpu", 8),))]
+
+
+def test_what_pending_jobs_ask_for(cluster: LocalCluster) -> None:
+    span = cluster.sbatch("-N", "2-4", "--mem=2G", "--hold", wrap=SLEEP)
+    listed = cluster.sbatch("-w", "n[2-3]", "-x", "n5", "-N2", "--hold", wrap=SLEEP)
+    seen = look(cluster).jobs
+    request = seen[JobId(span)].request
+    assert (request.min_nodes, request.max_nodes) == (2, 4)
+    assert (request.mem_per_node_mib, request.mem_per_cpu_mib) == (2048, None)
+    request = seen[JobId(listed)].request
+    assert (request.required_nodes, request.excluded_nodes) == (("n2", "n3"), ("n5",))
+
+
+def test_why_jobs_wait(cluster: LocalCluster) -> None:
+    before = time.time()
+    held = cluster.sbatch("--hold", "--nice=7", "--no-requeue", wrap=SLEEP)
+    later = cluster.sbatch("--begin=now+1hour", wrap=SLEEP)
+    after = cluster.sbatch(f"--dependency=afterok:{held}", wrap=SLEEP)
+    seen = look(cluster).jobs
+    first = seen[JobId(held)]
+    assert (first.held, first.priority, first.reason, first.nice) == (True, 0, "JobHeldUser", 7)
+    assert not first.requeueable
+    second = seen[JobId(later)]
+    assert second.reason == "BeginTime"
+    assert second.eligible_time is not None
+    assert abs(second.eligible_time - before - 3600) < 5
+    assert second.start_time is None
+    third = seen[JobId(after)]
+    assert third.reason == "Dependency"
+    assert third.dependency == f"afterok:{held}(unfulfilled)"
+
+
+def test_a_reservation(cluster: LocalCluster) -> None:
+    cluster.create_reservation("r1", nodes="n[6-7]", duration="60")
+    seen = running(cluster, "--reservation=r1")
+    assert (seen.reservation, seen.nodes) == ("r1", ("n6",))
+    reservation = look(cluster).reservations["r1"]
+    assert reservation.nodes == {"n6", "n7"}
+    assert reservation.users == {"root"}
+    assert reservation.end_time - reservation.start_time == 3600
+
+
+def test_nodes(cluster: LocalCluster) -> None:
+    cluster.drain_node("n8", "bad fan State=IDLE [a@b]")
+    cluster.run("scontrol", "update", "nodename=n7", "state=down", "reason=broken")
+    nodes = look(cluster).nodes
+    assert (nodes["n8"].available, nodes["n8"].reason) == (False, "bad fan State=IDLE [a@b]")
+    assert "DRAIN" in nodes["n8"].flags
+    assert (nodes["n7"].available, nodes["n7"].state, nodes["n7"].reason) == (False, "DOWN", "broken")
+    assert nodes["n1"].available
+    assert nodes["n1"].total.as_mapping() == {"cpu": 32, "mem_mib": 256000, "gpu": 8}
+    assert nodes["n1"].partitions == {"main", "debug"}
+
+
+def test_partitions(cluster: LocalCluster) -> None:
+    cluster.run("scontrol", "update", "partitionname=debug", "state=down")
+    seen = look(cluster).partitions
+    assert (seen["main"].state, seen["main"].default, seen["main"].max_time_s) == ("UP", True, None)
+    assert (seen["debug"].state, seen["debug"].default) == ("DOWN", False)
+    assert seen["main"].nodes == {f"n{number}" for number in range(1, 9)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x Priority=5 UserId=bob(1) GroupId=x(1) MCS_label= Command=/x", "x Priority=5 JobState=COMPLETED", " a  b "],
+)
+def test_a_name_forges_nothing(cluster: LocalCluster, name: str) -> None:
+    seen = running(cluster, "-J", name, "--comment=x UserId=bob(1) GroupId=x(1) MCS_label= Restarts=9")
+    assert (seen.name, seen.user, seen.state, seen.restarts) == (name, "root", JobState.RUNNING, 0)
+    assert seen.priority > 5
+    assert seen.nodes == ("n1",)
+
+
+def test_a_suspended_job_keeps_its_room(cluster: LocalCluster) -> None:
+    seen = running(cluster, "--gres=gpu:1")
+    cluster.run("scontrol", "suspend", str(seen.job_id))
+    suspended = job(cluster, seen.job_id)
+    assert suspended.state is JobState.SUSPENDED
+    assert shares(suspended) == [("n1", 1, 1000, (("gpu", 1),))]
+
+
+def test_a_finished_job(cluster: LocalCluster) -> None:
+    job_id = cluster.sbatch(wrap="exit 3")
+    cluster.wait_state(job_id, "FAILED")
+    seen = job(cluster, job_id)
+    assert (seen.state, seen.exit_status, seen.exit_signal, seen.allocation) == (JobState.FAILED, 3, 0, ())
+    assert seen.end_time is not None
+
+
+def test_a_job_killed_by_a_signal(cluster: LocalCluster) -> None:
+    job_id = cluster.sbatch(wrap="kill -9 $$")
+    cluster.wait_state(job_id, "FAILED")
+    assert job(cluster, job_id).exit_signal == 9
+
+
+def test_an_interactive_job(cluster: LocalCluster) -> None:
+    with subprocess.Popen(
+        ("salloc", "-J", "shell", "sleep", "100"),
+        env=cluster.env,
+        cwd=cluster.shared,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as client:
+        try:
+
+            def found() -> list[Job]:
+                seen = look(cluster).jobs.values()
+                return [each for each in seen if each.name == "shell" and each.state is JobState.RUNNING]
+
+            (seen,) = cluster.wait_for(found, "the allocation")
+            assert (seen.batch, seen.nodes) == (False, ("n1",))
+        finally:
+            client.terminate()
+
+
+def test_a_heterogeneous_job(cluster: LocalCluster) -> None:
+    said = cluster.run("sbatch", "--parsable", "-J", "two", f"--wrap={SLEEP}", ":", "--gpus=1").stdout
+    first = int(said)
+    cluster.wait_state(first, "RUNNING")
+    seen = look(cluster).jobs
+    parts = [seen[JobId(first)], seen[JobId(first + 1)]]
+    assert [(part.het_job_id, part.het_offset, part.label) for part in parts] == [
+        (first, 0, f"{first}+0"),
+        (first, 1, f"{first}+1"),
+    ]
+    # Slurm gives the second component no name option of the first's.
+    assert parts[0].name == "two"
+    assert parts[1].request.gres_per_job == (("gpu", 1),)
+
+
+def test_a_controller_that_is_stopped(cluster: LocalCluster) -> None:
+    cluster.stop_slurmctld()
+    began = time.monotonic()
+    seen = CommandsObserver(commands=Commands(slurm_conf=str(cluster.slurm_conf), timeout_s=2)).observe()
+    assert isinstance(seen, Failure)
+    assert seen.kind is FailureKind.UNREACHABLE
+    assert time.monotonic() - began < 5
