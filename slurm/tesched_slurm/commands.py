@@ -72,7 +72,12 @@ class CommandsObserver:
             if isinstance(answer, Failure):
                 return answer
             answers.append(answer)
-        read = read_jobs(answers[0], partial(_real_name, self.commands))
+        # Asked for after the records: a job that came in between has no record yet.
+        ids = self.commands.run(("squeue", "-a", "-h", "-t", "all", "-o", "%A"))
+        if isinstance(ids, Failure):
+            return ids
+        known = frozenset(int(word) for word in ids.split() if word.isdecimal())
+        read = read_jobs(answers[0], partial(_real_name, self.commands), known)
         if read.dropped:
             log.warning("%d job record(s) of scontrol could not be read", read.dropped)
             if read.dropped > MOST_DROPPED:
@@ -92,11 +97,7 @@ class CommandsObserver:
 
 def _real_name(commands: Commands, job_id: str) -> str:
     answer = commands.run(("squeue", "-a", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
-    if isinstance(answer, Failure):
-        return ""
-    # A pending array and its tasks answer together; they share their name.
-    lines = answer.removesuffix("\n").split("\n")
-    return lines[0] if len(set(lines)) == 1 else ""
+    return "" if isinstance(answer, Failure) else answer.removesuffix("\n")
 
 
 def _strange(command: str, error: Exception) -> Failure:

@@ -8,7 +8,7 @@ record in which that sequence stands twice is ambiguous: the caller is asked for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tesched_core.cluster import FINISHED, Job, JobState, NodeShare, Request
@@ -19,7 +19,7 @@ from tesched_slurm import words
 #: Where the part begins that Slurm alone writes, and where it ends.
 _BEGIN = re.compile(r"(?: HetJobIdSet=\S+)? UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
 _END = re.compile(r" Command=")
-_RECORD = re.compile(r"^JobId=\d+ ", re.MULTILINE)
+_RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
 _HEAD = re.compile(r"(\w+)=(\S+) ")
 _PAIR = re.compile(r"(\S+?)=(\S*)")
 _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
@@ -27,8 +27,8 @@ _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 _TAIL_KEY = re.compile(
     r"(TresPer\w+|NtasksPerTRES|CpusPerTres|MemPerTres|TresBind|TresFreq|Power|Mail\w+)(?::\S*)?=(\S*)"
 )
-_COMMENT = re.compile(r" Comment=(.*?) (?=SystemComment=|StdErr=|StdIn=|StdOut=)")
-_ADMIN_COMMENT = re.compile(r" AdminComment=(.*?) (?=SystemComment=|Comment=|StdErr=|StdIn=|StdOut=)")
+_COMMENT = re.compile(r" Comment=(.*?) (?=SystemComment=|StdErr=|StdIn=|StdOut=)", re.DOTALL)
+_ADMIN_COMMENT = re.compile(r" AdminComment=(.*?) (?=SystemComment=|Comment=|StdErr=|StdIn=|StdOut=)", re.DOTALL)
 
 #: From a job id to the job's name, as another command says it.
 RealName = Callable[[str], str]
@@ -43,12 +43,13 @@ class Read:
     dropped: int
 
 
-def read_jobs(answer: str, real_name: RealName) -> Read:
+def read_jobs(answer: str, real_name: RealName, ids: Collection[int] | None = None) -> Read:
     """Return the jobs in the answer; a record that cannot be read is dropped alone.
 
-    `real_name` is asked for the name of the job with this id if its record is ambiguous.
+    `real_name` is asked for the name of the job with this id if its record is ambiguous. `ids` are the jobs that there
+    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99.
     """
-    starts = [match.start() for match in _RECORD.finditer(answer)]
+    starts = [match.start() for match in _RECORD.finditer(answer) if ids is None or int(match[1]) in ids]
     jobs: dict[JobId, Job] = {}
     dropped = 0
     for start, end in zip(starts, [*starts[1:], len(answer)], strict=False):
@@ -70,8 +71,9 @@ def _read_job(record: str, real_name: RealName) -> Job | None:
         return None
     begin = begins[0]
     if len(begins) > 1:
-        offset = at + len(" JobName=") + len(real_name(head["JobId"]))
-        found = next((match for match in begins if match.start() == offset), None)
+        start, said = at + len(" JobName="), real_name(head["JobId"]) + "\n"
+        # An array's name is said once for each of its tasks.
+        found = next((each for each in begins if not said.replace(record[start : each.start()] + "\n", "")), None)
         if found is None:
             return None
         begin = found

@@ -183,7 +183,12 @@ def test_partitions(cluster: LocalCluster) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["x Priority=5 UserId=bob(1) GroupId=x(1) MCS_label= Command=/x", "x Priority=5 JobState=COMPLETED", " a  b "],
+    [
+        "x Priority=5 UserId=bob(1) GroupId=x(1) MCS_label= Command=/x",
+        "x Priority=5 JobState=COMPLETED",
+        " a  b ",
+        "a\nJobId=99 JobName=x",
+    ],
 )
 def test_a_name_forges_nothing(cluster: LocalCluster, name: str) -> None:
     seen = running(cluster, "-J", name, "--comment=x UserId=bob(1) GroupId=x(1) MCS_label= Restarts=9")

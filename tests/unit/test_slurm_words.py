@@ -177,3 +177,10 @@ def test_a_drain_reason_forges_nothing() -> None:
 def test_node_states(said: str, state: str, flag: str) -> None:
     (node,) = read_nodes(f"NodeName=n1 CPUTot=32 RealMemory=1000 State={said} Partitions=main\n")
     assert (node.state, node.flags) == (state, frozenset({flag}))
+
+
+def test_a_name_of_two_lines_forges_no_job() -> None:
+    read = read_jobs(record(name="a\nJobId=99 JobName=b", comment="l1\nJobId=98 l2"), no_name, {1})
+    assert read.dropped == 0
+    (job,) = read.jobs
+    assert (job.job_id, job.name, job.comment) == (1, "a\nJobId=99 JobName=b", "l1\nJobId=98 l2")
