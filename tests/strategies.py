@@ -32,6 +32,8 @@ node_names = st.from_regex(r"[a-z]{1,4}[0-9]{1,4}", fullmatch=True)
 nodes = st.lists(node_names, unique=True, max_size=4).map(tuple)
 signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
 
+raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
+
 victims = st.builds(
     Victim,
     job_id=job_ids,
@@ -48,9 +50,8 @@ victims = st.builds(
     left_at=st.none() | times,
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
+    raised=st.none() | raises,
 )
-
-raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
 
 
 def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Order]:

@@ -25,6 +25,8 @@ class ReasonCode(StrEnum):
     GRACE_OVER = "grace_over"
     #: the victim has no grace period
     NO_GRACE = "no_grace"
+    #: a victim waits to run again, ahead of the other best-effort jobs
+    BACK_TO_THE_HEAD = "back_to_the_head"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
     #: an admin asked for it

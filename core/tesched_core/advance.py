@@ -11,60 +11,16 @@ Rules that hold in every branch:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from tesched_core.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetPriority
+from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory
 from tesched_core.guard import Limits
-from tesched_core.orders import (
-    HOLDS_ROOM,
-    Departure,
-    Ending,
-    Lever,
-    Order,
-    OrderState,
-    Raise,
-    Transition,
-    Victim,
-    VictimState,
-)
-from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.queue_order import bring_forward, keep_first, let_back, put_back, started_run
 from tesched_core.snapshot import Snapshot
-
-#: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
-#: it for a requeue.
-RESEND_AFTER_S = 5.0
-#: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
-MAX_PRIORITY = 4294967293
-#: Room above the others, so that a priority that grows with age does not overtake at once.
-PRIORITY_MARGIN = 1000
-
-
-@dataclass
-class Advance:
-    """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
-
-    snapshot: Snapshot
-    limits: Limits
-    #: jobs that orders make room for: none of them has to be ahead of another
-    preemptors: set[JobId] = field(default_factory=set)
-    actions: list[Action] = field(default_factory=list)
-    transitions: list[Transition] = field(default_factory=list)
-    preemptions: dict[JobId, int] = field(default_factory=dict)
-    last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
-    retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
-
-    @property
-    def now(self) -> UnixSeconds:
-        """Return the snapshot's time."""
-        return self.snapshot.taken_at
-
-    def moved(self, order_id: OrderId, job_id: JobId | None, before: str, after: str, text: str) -> None:
-        """Record one transition."""
-        self.transitions.append(
-            Transition(order_id=order_id, at=self.now, job_id=job_id, before=before, after=after, text=text)
-        )
+from tesched_core.work import RESEND_AFTER_S, Advance
 
 
 def advance(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Advance]:
@@ -76,6 +32,12 @@ def advance(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory,
         preemptions=dict(memory.preemptions),
         last_preempted=dict(memory.last_preempted),
         retry_at={job_id: at for job_id, at in memory.retry_at.items() if at > snapshot.taken_at},
+        returning={
+            victim.job_id
+            for order in memory.open_orders()
+            for victim in order.victims
+            if victim.state is VictimState.LEFT
+        },
     )
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
@@ -98,25 +60,12 @@ def _advance_order(order: Order, work: Advance) -> Order:
         order = keep_first(order, work)
     order = replace(order, victims=tuple(_advance_victim(victim, order, work) for victim in order.victims))
     if order.state is OrderState.SETTLING:
-        order = _put_back(order, work)
+        order = put_back(order, work)
         if all(victim.settled for victim in order.victims) and (order.raised is None or order.raised.restored):
             text = "futile: its victims left for nothing" if order.futile else "all is as it was"
             work.moved(order.order_id, None, order.state, OrderState.ENDED, text)
             order = replace(order, state=OrderState.ENDED, ended_at=work.now)
     return order
-
-
-def started_run(order: Order, jobs: Mapping[JobId, Job]) -> Job | None:
-    """Return the job as which the preemptor has started since the order was made; for an array, any task of it."""
-    job = jobs.get(order.preemptor)
-    # Slurm's clock counts whole seconds, ours does not.
-    since = order.created_at - 1
-    if job is not None and not job.pending and job.start_time is not None and job.start_time >= since:
-        return job
-    for task in jobs.values() if job is None or job.array_job_id is not None else ():
-        if task.array_job_id == order.preemptor and task.start_time is not None and task.start_time >= since:
-            return task
-    return None
 
 
 def _look_at_preemptor(order: Order, work: Advance) -> Order:
@@ -150,107 +99,6 @@ def end_wait(order: Order, ending: Ending, text: str, work: Advance) -> Order:
     return replace(order, state=OrderState.SETTLING, ending=ending)
 
 
-def keep_first(order: Order, work: Advance) -> Order:
-    """Put the preemptor first in the queue, before anybody makes room, or somebody else takes it; keep it there.
-
-    By its nice value, which leaves Slurm in charge of the priority. Slurm ignores that, with exit status 0, for a job
-    whose priority was set explicitly (scontrol(1), Nice): such a job gets another explicit priority.
-    """
-    job = work.snapshot.jobs.get(order.preemptor)
-    if job is None or not job.pending or job.held:
-        return order
-    wanted = needed_priority(job, order.victims, work)
-    missing = wanted - job.priority
-    if missing <= 0:
-        return order
-    raised = order.raised if order.raised and not order.raised.restored else None
-    in_vain = raised is not None and raised.lever is Lever.NICE and job.nice == raised.previous
-    if in_vain and work.now > order.created_at + RESEND_AFTER_S:
-        raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
-    elif raised is None or raised.lever is Lever.NICE:
-        previous = raised.previous if raised else job.nice
-        raised = Raise(lever=Lever.NICE, previous=previous, value=job.nice - missing - PRIORITY_MARGIN)
-    else:
-        raised = replace(raised, value=wanted + PRIORITY_MARGIN)
-    reason = Reason(
-        code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
-        text="it must be first in the queue, or somebody else takes the room",
-        preemptor=job.job_id,
-        order_id=order.order_id,
-    )
-    if raised.lever is Lever.NICE:
-        work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
-    else:
-        value = min(raised.value, MAX_PRIORITY)
-        raised = replace(raised, value=value)
-        work.actions.append(SetPriority(job_id=job.job_id, reason=reason, priority=value, previous=job.priority))
-    return replace(order, raised=raised)
-
-
-def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int:
-    """Return the least priority with which the job is ahead of every other one that could take its room.
-
-    Those are the pending jobs of its partitions, and its victims, which come back with the priority that they had. Jobs
-    for which room is being made as well are not among them: each has its own.
-    """
-    mine = set(job.partitions)
-    paying = {victim.job_id for victim in victims}
-    return 1 + max(
-        (
-            other.priority
-            for other in work.snapshot.jobs.values()
-            if other.job_id != job.job_id
-            and other.job_id not in work.preemptors
-            and (other.job_id in paying or (other.pending and not mine.isdisjoint(other.partitions)))
-        ),
-        default=0,
-    )
-
-
-def _put_back(order: Order, work: Advance) -> Order:
-    """Put the preemptor's priority back, and believe it only when it is seen.
-
-    A value between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of
-    every raise whether it arrived, so an earlier one may be in place. Any other was set by somebody else: it is left.
-    """
-    raised = order.raised
-    if raised is None or raised.restored:
-        return order
-    run = started_run(order, work.snapshot.jobs)
-    current = work.snapshot.jobs.get(order.preemptor)
-    jobs = {job.job_id: job for job in (run, current) if job is not None and not job.finished}
-    ours = [job for job in jobs.values() if _is_ours(job, raised)]
-    if not ours:
-        others = any(_value(job, raised) != raised.previous for job in jobs.values())
-        text = "was set by somebody else, and is left" if others else "is as it was"
-        work.moved(order.order_id, order.preemptor, "raised", "put back", f"its {raised.lever} {text}")
-        return replace(order, raised=replace(raised, restored=True))
-    reason = Reason(
-        code=ReasonCode.ORDER_ENDED,
-        text=f"put its {raised.lever} back to {raised.previous}",
-        preemptor=order.preemptor,
-        order_id=order.order_id,
-    )
-    for job in ours:
-        if raised.lever is Lever.NICE:
-            work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.previous, previous=job.nice))
-        else:
-            work.actions.append(
-                SetPriority(job_id=job.job_id, reason=reason, priority=raised.previous, previous=job.priority)
-            )
-    return order
-
-
-def _value(job: Job, raised: Raise) -> int:
-    return job.nice if raised.lever is Lever.NICE else job.priority
-
-
-def _is_ours(job: Job, raised: Raise) -> bool:
-    if raised.lever is Lever.NICE:
-        return raised.value <= job.nice < raised.previous
-    return raised.previous < job.priority <= raised.value
-
-
 def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
     if victim.settled:
         return victim
@@ -263,9 +111,11 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
             return _spare(victim, order, work)
         elif job is not None:
             return _press(victim, job, order, work)
-    if victim.state is VictimState.LEFT and not victim.settled:
-        return _look_for_return(victim, job, order, work)
-    return victim
+    if victim.state is VictimState.LEFT:
+        victim = _look_for_return(victim, job, order, work)
+    if victim.awaited:
+        return bring_forward(victim, order, work)
+    return let_back(victim, order, work)
 
 
 def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
@@ -310,6 +160,8 @@ def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> 
 
 
 def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advance) -> Victim:
+    if not victim.awaited:
+        return victim
     if job is None:
         text = "Slurm no longer knows it"
         work.moved(order.order_id, victim.job_id, victim.state, victim.state, text)

@@ -82,6 +82,24 @@ class Departure(StrEnum):
 HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
 
 
+class Lever(StrEnum):
+    """How a job was brought forward in the queue."""
+
+    NICE = "nice"
+    PRIORITY = "priority"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raise:
+    """A priority that tesched changed, and what it was before."""
+
+    lever: Lever
+    previous: int
+    value: int
+    #: seen in a snapshot to be what it was before, or the job is gone
+    restored: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
     """One victim of an order."""
@@ -103,6 +121,8 @@ class Victim:
     left_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None
+    #: how it was brought forward while it waited to run again
+    raised: Raise | None = None
 
     @property
     def deadline(self) -> UnixSeconds | None:
@@ -110,29 +130,16 @@ class Victim:
         return None if self.noticed_at is None else self.noticed_at + self.grace_period_s
 
     @property
+    def awaited(self) -> bool:
+        """Return whether it has left its room and is to run again."""
+        never = {Departure.FINISHED, Departure.DIED, Departure.VANISHED}
+        return self.state is VictimState.LEFT and self.departure not in never
+
+    @property
     def settled(self) -> bool:
-        """Return whether nothing more is awaited of it."""
-        if self.state is VictimState.LEFT:
-            return self.departure in {Departure.FINISHED, Departure.DIED, Departure.VANISHED}
-        return self.state in {VictimState.BACK, VictimState.SPARED}
-
-
-class Lever(StrEnum):
-    """How the preemptor was put first in the queue."""
-
-    NICE = "nice"
-    PRIORITY = "priority"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raise:
-    """A priority that tesched changed, and what it was before."""
-
-    lever: Lever
-    previous: int
-    value: int
-    #: seen in a snapshot to be what it was before, or the job is gone
-    restored: bool = False
+        """Return whether nothing more is to be done for it."""
+        gone = self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
+        return gone and (self.raised is None or self.raised.restored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

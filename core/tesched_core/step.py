@@ -14,16 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from tesched_core.actions import (
+    Action,
     FailureKind,
     Notify,
     OrderId,
     Outcome,
+    ReasonCode,
     Requeue,
     SetNice,
     SetPriority,
     Status,
 )
-from tesched_core.advance import Advance, advance, end_wait, give_notice, keep_first
+from tesched_core.advance import advance, end_wait, give_notice
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Decision, Memory, Refusal
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
@@ -39,9 +41,11 @@ from tesched_core.orders import (
 )
 from tesched_core.planning import share_of
 from tesched_core.policy import Plan, TePolicy, View
+from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.waiting import sort_out
+from tesched_core.work import Advance
 
 
 def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -> tuple[Memory, Decision]:
@@ -240,6 +244,8 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
                 ),
             )
             work.moved(order.order_id, action.job_id, "sent", "not sent", said)
+    elif action.job_id in {victim.job_id for victim in order.victims}:
+        order = replace(order, victims=tuple(_not_raised(victim, action, kind) for victim in order.victims))
     elif (
         isinstance(action, SetNice | SetPriority)
         and order.raised is not None
@@ -252,6 +258,19 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
     if final and order.state is OrderState.OPEN:
         order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
     return order
+
+
+def _not_raised(victim: Victim, action: Action, kind: FailureKind | None) -> Victim:
+    """Return the victim after it could not be brought forward: it keeps the place that Slurm gave it."""
+    if (
+        victim.job_id != action.job_id
+        or victim.raised is None
+        or kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
+    ):
+        return victim
+    if action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+        return victim
+    return replace(victim, raised=replace(victim.raised, restored=True))
 
 
 def _taken_back(victim: Victim, state: VictimState) -> Victim:

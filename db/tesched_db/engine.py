@@ -13,7 +13,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tesched_db.errors import StoreError, store_errors
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0001"
+SCHEMA = "0002"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a statement of ours.

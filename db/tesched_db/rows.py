@@ -122,14 +122,6 @@ def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]
 
 def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
     """Return the order that a row holds."""
-    raised = None
-    if row.raised_lever is not None and row.raised_previous is not None and row.raised_value is not None:
-        raised = Raise(
-            lever=Lever(row.raised_lever),
-            previous=row.raised_previous,
-            value=row.raised_value,
-            restored=bool(row.raised_restored),
-        )
     return Order(
         order_id=OrderId(row.order_id),
         preemptor=JobId(row.preemptor),
@@ -138,15 +130,34 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
         expires_at=row.expires_at,
         nodes=tuple(row.nodes),
         victims=tuple(victims),
-        raised=raised,
+        raised=_raise_of(row),
         started_at=row.started_at,
         ending=Ending(row.ending) if row.ending is not None else None,
         ended_at=row.ended_at,
     )
 
 
+def _raise_of(row: OrderRow | VictimRow) -> Raise | None:
+    if row.raised_lever is None or row.raised_previous is None or row.raised_value is None:
+        return None
+    return Raise(
+        lever=Lever(row.raised_lever),
+        previous=row.raised_previous,
+        value=row.raised_value,
+        restored=bool(row.raised_restored),
+    )
+
+
+def _raise_values(raised: Raise | None) -> Values:
+    return {
+        "raised_lever": raised.lever.value if raised else None,
+        "raised_previous": raised.previous if raised else None,
+        "raised_value": raised.value if raised else None,
+        "raised_restored": raised.restored if raised else None,
+    }
+
+
 def _order_values(order: Order, seen: Seen) -> Values:
-    raised = order.raised
     return {
         "order_id": order.order_id,
         "in_memory": True,
@@ -156,10 +167,7 @@ def _order_values(order: Order, seen: Seen) -> Values:
         "created_at": order.created_at,
         "expires_at": order.expires_at,
         "nodes": list(order.nodes),
-        "raised_lever": raised.lever.value if raised else None,
-        "raised_previous": raised.previous if raised else None,
-        "raised_value": raised.value if raised else None,
-        "raised_restored": raised.restored if raised else None,
+        **_raise_values(order.raised),
         "started_at": order.started_at,
         "ending": order.ending.value if order.ending else None,
         "ended_at": order.ended_at,
@@ -182,6 +190,7 @@ def _victim_of(row: VictimRow) -> Victim:
         left_at=row.left_at,
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
+        raised=_raise_of(row),
     )
 
 
@@ -205,6 +214,7 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "left_at": victim.left_at,
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,
+            **_raise_values(victim.raised),
         }
 
 

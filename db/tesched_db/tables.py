@@ -297,6 +297,10 @@ class VictimRow(Base):
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]
+    raised_lever: Mapped[str | None]
+    raised_previous: Mapped[int | None]
+    raised_value: Mapped[int | None]
+    raised_restored: Mapped[bool | None]
 
 
 class TransitionRow(Base):

@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import FailureKind, Notify, OrderId, Outcome, Requeue, Status
+from tesched_core.actions import FailureKind, Notify, OrderId, Outcome, ReasonCode, Requeue, Status
 from tesched_core.baselines import YoungestFirst
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
@@ -85,8 +85,10 @@ class Daemon:
                 elif key in self.noticed:
                     assert snapshot.taken_at >= self.noticed[key] + self.slurm.graces[action.job_id]
             else:
-                assert snapshot.job_class(action.job_id) is JobClass.TE
                 assert not job.finished
+                if snapshot.job_class(action.job_id) is JobClass.BE:
+                    assert action.reason.code in {ReasonCode.BACK_TO_THE_HEAD, ReasonCode.ORDER_ENDED}
+                    assert job.pending or action.reason.code is ReasonCode.ORDER_ENDED
         asked = [(type(action), action.job_id) for action in decision.actions]
         assert len(set(asked)) == len(asked)
 
@@ -99,6 +101,7 @@ class Daemon:
         assert all(count <= LIMITS.max_preemptions_per_job for count in self.memory.preemptions.values())
         # Whoever has no order has his own priority: nothing is left behind.
         under_way = {order.preemptor for order in orders}
+        under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
         for job_id, job in snapshot.jobs.items():
             if job_id not in under_way and not job.finished:
                 assert (job.nice, job.priority) == self.slurm.submitted[job_id]

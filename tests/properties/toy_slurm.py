@@ -157,6 +157,12 @@ class ToySlurm:
         if job.state is JobState.PENDING:
             self._eligible[job.job_id] = self.now + REQUEUE_DELAY_S
             job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
+            if self.chance.random() < 0.5 and job.job_id not in self.explicit:
+                # Newer releases give a requeued job a new, lower priority.
+                nice, _ = self.submitted[job.job_id]
+                fresh = max(min(other.priority for other in self.jobs.values()) - 1, 1)
+                self.submitted[job.job_id] = (nice, fresh - nice)
+                job = replace(job, priority=fresh - job.nice)
         self.jobs[job.job_id] = replace(job, allocation=(), flags=frozenset())
 
     # Time.

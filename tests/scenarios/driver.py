@@ -199,10 +199,17 @@ def explicitly_first(priority: int, *, job: int = TE, previous: int, order: int 
     return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=previous)
 
 
-def nice_back(nice: int, *, job: int = TE, now: int, order: int = 1) -> SetNice:
-    """Return what puts a nice value back."""
-    reason = _reason(ReasonCode.ORDER_ENDED, f"put its nice back to {nice}", job, order)
+def nice_back(nice: int, *, job: int = TE, preemptor: int | None = None, now: int, order: int = 1) -> SetNice:
+    """Return what puts a nice value back; of the preemptor itself if nobody else is named."""
+    reason = _reason(ReasonCode.ORDER_ENDED, f"put its nice back to {nice}", preemptor or job, order)
     return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=now)
+
+
+def brought_forward(nice: int, *, job: int = BE, preemptor: int = TE, previous: int = 0, order: int = 1) -> SetNice:
+    """Return what puts a victim that is back in the queue ahead of the other best-effort jobs."""
+    text = f"it made room for job {preemptor} and is next among the best-effort jobs"
+    reason = _reason(ReasonCode.BACK_TO_THE_HEAD, text, preemptor, order)
+    return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=previous)
 
 
 def priority_back(priority: int, *, job: int = TE, now: int, order: int = 1) -> SetPriority:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.actions import FailureKind, Status
-from tesched_core.advance import MAX_PRIORITY
 from tesched_core.cluster import JobState
 from tesched_core.orders import Ending, Lever, OrderState, Raise
+from tesched_core.queue_order import MAX_PRIORITY
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass
 
@@ -21,6 +21,7 @@ from tests.scenarios.driver import (
     HALF,
     TE,
     Driver,
+    brought_forward,
     explicitly_first,
     first_in_queue,
     nice_back,
@@ -76,9 +77,86 @@ class TestHowHigh:
         # 1102 are needed of 1101: 1 and the margin below -1001
         assert drive.cycle(2) == (first_in_queue(-2002, previous=-1001),)
         drive.obeys(*drive.decision.actions)
-        drive.requeued(BE)
+        drive.ends(BE)
         drive.starts(TE, HALF, at_s=5)
         assert drive.cycle(6) == (nice_back(0, now=-2002),)
+
+
+class TestTheVictimsPlace:
+    """Back in the queue, a victim is next among the best-effort jobs, and as it was once it runs again."""
+
+    def left(self, *, rival: int = 900) -> Driver:
+        """Return the case in which the TE job has its room, and the victim a new, lower priority (100)."""
+        drive = others(one_node(waiting(5, cpus=1, priority=rival)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        drive.obeys(*drive.cycle(6))
+        return drive
+
+    def test_ahead_of_the_first_best_effort_job_by_half_the_margin(self) -> None:
+        drive = self.left()
+        # 901 are needed, 801 are missing; the TE job's own is put back in the same cycle
+        assert brought_forward(-801 - 500) in drive.decision.actions
+        assert drive.jobs[JobId(BE)].priority == 100 + 1301
+        assert drive.cycle(8) == ()
+
+    def test_its_nice_value_is_put_back_when_it_runs_again(self) -> None:
+        drive = self.left()
+        drive.starts(BE, share("n1", 16), at_s=20)
+        assert drive.cycle(21) == (nice_back(0, job=BE, preemptor=TE, now=-1301),)
+        assert drive.open_orders() == []
+        assert drive.order().state is OrderState.SETTLING
+        drive.obeys(*drive.decision.actions)
+        assert drive.cycle(23) == ()
+        assert drive.order().state is OrderState.ENDED
+
+    def test_it_stays_where_it_is_when_it_is_first_already(self) -> None:
+        drive = self.left(rival=99)
+        assert [action.job_id for action in drive.decision.actions] == [TE]  # put back
+        assert drive.victim().raised is None
+
+    def test_not_before_the_preemptor_has_its_room(self) -> None:
+        drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        assert drive.cycle(6) == ()
+
+    def test_not_ahead_of_a_trial_and_error_job(self) -> None:
+        drive = one_node(waiting(5, cpus=64, priority=5000))  # too large for any node: it waits for ever
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        drive.obeys(*drive.cycle(6))
+        assert drive.jobs[JobId(BE)].nice == 0
+
+    def test_a_held_one_is_left_to_whoever_held_it(self) -> None:
+        drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.change(BE, priority=0)
+        drive.starts(TE, HALF, at_s=5)
+        drive.obeys(*drive.cycle(6))
+        assert drive.jobs[JobId(BE)].nice == 0
+
+    def test_it_is_not_tried_again_where_slurm_refuses(self) -> None:
+        drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        actions = drive.cycle(6)
+        drive.obeys(nice_back(0, now=drive.jobs[JobId(TE)].nice))
+        drive.says(Status.FAILED, next(one for one in actions if one.job_id == BE), kind=FailureKind.DENIED)
+        assert drive.cycle(8) == ()
+        drive.starts(BE, share("n1", 16), at_s=20)
+        assert drive.cycle(21) == ()
+        assert drive.order().state is OrderState.ENDED
+
+    def test_a_victim_that_is_cancelled_in_the_queue_leaves_nothing_to_put_back(self) -> None:
+        drive = self.left()
+        drive.ends(BE, JobState.CANCELLED)
+        assert drive.cycle(8) == ()
+        assert drive.order().state is OrderState.ENDED
 
 
 class TestNiceIsIgnored:
