@@ -1,0 +1,95 @@
+"""What came of a simulation: one entry a job, one entry a preemption, and the cluster's use over time, as columns.
+
+Times are seconds after the workload's beginning, as in `workload`; nan stands for "did not happen".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_sim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Preemptions:
+    """Every victim that was given notice, in order of notice; one entry each."""
+
+    #: rows of the workload
+    victim: NDArray[np.int64]
+    preemptor: NDArray[np.int64]
+    notice_s: NDArray[np.float64]
+    #: when it had left its room; nan: it was spared, or it finished first
+    left_s: NDArray[np.float64]
+    #: when it ran again
+    back_s: NDArray[np.float64]
+    #: nodes times seconds in which it held its room and did no work that lasted: since its last checkpoint before the
+    #: notice, its grace period, and its restart
+    lost_node_s: NDArray[np.float64]
+    #: the preemptor did not start in the room that was made
+    futile: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Use:
+    """The cluster over time, sampled at most once in `resolution` seconds; the value holds until the next sample."""
+
+    at_s: NDArray[np.float64]
+    #: [samples, resources] what running jobs hold
+    held: NDArray[np.int64]
+    #: jobs that wait
+    te_waiting: NDArray[np.int64]
+    be_waiting: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Result:
+    """One run of one workload under one policy."""
+
+    workload: Workload
+    #: "fitgpp", "fifo", …
+    policy: str
+    #: what was set: {"s": 4.0, "backfill": False, …}
+    settings: Mapping[str, object]
+    #: [jobs] when it first started, and when it ended
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    #: [jobs] how often it was put back in the queue
+    preempted: NDArray[np.int32]
+    #: [jobs] seconds in which it held its nodes and did no work that lasted
+    lost_s: NDArray[np.float64]
+    preemptions: Preemptions
+    use: Use
+    #: events that the engine handled, and how often the policy was asked
+    events: int
+    asked: int
+    #: seconds of real time that the simulation took
+    took_s: float
+
+    @property
+    def finished(self) -> NDArray[np.bool_]:
+        """Return which jobs have ended."""
+        ended: NDArray[np.bool_] = np.isfinite(self.end_s)
+        return ended
+
+    @property
+    def jct_s(self) -> NDArray[np.float64]:
+        """Return each job's completion time: end less submission, over all restarts; nan while it has not ended."""
+        return self.end_s - self.workload.submit_s
+
+    @property
+    def waited_s(self) -> NDArray[np.float64]:
+        """Return the seconds of each job's completion time in which it did no work that lasted.
+
+        Waiting in the queue, before the first start and between preemption and restart, and what preemptions threw
+        away: a user waits through both.
+        """
+        return self.jct_s - self.workload.run_s
+
+    @property
+    def slowdown(self) -> NDArray[np.float64]:
+        """Return 1 + waiting / run time of each job, at least 1 (FitGpp, section on the metric)."""
+        return 1.0 + self.waited_s / self.workload.run_s

@@ -1,0 +1,220 @@
+"""What a simulation is fed with: a cluster's nodes, and jobs in order of submission, as columns.
+
+Times are seconds after the workload's beginning. A job's row, counted from 1, is its id. Arrays are never changed once
+a workload is made; `Workload.of` checks them, so that whoever builds one hears at once what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+class WorkloadError(ValueError):
+    """A workload that cannot be run. The text names the file, the line or the parameter, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Machines:
+    """The simulated cluster's nodes."""
+
+    names: tuple[str, ...]
+    #: "cpu", "mem_mib", then GRES as the core names them: "gpu", "gpu:a100" (typed ones also under the bare name)
+    resources: tuple[str, ...]
+    #: [nodes, resources]
+    total: NDArray[np.int64]
+
+    @staticmethod
+    def alike(count: int, *, cpus: int, mem_mib: int, gpus: int = 0) -> Machines:
+        """Return `count` equal nodes, n1 and so on."""
+        total = np.tile(np.array([[cpus, mem_mib, gpus]], dtype=np.int64), (count, 1))
+        total.setflags(write=False)
+        return Machines(
+            names=tuple(f"n{number}" for number in range(1, count + 1)),
+            resources=("cpu", "mem_mib", "gpu"),
+            total=total,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Workload:
+    """Jobs in order of submission, one entry a job in each column."""
+
+    name: str
+    machines: Machines
+    #: when it is submitted, ascending
+    submit_s: NDArray[np.float64]
+    #: how long it would run undisturbed; above 0
+    run_s: NDArray[np.float64]
+    #: the time limit that its user gave; inf for none. Never below `run_s`
+    limit_s: NDArray[np.float64]
+    #: on how many nodes at once
+    nodes: NDArray[np.int32]
+    #: [jobs, resources] what it takes on each of its nodes
+    demand: NDArray[np.int64]
+    #: trial and error; the others are best effort
+    te: NDArray[np.bool_]
+    #: its grace period; 0 for a TE job
+    grace_s: NDArray[np.float64]
+    #: how long after its notice it has saved its work and leaves by itself; inf: it never does, and is requeued when
+    #: its grace period is over
+    yield_s: NDArray[np.float64]
+    #: it saves its work when it gets its notice
+    saves_on_notice: NDArray[np.bool_]
+    #: seconds of work between the checkpoints that it writes anyway; inf for none
+    checkpoint_s: NDArray[np.float64]
+    #: seconds that a restart takes before work goes on (reading the checkpoint)
+    restart_s: NDArray[np.float64]
+    #: row of `allowed` that says where it may run
+    constraint: NDArray[np.int32]
+    #: [constraints, nodes]; row 0 is everywhere
+    allowed: NDArray[np.bool_]
+    #: row of `user_names`
+    user: NDArray[np.int32]
+    user_names: tuple[str, ...] = ("user",)
+    #: what was made up and how, one line each, for reports: "grace periods: uniform 30 to 600 s, seed 1"
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.submit_s)
+
+    @staticmethod
+    def of(
+        name: str,
+        machines: Machines,
+        *,
+        submit_s: ArrayLike,
+        run_s: ArrayLike,
+        demand: ArrayLike,
+        te: ArrayLike,
+        nodes: ArrayLike = 1,
+        limit_s: ArrayLike = np.inf,
+        grace_s: ArrayLike = 0.0,
+        yield_s: ArrayLike | None = None,
+        saves_on_notice: ArrayLike = True,
+        checkpoint_s: ArrayLike = np.inf,
+        restart_s: ArrayLike = 0.0,
+        constraint: ArrayLike = 0,
+        allowed: ArrayLike | None = None,
+        user: ArrayLike = 0,
+        user_names: Sequence[str] = ("user",),
+        notes: Sequence[str] = (),
+    ) -> Workload:
+        """Return a workload, each column as long as `submit_s` (single values are spread), sorted by submission.
+
+        A job whose `yield_s` is not given uses its whole grace period. Raises WorkloadError for a column that is not
+        right, or for a job that no node could ever hold; it names the first such job.
+        """
+        when = np.asarray(submit_s, dtype=np.float64)
+        count = len(when)
+
+        def column(values: ArrayLike, dtype: type[np.generic]) -> NDArray[np.generic]:
+            return np.broadcast_to(np.asarray(values, dtype=dtype), (count,)).copy()
+
+        grace = np.where(column(te, np.bool_), 0.0, column(grace_s, np.float64)).astype(np.float64)
+        order = np.argsort(when, kind="stable")
+        everywhere = np.ones((1, len(machines.names)), dtype=np.bool_)
+        what = np.asarray(demand, dtype=np.int64)
+        columns = {
+            "submit_s": when,
+            "run_s": column(run_s, np.float64),
+            "limit_s": column(limit_s, np.float64),
+            "nodes": column(nodes, np.int32),
+            "demand": np.broadcast_to(what, (count, len(machines.resources))).copy(),
+            "te": column(te, np.bool_),
+            "grace_s": grace,
+            "yield_s": grace.copy() if yield_s is None else column(yield_s, np.float64),
+            "saves_on_notice": column(saves_on_notice, np.bool_),
+            "checkpoint_s": column(checkpoint_s, np.float64),
+            "restart_s": column(restart_s, np.float64),
+            "constraint": column(constraint, np.int32),
+            "user": column(user, np.int32),
+        }
+        sorted_columns = {key: values[order] for key, values in columns.items()}
+        workload = Workload(
+            name=name,
+            machines=machines,
+            allowed=everywhere if allowed is None else np.asarray(allowed, dtype=np.bool_),
+            user_names=tuple(user_names),
+            notes=tuple(notes),
+            **sorted_columns,  # type: ignore[arg-type]
+        )
+        workload.check()
+        for values in (*sorted_columns.values(), workload.allowed):
+            values.setflags(write=False)
+        return workload
+
+    def submitted_at(self, submit_s: NDArray[np.float64]) -> Workload:
+        """Return the same jobs, in the same order, submitted at these times (ascending)."""
+        again = replace(self, submit_s=submit_s)
+        again.check()
+        return again
+
+    def first(self, count: int) -> Workload:
+        """Return the first `count` jobs."""
+        cut = {name: getattr(self, name)[:count] for name in _COLUMNS}
+        return replace(self, **cut)
+
+    def check(self) -> None:
+        """Raise WorkloadError for the first thing that is not right."""
+        for name in _COLUMNS:
+            values = getattr(self, name)
+            if len(values) != len(self):
+                raise WorkloadError(f"{self.name}: {name} has {len(values)} entries; there are {len(self)} jobs")
+        finite = {"submit_s": self.submit_s, "run_s": self.run_s, "grace_s": self.grace_s, "restart_s": self.restart_s}
+        for name, values in finite.items():
+            self._first(~np.isfinite(values), f"{name} is not a number")
+        self._first(self.run_s <= 0, "run_s must be above 0")
+        self._first(self.limit_s < self.run_s, "limit_s is below run_s")
+        self._first(self.nodes < 1, "nodes must be at least 1")
+        for name in ("grace_s", "yield_s", "restart_s"):
+            self._first(~(getattr(self, name) >= 0), f"{name} must be at least 0")
+        self._first(~(self.checkpoint_s > 0), "checkpoint_s must be above 0")
+        self._first(np.any(self.demand < 0, axis=1), "a demand is below 0")
+        self._first(np.all(self.demand == 0, axis=1), "it asks for nothing")
+        if len(self) and (np.diff(self.submit_s) < 0).any():
+            raise WorkloadError(f"{self.name}: the jobs are not in order of submission")
+        self._first(
+            (self.constraint < 0) | (self.constraint >= len(self.allowed)), "constraint is not a row of allowed"
+        )
+        self._first((self.user < 0) | (self.user >= len(self.user_names)), "user is not a row of user_names")
+        self._check_fit()
+
+    def _check_fit(self) -> None:
+        kinds, which = np.unique(
+            np.column_stack([self.demand, self.constraint, self.nodes]), axis=0, return_inverse=True
+        )
+        fits = np.array(
+            [
+                (np.all(self.machines.total >= kind[:-2], axis=1) & self.allowed[kind[-2]]).sum() >= kind[-1]
+                for kind in kinds
+            ],
+            dtype=np.bool_,
+        )
+        self._first(~fits[which.reshape(-1)], "it fits on no node (or not on as many as it wants), even an empty one")
+
+    def _first(self, bad: NDArray[np.bool_], text: str) -> None:
+        rows = np.flatnonzero(bad)
+        if len(rows):
+            raise WorkloadError(f"{self.name}: job {rows[0] + 1}: {text}")
+
+
+_COLUMNS = (
+    "submit_s",
+    "run_s",
+    "limit_s",
+    "nodes",
+    "demand",
+    "te",
+    "grace_s",
+    "yield_s",
+    "saves_on_notice",
+    "checkpoint_s",
+    "restart_s",
+    "constraint",
+    "user",
+)
