@@ -21,6 +21,7 @@ from tesched_core.classify import Classification
 from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
 from tesched_core.policy import TePolicy
+from tesched_slurm.clients import ClientChoice
 
 from tesched_daemon.loop import Mode, Pace
 
@@ -29,14 +30,6 @@ DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
 class ConfigError(Exception):
     """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
-
-
-class ClientChoice(StrEnum):
-    """How to speak to Slurm."""
-
-    AUTO = "auto"
-    PYSLURM = "pyslurm"
-    COMMANDS = "commands"
 
 
 class TePolicyName(StrEnum):

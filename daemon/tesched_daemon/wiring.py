@@ -6,17 +6,18 @@ import logging
 import os
 import sys
 
-from tesched_core.actions import Failure
-from tesched_core.ports import Actuator
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
+from tesched_slurm import clients
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, CommandsObserver, DryRunActuator
+from tesched_slurm.commands import DryRunActuator
 
-from tesched_daemon.config import ClientChoice, Config
+from tesched_daemon.config import Config
 from tesched_daemon.loop import Loop, Mode
 from tesched_daemon.service import Service
+
+log = logging.getLogger(__name__)
 
 
 class StartError(Exception):
@@ -25,26 +26,23 @@ class StartError(Exception):
 
 def make_loop(config: Config) -> Loop:
     """Return the loop of this configuration, its store opened. Raises StartError and JournalError."""
-    if config.slurm.client is ClientChoice.PYSLURM:
-        raise StartError("slurm.client: pyslurm is not built into this release; use auto or commands")
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
-    actuator: Actuator = CommandsActuator(commands=commands) if config.mode is Mode.ENFORCE else DryRunActuator()
+    try:
+        client = clients.choose(config.slurm.client, commands)
+    except clients.NoPyslurmError as error:
+        raise StartError(str(error)) from None
+    log.info("Slurm is reached through %s: %s", client.name, client.why)
     return Loop(
-        observer=CommandsObserver(commands=commands),
-        actuator=actuator,
+        observer=client.observer,
+        actuator=client.actuator if config.mode is Mode.ENFORCE else DryRunActuator(),
         journal=SqlJournal(open_store(config.store.url)),
         policy=config.policy.te_policy(),
         limits=config.guard,
         classes=config.classes,
         mode=config.mode,
         pace=config.loop,
-        client_name=_client_name(commands),
+        client_name=client.name,
     )
-
-
-def _client_name(commands: Commands) -> str:
-    version = commands.run(("scontrol", "--version"))
-    return "commands" if isinstance(version, Failure) else f"commands ({version.strip()})"
 
 
 def run(config: Config, *, once: bool = False) -> None:
@@ -60,7 +58,7 @@ def run(config: Config, *, once: bool = False) -> None:
     loop = make_loop(config)
     if once:
         turn = loop.turn()
-        logging.getLogger(__name__).info("%s", turn.summary)
+        log.info("%s", turn.summary)
         return
-    logging.getLogger(__name__).info("tesched starts in mode %s, policy %s", config.mode, loop.policy.name)
+    log.info("tesched starts in mode %s, policy %s", config.mode, loop.policy.name)
     Service(loop).run()

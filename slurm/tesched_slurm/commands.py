@@ -41,26 +41,45 @@ MOST_DROPPED = 10
 
 
 @dataclass(kw_only=True)
-class CommandsObserver:
-    """Sees the cluster through scontrol."""
+class Settings:
+    """What slurm.conf says, asked for anew after a while."""
 
     commands: Commands
-    #: seconds for which slurm.conf's settings are believed
-    settings_age_s: float = 300.0
-    _settings: SlurmSettings | None = None
-    _settings_at: float = field(default=0.0)
+    #: seconds for which the settings are believed
+    age_s: float = 300.0
+    _read: SlurmSettings | None = None
+    _read_at: float = 0.0
 
-    def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
-        taken_at = time.time()
-        if self._settings is None or taken_at - self._settings_at > self.settings_age_s:
+    def now(self) -> SlurmSettings | Failure:
+        """Return the settings."""
+        if self._read is None or time.time() - self._read_at > self.age_s:
             config = self.commands.run(("scontrol", "show", "config"))
             if isinstance(config, Failure):
                 return config
             try:
-                self._settings, self._settings_at = read_settings(config), taken_at
+                self._read, self._read_at = read_settings(config), time.time()
             except (KeyError, ValueError) as error:
-                return _strange("scontrol show config", error)
+                return strange("scontrol show config", error)
+        return self._read
+
+
+@dataclass(kw_only=True)
+class CommandsObserver:
+    """Sees the cluster through scontrol."""
+
+    commands: Commands
+    _settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make ready to read the settings."""
+        self._settings = Settings(commands=self.commands)
+
+    def observe(self) -> Snapshot | Failure:
+        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
+        taken_at = time.time()
+        settings = self._settings.now()
+        if isinstance(settings, Failure):
+            return settings
         answers: list[str] = []
         for what in (
             ("-d", "-o", "show", "job"),
@@ -73,11 +92,12 @@ class CommandsObserver:
                 return answer
             answers.append(answer)
         # Asked for after the records: a job that came in between has no record yet.
-        ids = self.commands.run(("squeue", "-a", "-h", "-t", "all", "-o", "%A"))
+        # -r: else the waiting tasks of an array are shown as one, also those that have a record of their own.
+        ids = self.commands.run(("squeue", "-a", "-h", "-r", "-t", "all", "-o", "%A"))
         if isinstance(ids, Failure):
             return ids
         known = frozenset(int(word) for word in ids.split() if word.isdecimal())
-        read = read_jobs(answers[0], partial(_real_name, self.commands), known)
+        read = read_jobs(answers[0], partial(real_name, self.commands), known)
         if read.dropped:
             log.warning("%d job record(s) of scontrol could not be read", read.dropped)
             if read.dropped > MOST_DROPPED:
@@ -89,18 +109,20 @@ class CommandsObserver:
                 nodes=read_nodes(answers[1]),
                 partitions=read_partitions(answers[2]),
                 reservations=read_reservations(answers[3]),
-                settings=self._settings,
+                settings=settings,
             )
         except (KeyError, ValueError) as error:
-            return _strange("scontrol -o show", error)
+            return strange("scontrol -o show", error)
 
 
-def _real_name(commands: Commands, job_id: str) -> str:
+def real_name(commands: Commands, job_id: str) -> str:
+    """Return the job's name, as squeue says it; empty if it has none (any more)."""
     answer = commands.run(("squeue", "-a", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
     return "" if isinstance(answer, Failure) else answer.removesuffix("\n")
 
 
-def _strange(command: str, error: Exception) -> Failure:
+def strange(command: str, error: Exception) -> Failure:
+    """Return that the command's answer has another form than known."""
     return Failure(kind=FailureKind.UNKNOWN, message=f"{command}: unexpected answer ({type(error).__name__}: {error})")
 
 
@@ -129,7 +151,7 @@ class CommandsActuator:
         job = _address(seen)
         match action:
             case Notify():
-                return _not_that_run(seen, action.restarts) or self._do(
+                return not_that_run(seen, action.restarts) or self._do(
                     "scancel", f"--signal={action.signal}", "--batch" if action.batch_only else "--full", job
                 )
             case Requeue():
@@ -149,7 +171,7 @@ class CommandsActuator:
 
     def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
         job = _address(seen)
-        failure = _not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", job)
+        failure = not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", job)
         if failure is None and seen.state is JobState.SUSPENDED:
             # Slurm puts a suspended job back in the queue held.
             return self._do("scontrol", "release", job)
@@ -159,7 +181,7 @@ class CommandsActuator:
         answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
         if isinstance(answer, Failure):
             return answer
-        for job in read_jobs(answer, partial(_real_name, self.commands)).jobs:
+        for job in read_jobs(answer, partial(real_name, self.commands)).jobs:
             if job.job_id == job_id:
                 return job
         return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
@@ -174,7 +196,7 @@ def _address(job: Job) -> str:
     return job.label if job.array_task_id is not None else str(job.job_id)
 
 
-def _not_that_run(job: Job, restarts: int) -> Failure | None:
+def not_that_run(job: Job, restarts: int) -> Failure | None:
     """Return why the job is not the run that was meant, looked at right before acting.
 
     Slurm would requeue a job that has finished, too, and so run it a second time.

@@ -16,8 +16,8 @@ from tesched_core.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import words
 
-#: Where the part begins that Slurm alone writes, and where it ends.
-_BEGIN = re.compile(r"(?: HetJobIdSet=\S+)? UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
+#: Where the part begins that Slurm alone writes, and where it ends. SLUID is 26.05's.
+_BEGIN = re.compile(r"(?: SLUID=s[0-9A-Z]{13})?(?: HetJobIdSet=\S+)? UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
 _END = re.compile(r" Command=")
 _RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
 _HEAD = re.compile(r"(\w+)=(\S+) ")
@@ -43,16 +43,21 @@ class Read:
     dropped: int
 
 
-def read_jobs(answer: str, real_name: RealName, ids: Collection[int] | None = None) -> Read:
+def read_jobs(
+    answer: str, real_name: RealName, ids: Collection[int] | None = None, wanted: Collection[int] | None = None
+) -> Read:
     """Return the jobs in the answer; a record that cannot be read is dropped alone.
 
     `real_name` is asked for the name of the job with this id if its record is ambiguous. `ids` are the jobs that there
-    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99.
+    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99. Of these only the
+    `wanted` are read, all of them if it is None.
     """
     starts = [match.start() for match in _RECORD.finditer(answer) if ids is None or int(match[1]) in ids]
     jobs: dict[JobId, Job] = {}
     dropped = 0
     for start, end in zip(starts, [*starts[1:], len(answer)], strict=False):
+        if wanted is not None and int(answer[start + len("JobId=") : answer.index(" ", start)]) not in wanted:
+            continue
         job = _read_job(answer[start:end].rstrip("\n"), real_name)
         if job is None or job.job_id in jobs:
             dropped += 1
@@ -87,7 +92,8 @@ def _read_job(record: str, real_name: RealName) -> Job | None:
         return None
 
 
-def _states(value: str) -> tuple[JobState, frozenset[str]]:
+def states(value: str) -> tuple[JobState, frozenset[str]]:
+    """Return the base state and the flags of a word such as `RUNNING` or `COMPLETING`."""
     base, *flags = value.split("+")
     if base == "COMPLETING":
         # Some releases show the flag in the place of the state; which one it was is then not to be had.
@@ -101,7 +107,7 @@ def _states(value: str) -> tuple[JobState, frozenset[str]]:
 
 def _job(head: dict[str, str], name: str, user: str, middle: str, tail: str) -> Job:
     pairs = dict(_PAIR.findall(middle))
-    state, flags = _states(pairs["JobState"])
+    state, flags = states(pairs["JobState"])
     nodes = words.hosts(pairs["NodeList"])
     shares = _allocation(middle, nodes, pairs) if state in _ON_NODES or "COMPLETING" in flags else ()
     array_task = head.get("ArrayTaskId", "")
@@ -165,7 +171,8 @@ def _request(pairs: dict[str, str], tail: str) -> Request:
         gres_per_job=asked.get("TresPerJob", ()),
         gres_per_task=asked.get("TresPerTask", ()),
         gres_per_socket=asked.get("TresPerSocket", ()),
-        exclusive=pairs["OverSubscribe"] == "NO",
+        # Slurm 26.05 says OverSubscribe=NO of every job, and has a word of its own for whole nodes.
+        exclusive=pairs.get("Exclusive") == "NODE" if "Exclusive" in pairs else pairs["OverSubscribe"] == "NO",
         features=words.text(pairs["Features"]),
         required_nodes=words.hosts(pairs["ReqNodeList"]),
         excluded_nodes=words.hosts(pairs["ExcNodeList"]),

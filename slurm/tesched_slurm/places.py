@@ -19,13 +19,19 @@ def _records(answer: str, key: str) -> list[dict[str, str]]:
     return [{**dict(_PAIR.findall(line.partition(" Reason=")[0])), "": line} for line in lines]
 
 
+def node_states(value: str) -> tuple[str, frozenset[str]]:
+    """Return the base state and the flags of a word such as `IDLE+DRAIN`, `DOWN*`."""
+    base, *flags = value.rstrip("*~#!%$@^-").split("+")
+    if "*" in value:
+        flags.append("NOT_RESPONDING")
+    return base, frozenset(flag.rstrip("*") for flag in flags)
+
+
 def read_nodes(answer: str) -> tuple[Node, ...]:
     """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
     nodes = []
     for pairs in _records(answer, "NodeName"):
-        base, *flags = pairs["State"].rstrip("*~#!%$@^-").split("+")
-        if "*" in pairs["State"]:
-            flags.append("NOT_RESPONDING")
+        base, flags = node_states(pairs["State"])
         cpus = int(pairs.get("CPUEfctv") or pairs["CPUTot"])
         spec_mib = int(pairs.get("MemSpecLimit", "0"))
         reason = _REASON.search(pairs[""])
@@ -33,7 +39,7 @@ def read_nodes(answer: str) -> tuple[Node, ...]:
             Node(
                 name=pairs["NodeName"],
                 state=base,
-                flags=frozenset(flag.rstrip("*") for flag in flags),
+                flags=flags,
                 total=Tres(
                     cpus=cpus,
                     mem_mib=int(pairs["RealMemory"]) - spec_mib,

@@ -1,0 +1,106 @@
+"""Which client speaks to Slurm: pyslurm where it works and fits, Slurm's own commands anywhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.util import find_spec
+
+from tesched_core.actions import Failure
+from tesched_core.ports import Actuator, Observer
+
+from tesched_slurm.command import Commands
+from tesched_slurm.commands import CommandsActuator, CommandsObserver
+from tesched_slurm.places import read_settings
+from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver
+from tesched_slurm.pyslurm_process import PyslurmProcess
+from tesched_slurm.pyslurm_wire import Hello, Version
+
+
+class ClientChoice(StrEnum):
+    """How to speak to Slurm."""
+
+    AUTO = "auto"
+    PYSLURM = "pyslurm"
+    COMMANDS = "commands"
+
+
+class NoPyslurmError(Exception):
+    """pyslurm was asked for and cannot be used. The text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """One way to speak to Slurm."""
+
+    observer: Observer
+    actuator: Actuator
+    #: for the log and the state store: "pyslurm 26.5.0 (slurm 26.05.5)"
+    name: str
+    #: why this one
+    why: str
+
+
+def choose(wish: ClientChoice, commands: Commands) -> Client:
+    """Return the client. Raises NoPyslurmError if pyslurm is wished for and cannot be used.
+
+    pyslurm's release is compared with slurmctld's; if that does not answer, with that of this host's commands.
+    """
+    release = _release(commands)
+    if wish is ClientChoice.COMMANDS:
+        return _by_commands(commands, release, "it was chosen")
+    process = PyslurmProcess(timeout_s=commands.timeout_s, slurm_conf=commands.slurm_conf)
+    version, why_not = _fitting(process, release)
+    if why_not:
+        process.close()
+        if wish is ClientChoice.PYSLURM:
+            raise NoPyslurmError(f"slurm.client: pyslurm cannot be used: {why_not}; use auto or commands")
+        return _by_commands(commands, release, f"pyslurm cannot be used: {why_not}")
+    return Client(
+        observer=PyslurmObserver(process=process, commands=commands),
+        actuator=PyslurmActuator(process=process, commands=commands),
+        name=f"pyslurm {version} (slurm {release})",
+        why="it was chosen" if wish is ClientChoice.PYSLURM else "pyslurm is installed and fits",
+    )
+
+
+def _by_commands(commands: Commands, release: str, why: str) -> Client:
+    return Client(
+        observer=CommandsObserver(commands=commands),
+        actuator=CommandsActuator(commands=commands),
+        name=f"commands (slurm {release})" if release else "commands",
+        why=why,
+    )
+
+
+def _release(commands: Commands) -> str:
+    """Return "26.05.5"; empty if not even the commands are there."""
+    config = commands.run(("scontrol", "show", "config"))
+    if not isinstance(config, Failure):
+        try:
+            return read_settings(config).release
+        except (KeyError, ValueError):
+            pass
+    said = commands.run(("scontrol", "--version"))
+    return "" if isinstance(said, Failure) else said.split()[-1]
+
+
+def _fitting(process: PyslurmProcess, release: str) -> tuple[str, str]:
+    """Return pyslurm's version and, if it cannot be used, why not."""
+    if find_spec("pyslurm") is None:
+        return "", "it is not installed"
+    answer = process.ask(Hello())
+    if not isinstance(answer, Version):
+        said = answer.message if isinstance(answer, Failure) else "it gave the answer to another question"
+        return "", f"it does not start ({said})"
+    if not release:
+        return answer.version, "Slurm's release is not to be had from scontrol"
+    if _major(answer.version) != _major(release):
+        return answer.version, f"it is {answer.version}, made for another release than Slurm {release}"
+    return answer.version, ""
+
+
+def _major(version: str) -> tuple[int, ...]:
+    """Return (26, 5) of both "26.5.0" and "26.05.5"."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

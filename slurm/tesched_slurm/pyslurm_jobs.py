@@ -1,0 +1,206 @@
+"""From pyslurm's records to the heart's jobs, nodes and partitions: the same values as the commands client gives.
+
+What pyslurm has not, or has wrong, comes beside the record: `Asked` for a pending job, a whole job that scontrol showed
+for one that has started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tesched_core.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.resources import JobId, Tres, with_bare_names
+
+from tesched_slurm import words
+from tesched_slurm.jobs import states
+from tesched_slurm.places import node_states
+from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
+
+#: squeue's columns for what pyslurm does not say of a pending job, each as long as it is (`:|`)
+ASKED_FORMAT = ",".join(
+    f"{column}:|"
+    for column in (
+        "JobID",
+        "tres-per-node",
+        "tres-per-job",
+        "tres-per-task",
+        "tres-per-socket",
+        "mem-per-tres",
+        "dependency",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What pyslurm does not say of a pending job, in squeue's words."""
+
+    tres_per_node: str
+    tres_per_job: str
+    tres_per_task: str
+    tres_per_socket: str
+    mem_per_tres: str
+    dependency: str
+
+
+def read_asked(answer: str) -> dict[int, Asked]:
+    """Return squeue's lines of ASKED_FORMAT by job id. Raises ValueError for an answer of another form."""
+    found: dict[int, Asked] = {}
+    for line in answer.splitlines():
+        job_id, *columns, nothing = line.split("|")
+        if len(columns) != len(Asked.__slots__) or nothing:
+            raise ValueError(f"a line of squeue has other columns than asked for: {line[:80]}")
+        found[int(job_id)] = Asked(*columns)
+    return found
+
+
+def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
+    """Return the job; `request`, `allocation` and `dependency` are what the record does not say."""
+    state, flags = states(record.state)
+    array_task, array_tasks = _array_place(record)
+    finished = state in FINISHED
+    return Job(
+        job_id=JobId(record.id),
+        array_job_id=None if record.array_id is None else JobId(record.array_id),
+        array_task_id=array_task,
+        array_tasks=array_tasks,
+        het_job_id=None if record.heterogeneous_id is None else JobId(record.heterogeneous_id),
+        het_offset=None if record.heterogeneous_id is None else record.heterogeneous_offset or 0,
+        name=record.name or "",
+        user=record.user,
+        account=record.account or "",
+        partitions=tuple((record.partition or "").split(",")),
+        qos=record.qos or "",
+        state=state,
+        flags=flags,
+        # scontrol writes Slurm's sentences as one word.
+        reason="" if record.state_reason in {None, "None"} else str(record.state_reason).replace(" ", "_"),
+        priority=record.priority or 0,
+        nice=record.nice or 0,
+        batch=record.is_batch_job,
+        requeueable=record.is_requeueable,
+        restarts=record.requeue_count,
+        submit_time=float(record.submit_time or 0),
+        eligible_time=_moment(record.eligible_time),
+        start_time=_moment(record.start_time) if state is not JobState.PENDING else None,
+        end_time=_moment(record.end_time) if finished else None,
+        time_limit_s=None if record.time_limit is None else record.time_limit * 60,
+        request=request,
+        allocation=allocation,
+        reservation=record.reservation or "",
+        dependency=dependency,
+        licenses=",".join(record.licenses),
+        comment=(record.comment or "").strip(),
+        admin_comment=(record.admin_comment or "").strip(),
+        exit_status=(record.exit_code or 0) if finished else 0,
+        exit_signal=(record.exit_code_signal or 0) if finished else 0,
+    )
+
+
+def _moment(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _array_place(record: JobRecord) -> tuple[int | None, str]:
+    """Return the index of an array's task, or the indices that wait."""
+    if record.array_id is None:
+        return None, ""
+    if record.array_tasks_waiting is not None:
+        limit = f"%{record.array_tasks_parallel}" if record.array_tasks_parallel else ""
+        return None, record.array_tasks_waiting + limit
+    return record.array_task_id or 0, ""
+
+
+def pending_job(record: JobRecord, asked: Asked) -> Job:
+    """Return a pending job."""
+    by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
+    if asked.mem_per_tres not in {"", "N/A", "(null)"}:
+        by_cpu = by_node = None
+    elif by_cpu is None:
+        # pyslurm has no word for --mem=0, all of a node's memory.
+        by_node = by_node or 0
+    low = record.num_nodes or 0
+    request = Request(
+        min_nodes=low,
+        max_nodes=record.max_nodes or low,
+        cpus=record.cpus,
+        min_cpus_per_node=record.min_cpus_per_node or 0,
+        cpus_per_task=record.cpus_per_task or 1,
+        mem_per_node_mib=by_node,
+        mem_per_cpu_mib=by_cpu,
+        gres_per_node=words.gres(asked.tres_per_node),
+        gres_per_job=words.gres(asked.tres_per_job),
+        gres_per_task=words.gres(asked.tres_per_task),
+        gres_per_socket=words.gres(asked.tres_per_socket),
+        exclusive=record.resource_sharing == "NO",
+        features=",".join(record.constraints),
+        required_nodes=words.hosts(record.required_nodes or ""),
+        excluded_nodes=words.hosts(record.excluded_nodes or ""),
+    )
+    return job_of(record, request, dependency=words.text(asked.dependency))
+
+
+def started_job(record: JobRecord, known: Job) -> Job:
+    """Return a job that has started; `known` is what scontrol said of this very run."""
+    job = job_of(record, known.request)
+    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} and not job.completing:
+        return job
+    held = {share.node: share for share in known.allocation}
+    # A completing job gives its nodes back one by one.
+    nodes = words.hosts(record.allocated_nodes or "")
+    return replace(job, allocation=tuple(held[node] for node in nodes if node in held))
+
+
+def same_run(record: JobRecord, known: Job) -> bool:
+    """Return whether `known`, as scontrol showed it, is this run with its present size."""
+    nodes = words.hosts(record.allocated_nodes or "")
+    return (
+        known.state is not JobState.PENDING
+        and (known.restarts, known.request.cpus) == (record.requeue_count, record.cpus)
+        and known.start_time == _moment(record.start_time)
+        and (not nodes or record.state == "COMPLETING" or not known.allocation or nodes == known.nodes)
+    )
+
+
+def node_of(record: NodeRecord) -> Node:
+    """Return the node."""
+    base, flags = node_states(record.state)
+    return Node(
+        name=record.name,
+        state=base,
+        flags=flags,
+        total=Tres(
+            cpus=record.effective_cpus,
+            mem_mib=(record.real_memory or 0) - (record.memory_reserved_for_system or 0),
+            gres=with_bare_names(sorted(record.configured_gres.items())),
+        ),
+        features=frozenset(record.active_features),
+        partitions=frozenset(record.partitions),
+        reason=record.reason or "",
+    )
+
+
+def may_be_wrong(record: NodeRecord) -> bool:
+    """Return whether pyslurm's state may hide another one.
+
+    It writes MIXED over the state of a node that is partly allocated, also over DOWN while the node's last jobs are
+    being ended. A node that is down says why.
+    """
+    return record.state.startswith("MIXED") and bool(record.reason)
+
+
+def partition_of(record: PartitionRecord) -> Partition:
+    """Return the partition."""
+    return Partition(
+        name=record.name,
+        state=record.state,
+        nodes=frozenset(words.hosts(record.nodes or "")),
+        priority_tier=record.priority_tier or 0,
+        preempt_mode=(record.preempt_mode or "").upper(),
+        grace_time_s=record.preemption_grace_time or 0,
+        max_time_s=record.max_time * 60 if isinstance(record.max_time, int) else None,
+        max_nodes=record.max_nodes if isinstance(record.max_nodes, int) else None,
+        default=record.is_default,
+        allow_accounts=words.names(",".join(record.allowed_accounts)),
+        allow_qos=words.names(",".join(record.allowed_qos)),
+    )

@@ -1,0 +1,193 @@
+"""The process that has pyslurm in it: `python -m tesched_slurm.pyslurm_worker`, asked by `pyslurm_process.py`.
+
+pyslurm holds Python's lock while it waits for slurmctld, ends the process if it finds no slurm.conf, and reads inner
+structures of Slurm's. So it lives in a process of its own, which the daemon can give up. It ends when its standard
+input does. `Job.get_resource_layout_per_node()` is never called: it ends the process with a segmentation fault.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
+from typing import Any, BinaryIO, Protocol, cast
+
+import msgspec
+
+from tesched_slurm.pyslurm_wire import (
+    LENGTH,
+    Answer,
+    Do,
+    Done,
+    Hello,
+    JobRecord,
+    Look,
+    LookAtJob,
+    NodeRecord,
+    PartitionRecord,
+    Question,
+    Refused,
+    Seen,
+    Version,
+    frame,
+    questions,
+)
+
+
+class _Collection(Protocol):
+    def values(self) -> Iterable[object]: ...
+
+
+class _Loads(Protocol):
+    """Jobs, Nodes, Partitions and Reservations."""
+
+    def load(self) -> _Collection: ...
+
+
+class _OneJob(Protocol):
+    def requeue(self) -> None: ...
+    def suspend(self) -> None: ...
+    def unsuspend(self) -> None: ...
+    def hold(self) -> None: ...
+    def release(self) -> None: ...
+    def modify(self, changes: object) -> None: ...
+
+
+class _JobType(Protocol):
+    def __call__(self, job_id: int) -> _OneJob: ...
+    def load(self, job_id: int) -> object: ...
+
+
+class _Changes(Protocol):
+    def __call__(self, *, nice: str | None = None, priority: int | None = None) -> object: ...
+
+
+class Pyslurm(Protocol):
+    """What we use of pyslurm, which publishes no types."""
+
+    __version__: str
+    Jobs: _Loads
+    Nodes: _Loads
+    Partitions: _Loads
+    Reservations: _Loads
+    Job: _JobType
+    JobSubmitDescription: _Changes
+    RPCError: type[Exception]
+
+
+def _fields(record: type[msgspec.Struct]) -> attrgetter[tuple[Any, ...]]:
+    names = ("user_id" if name == "user" else name for name in record.__struct_fields__)
+    return attrgetter(*names)
+
+
+_job_fields = _fields(JobRecord)
+_node_fields = _fields(NodeRecord)
+_partition_fields = _fields(PartitionRecord)
+_USER = JobRecord.__struct_fields__.index("user")
+#: What a value that pyslurm cannot read raises: text that is no UTF-8, a GRES form that it does not know.
+_UNREADABLE = (ValueError, TypeError, IndexError, KeyError)
+
+
+class Worker:
+    """Answers questions with pyslurm."""
+
+    def __init__(self, pyslurm: Pyslurm) -> None:
+        """Make ready to answer with this module."""
+        self._pyslurm = pyslurm
+        self._users: dict[int, str] = {}
+
+    def answer(self, question: Question) -> Answer:
+        """Return the answer; what Slurm refuses is an answer, too."""
+        try:
+            match question:
+                case Hello():
+                    return Version(self._pyslurm.__version__)
+                case Look():
+                    return self._look()
+                case LookAtJob():
+                    return self._read((self._pyslurm.Job.load(question.job_id),))
+                case Do():
+                    self._do(question)
+                    return Done()
+        except self._pyslurm.RPCError as error:
+            return Refused(str(error))
+
+    def _look(self) -> Seen:
+        seen = self._read(self._pyslurm.Jobs.load().values())
+        partitions = tuple(
+            PartitionRecord(*_partition_fields(each)) for each in self._pyslurm.Partitions.load().values()
+        )
+        reservations = sum(1 for _ in self._pyslurm.Reservations.load().values())
+        return msgspec.structs.replace(seen, nodes=self._nodes(), partitions=partitions, reservations=reservations)
+
+    def _read(self, jobs: Iterable[object]) -> Seen:
+        records: list[JobRecord] = []
+        unread: list[int] = []
+        for job in jobs:
+            try:
+                values = list(_job_fields(job))
+                values[_USER] = self._user(values[_USER])
+            except _UNREADABLE:
+                unread.append(cast("int", attrgetter("id")(job)))
+            else:
+                records.append(JobRecord(*values))
+        return Seen(jobs=tuple(records), unread=tuple(unread))
+
+    def _nodes(self) -> tuple[NodeRecord, ...] | None:
+        nodes = self._pyslurm.Nodes.load().values()
+        try:
+            return tuple(NodeRecord(*_node_fields(each)) for each in nodes)
+        except _UNREADABLE:
+            return None
+
+    def _user(self, user_id: int) -> str:
+        # pyslurm asks the name service anew for each job.
+        name = self._users.get(user_id)
+        if name is None:
+            try:
+                name = self._users[user_id] = pwd.getpwuid(user_id).pw_name
+            except KeyError:
+                # Slurm's own word for a user whom this host does not know.
+                return "nobody"
+        return name
+
+    def _do(self, order: Do) -> None:
+        job = self._pyslurm.Job(order.job_id)
+        simple: Mapping[str, Any] = {
+            "requeue": job.requeue,
+            "suspend": job.suspend,
+            "resume": job.unsuspend,
+            "hold": job.hold,
+            "release": job.release,
+        }
+        match order.what:
+            case "nice":
+                # As text: the number 0 would count as "not given", and a nice value would never be put back.
+                job.modify(self._pyslurm.JobSubmitDescription(nice=str(order.value)))
+            case "priority":
+                job.modify(self._pyslurm.JobSubmitDescription(priority=order.value))
+            case _:
+                simple[order.what]()
+
+
+def serve(worker: Worker, source: BinaryIO, sink: BinaryIO) -> None:
+    """Answer until the source ends."""
+    while head := source.read(LENGTH.size):
+        (length,) = LENGTH.unpack(head)
+        sink.write(frame(worker.answer(questions.decode(source.read(length)))))
+        sink.flush()
+
+
+def main() -> None:
+    """Serve on standard input and output. What libslurm prints goes to standard error, never between the frames."""
+    sink = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    worker = Worker(cast("Pyslurm", importlib.import_module("pyslurm")))
+    serve(worker, sys.stdin.buffer, sink)
+
+
+if __name__ == "__main__":
+    main()
