@@ -10,10 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
+import numpy as np
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
-from tesched_core.decision import Memory, Refusal, RefusalCode
+from tesched_core.decision import Memory, RefusalCode, Why
 from tesched_core.fit import Room
-from tesched_core.policy import View
+from tesched_core.guard import Limits, excuses
+from tesched_core.overview import overview_of
+from tesched_core.policy import Excuses, View
 from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 
@@ -139,17 +142,23 @@ def cluster(
 
 def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | None = None) -> View:
     """Return what a policy would look at: everything that waits is served, and `excused` may not be asked."""
-    jobs = [job for _, job in sorted(snapshot.jobs.items())]
+    overview = overview_of(snapshot)
+    spared = [overview.running.row_of[JobId(job_id)] for job_id in excused]
+    why = np.full(len(overview.running), -1, dtype=np.intp)
+    why[spared] = 0
     return View(
         snapshot=snapshot,
         memory=Memory(),
-        waiting=tuple(job for job in jobs if job.pending),
-        running=tuple(job for job in jobs if job.on_nodes and snapshot.job_class(job.job_id) is JobClass.BE),
-        excused={
-            JobId(job_id): Refusal(
-                job_id=JobId(job_id), preemptor=JobId(job_id), code=RefusalCode.COOL_DOWN, text="it was just asked"
-            )
-            for job_id in excused
-        },
-        room=room or Room.of(snapshot),
+        waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
+        running=overview.running,
+        excuses=Excuses(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),)),
+        room=room or overview.room,
     )
+
+
+def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, Why]:
+    """Return which running jobs the guard excuses, and why."""
+    running = overview_of(snapshot).running
+    found = excuses(running, memory, limits, snapshot.taken_at)
+    pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
+    return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}

@@ -18,15 +18,17 @@ from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.overview import Overview
 from tesched_core.queue_order import bring_forward, keep_first, let_back, put_back, started_run
 from tesched_core.snapshot import Snapshot
 from tesched_core.work import RESEND_AFTER_S, Advance
 
 
-def advance(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Advance]:
+def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limits) -> tuple[Memory, Advance]:
     """Return the memory after what the snapshot shows, and the actions and transitions that follow from it."""
     work = Advance(
         snapshot=snapshot,
+        overview=overview,
         limits=limits,
         preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
         preemptions=dict(memory.preemptions),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tesched_core.actions import Action, OrderId
 from tesched_core.orders import Order, Transition
@@ -66,6 +70,91 @@ class Refusal:
     score: float | None = None
 
 
+#: A code, and one sentence; "{score}" in it stands for the score of whom it is said.
+Why: TypeAlias = tuple[RefusalCode, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Refusals of many candidates for one preemptor, as columns: there may be tens of thousands in a cycle."""
+
+    preemptor: JobId
+    job_id: NDArray[np.int64]
+    #: row of `whys`
+    why: NDArray[np.intp]
+    whys: Sequence[Why]
+    #: nan where it did not get that far
+    score: NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[Refusal]:
+        """Return them one by one."""
+        for job_id, why, score in zip(self.job_id.tolist(), self.why.tolist(), self.score.tolist(), strict=True):
+            code, text = self.whys[why]
+            known = score == score  # noqa: PLR0124 - not nan
+            yield Refusal(
+                job_id=JobId(job_id),
+                preemptor=self.preemptor,
+                code=code,
+                text=text.replace("{score}", f"{score:.3f}") if known else text,
+                score=round(score, 4) if known else None,
+            )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.job_id)
+
+
+class Refusals(Sequence[Refusal]):
+    """Refusals in their order, kept as they were made, and written out when somebody reads them."""
+
+    def __init__(self, parts: Iterable[Refusal | Block] = ()) -> None:
+        """Take refusals and blocks of them."""
+        self._parts = tuple(parts)
+        self._all: tuple[Refusal, ...] | None = None
+
+    @property
+    def parts(self) -> tuple[Refusal | Block, ...]:
+        """Return what it was made of."""
+        return self._parts
+
+    def _written(self) -> tuple[Refusal, ...]:
+        if self._all is None:
+            self._all = tuple(one for part in self._parts for one in ([part] if isinstance(part, Refusal) else part))
+        return self._all
+
+    def __len__(self) -> int:
+        """Return how many refusals there are."""
+        return sum(1 if isinstance(part, Refusal) else len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Refusal]:
+        """Return them one by one."""
+        return iter(self._written())
+
+    @overload
+    def __getitem__(self, index: int) -> Refusal: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Refusal, ...]: ...
+    def __getitem__(self, index: int | slice) -> Refusal | tuple[Refusal, ...]:
+        """Return one, or some, by place."""
+        return self._written()[index]
+
+    def __add__(self, other: Refusals) -> Refusals:
+        """Return these and the others."""
+        return Refusals((*self._parts, *other._parts))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other sequence holds the same refusals in the same order."""
+        return isinstance(other, Refusals | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
+        return hash(self._written())
+
+    def __repr__(self) -> str:
+        """Return them written out."""
+        return f"Refusals({self._written()!r})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One cycle's decision. There is one for an empty cycle too."""
@@ -75,7 +164,7 @@ class Decision:
     policy: str
     #: what to do now, in this order
     actions: tuple[Action, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: Sequence[Refusal]
     transitions: tuple[Transition, ...]
     #: one line: what was done and why, or "did nothing, because …"
     summary: str

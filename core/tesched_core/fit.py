@@ -62,6 +62,8 @@ class Room:
     free: NDArray[np.int64]
     #: [nodes] Slurm would start a job there if there were room
     available: NDArray[np.bool_]
+    #: [nodes] of each partition that starts jobs
+    partitions: Mapping[str, NDArray[np.bool_]]
 
     @staticmethod
     def of(snapshot: Snapshot) -> Room:
@@ -86,7 +88,20 @@ class Room:
         available = np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_)
         for array in (total, free, available):
             array.setflags(write=False)
-        return Room(names=names, index=index, resources=resources, total=total, free=free, available=available)
+        partitions = {
+            name: _mask(partition.nodes, index)
+            for name, partition in snapshot.partitions.items()
+            if partition.state == "UP"
+        }
+        return Room(
+            names=names,
+            index=index,
+            resources=resources,
+            total=total,
+            free=free,
+            available=available,
+            partitions=partitions,
+        )
 
     def changed(self, rows: Sequence[int] | NDArray[np.intp], by: NDArray[np.int64]) -> Room:
         """Return the room after `by` [rows, resources] was added to the free part of these rows (minus takes)."""
@@ -207,19 +222,21 @@ def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
     )
 
 
-def _rows(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
-    mask = np.zeros(len(room.names), dtype=np.bool_)
-    rows = [room.index[name] for name in names if name in room.index]
-    mask[rows] = True
+def _mask(names: Iterable[str], index: Mapping[str, int]) -> NDArray[np.bool_]:
+    mask = np.zeros(len(index), dtype=np.bool_)
+    mask[[index[name] for name in names if name in index]] = True
     return mask
+
+
+def _rows(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
+    return _mask(names, room.index)
 
 
 def _allowed(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
     allowed = np.zeros(len(room.names), dtype=np.bool_)
     for name in job.partitions:
-        partition = snapshot.partitions.get(name)
-        if partition and partition.state == "UP":
-            allowed |= _rows(partition.nodes, room)
+        if name in room.partitions:
+            allowed |= room.partitions[name]
     allowed &= room.available
     request = job.request
     if request.excluded_nodes:

@@ -38,15 +38,14 @@ Paper
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
 
-from tesched_core.cluster import Job
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.overview import Running
 from tesched_core.planning import fewest_and_cheapest, plan_all
 from tesched_core.policy import Proposal, View
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,30 +58,13 @@ class FitGpp:
 
     def propose(self, view: View) -> Proposal:
         """Return for each waiting TE job the cheapest victims whose room fits it."""
-        scores = fitgpp_scores(view.running, view.snapshot, self.s)
+        scores = fitgpp_scores(view.running, self.s)
         return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest)
 
 
-def size_of(job: Job, snapshot: Snapshot) -> float:
-    """Return Size(D_j): how large a part of one node the job holds, without unit.
-
-    A typed GRES is weighed once, under its bare name. Source: FitGpp, section on victim selection.
-    """
-    held: dict[str, int] = {}
-    for share in job.allocation:
-        for name, count in share.tres.as_mapping().items():
-            held[name] = held.get(name, 0) + count
-    first = snapshot.nodes.get(job.allocation[0].node) if job.allocation else None
-    capacity = first.total.as_mapping() if first else {}
-    return sqrt(
-        sum((count / capacity[name]) ** 2 for name, count in held.items() if ":" not in name and capacity.get(name))
-    )
-
-
-def fitgpp_scores(running: tuple[Job, ...], snapshot: Snapshot, s: float) -> Mapping[JobId, float]:
+def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
     """Return each job's score, from 0 to 1 + s; lower yields first. Source: FitGpp, section on victim selection."""
-    sizes = {job.job_id: size_of(job, snapshot) for job in running}
-    graces = {job.job_id: snapshot.traits[job.job_id].grace_period_s for job in running}
-    largest = max(sizes.values(), default=0.0) or 1.0
-    longest = max(graces.values(), default=0.0) or 1.0
-    return {job_id: sizes[job_id] / largest + s * graces[job_id] / longest for job_id in sizes}
+    largest = running.size.max(initial=0.0) or 1.0
+    longest = running.grace_s.max(initial=0.0) or 1.0
+    scores: NDArray[np.float64] = running.size / largest + s * running.grace_s / longest
+    return scores

@@ -2,7 +2,7 @@
 
 Two questions, asked at two moments of a cycle:
 
-- `excused`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
+- `excuses`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
   those who may.
 - `admitted`: may this plan be carried out now? Asked after the policy, plan by plan, since limits that count (a cycle,
   the orders under way) depend on the plans before it.
@@ -10,17 +10,19 @@ Two questions, asked at two moments of a cycle:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import inf
 
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Memory, Refusal, RefusalCode
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.decision import Memory, Refusal, RefusalCode, Why
 from tesched_core.orders import HOLDS_ROOM
-from tesched_core.policy import Plan
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.overview import BARS, Owner, Running
+from tesched_core.policy import Excuses, Plan
+from tesched_core.resources import JobId, UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,7 @@ class Limits:
     cool_down_s: float = 600.0
     #: most jobs asked to yield in one cycle
     max_victims_per_cycle: int = 20
-    #: most orders under way at once
+    #: most orders under way at once, those included whose victims are not back yet
     max_open_orders: int = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()
@@ -63,65 +65,76 @@ class Limits:
                 raise ValueError(f"{name} must be a number of at least 0")
 
 
-_Excuse = tuple[RefusalCode, str]
+def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) -> Excuses:
+    """Return for each running BE job whether it may be asked, and why not: the most telling reason."""
+    whys: dict[Why, int] = {}
+    why = np.full(len(running), -1, dtype=np.intp)
 
+    def excuse(rows: NDArray[np.intp] | NDArray[np.bool_], because: Why) -> None:
+        why[rows] = whys.setdefault(because, len(whys))
 
-def excused(running: Sequence[Job], snapshot: Snapshot, memory: Memory, limits: Limits) -> Mapping[JobId, Refusal]:
-    """Return for each running BE job that may not be asked why not. The refusal's preemptor is the job itself."""
+    def excuse_jobs(because: Mapping[JobId, Why]) -> None:
+        for job_id, reason in because.items():
+            row = running.row_of.get(job_id)
+            if row is not None:
+                why[row] = whys.setdefault(reason, len(whys))
+
+    # The last word stays, so the least telling comes first.
+    seconds = limits.cool_down_s
+    text = f"it was preempted less than guard.cool_down_s, {seconds:.0f} s, ago"
+    recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
+    excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
+    seconds = limits.min_run_time_s
+    text = f"it has run for less than guard.min_run_time_s, {seconds:.0f} s"
+    excuse(now - running.started < seconds, (RefusalCode.MIN_RUN_TIME, text))
+    if limits.max_preemptions_per_job <= 0:
+        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
+    excuse_jobs(_often(memory, limits))
+    for row, owner in enumerate(running.owners):
+        protection = _protection(owner, limits)
+        if protection:
+            excuse(running.owner == row, protection)
+    for row in np.unique(running.bar).tolist():
+        bar = BARS[row]
+        if bar is not None:
+            excuse(running.bar == row, bar)
     leaving = {
         victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_ROOM
     }
-    found: dict[JobId, Refusal] = {}
-    for job in running:
-        excuse = next(_excuses(job, snapshot, memory, limits, leaving=job.job_id in leaving), None)
-        if excuse:
-            code, text = excuse
-            found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
-    return found
+    excuse_jobs(dict.fromkeys(leaving, _LEAVING))
+    return Excuses(why=why, whys=tuple(whys))
 
 
-def _excuses(job: Job, snapshot: Snapshot, memory: Memory, limits: Limits, *, leaving: bool) -> Iterator[_Excuse]:
-    """Yield every reason not to ask this job, the most telling first."""
-    if leaving:
-        yield RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job"
-    if job.completing or job.finished or "CONFIGURING" in job.flags:
-        yield RefusalCode.ALREADY_LEAVING, "it is just starting or ending"
-    if not job.batch:
-        yield RefusalCode.INTERACTIVE, "it is interactive (salloc or srun) and cannot be requeued"
-    if not job.requeueable:
-        yield RefusalCode.NOT_REQUEUEABLE, "it was submitted with --no-requeue"
-    if job.het_job_id is not None:
-        yield RefusalCode.HETEROGENEOUS, "it is part of a heterogeneous job, which Slurm requeues as a whole"
-    if job.state is JobState.SUSPENDED:
-        yield RefusalCode.SUSPENDED, "it is suspended, and not by tesched"
-    yield from _protections(job, limits)
-    count = memory.preemptions.get(job.job_id, 0)
-    if count >= limits.max_preemptions_per_job:
-        most = limits.max_preemptions_per_job
-        yield (
-            RefusalCode.MAX_PREEMPTIONS,
-            f"it was preempted {count} time(s); guard.max_preemptions_per_job is {most}",
-        )
-    ran_s = snapshot.taken_at - (job.start_time if job.start_time is not None else snapshot.taken_at)
-    if ran_s < limits.min_run_time_s:
-        yield RefusalCode.MIN_RUN_TIME, f"it has run for less than guard.min_run_time_s, {limits.min_run_time_s:.0f} s"
-    last = memory.last_preempted.get(job.job_id)
-    if last is not None and snapshot.taken_at - last < limits.cool_down_s:
-        yield RefusalCode.COOL_DOWN, f"it was preempted less than guard.cool_down_s, {limits.cool_down_s:.0f} s, ago"
+_LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job")
 
 
-def _protections(job: Job, limits: Limits) -> Iterator[_Excuse]:
+def _too_often(count: int, limits: Limits) -> Why:
+    most = limits.max_preemptions_per_job
+    text = f"it was preempted {count} time(s); guard.max_preemptions_per_job is {most}"
+    return RefusalCode.MAX_PREEMPTIONS, text
+
+
+def _often(memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
+    return {
+        job_id: _too_often(count, limits)
+        for job_id, count in memory.preemptions.items()
+        if count >= limits.max_preemptions_per_job
+    }
+
+
+def _protection(owner: Owner, limits: Limits) -> Why | None:
     for code, word, setting, values in (
-        (RefusalCode.PROTECTED_USER, "user", "protected_users", (job.user,)),
-        (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (job.account,)),
-        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (job.qos,)),
-        (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", job.partitions),
-        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", (job.reservation,)),
+        (RefusalCode.PROTECTED_USER, "user", "protected_users", (owner.user,)),
+        (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (owner.account,)),
+        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (owner.qos,)),
+        (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", owner.partitions),
+        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", (owner.reservation,)),
     ):
         globs: tuple[str, ...] = getattr(limits, setting)
         for value in values:
             if value and any(fnmatchcase(value, glob) for glob in globs):
-                yield code, f"its {word} {value} is protected (guard.{setting})"
+                return code, f"its {word} {value} is protected (guard.{setting})"
+    return None
 
 
 def admitted(

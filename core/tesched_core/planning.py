@@ -12,106 +12,37 @@ Two searches, both ending with the smallest set that still works (no victim whos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Refusal, RefusalCode
-from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of, vector
+from tesched_core.cluster import Job
+from tesched_core.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
+from tesched_core.overview import Running
 from tesched_core.policy import Plan, Proposal, View
 from tesched_core.resources import JobId
+from tesched_core.trial import Trial
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Candidate:
-    """A job that may be asked to yield, and what it would free."""
+class Found(NamedTuple):
+    """Victims, and where they make room: rows of `Running` in the order in which they were asked; rows of the room."""
 
-    job: Job
-    #: lower goes first; ties go to the lower job id
-    score: float
-    #: rows of the room and what it holds there, [rows, resources]
-    rows: NDArray[np.intp]
-    frees: NDArray[np.int64]
-
-    @property
-    def key(self) -> tuple[float, int]:
-        """Return the order in which candidates are asked."""
-        return (self.score, self.job.job_id)
+    victims: tuple[int, ...]
+    nodes: tuple[int, ...]
 
 
-#: Scores every running BE job for one preemptor; lower yields first.
-Rank: TypeAlias = Callable[[View, Job], Mapping[JobId, float]]
-#: Finds victims and the rows that they make room on; None if there is no such set.
-Search: TypeAlias = Callable[
-    [Demand, Sequence[Candidate], Room], "tuple[tuple[Candidate, ...], tuple[int, ...]] | None"
-]
-
-
-def candidates_of(jobs: Iterable[Job], scores: Mapping[JobId, float], room: Room) -> tuple[Candidate, ...]:
-    """Return the jobs as candidates, in the order in which they are asked."""
-    found = []
-    for job in jobs:
-        shares = [share for share in job.allocation if share.node in room.index]
-        frees = np.array([vector(share.tres, room.resources) for share in shares], dtype=np.int64)
-        if job.state is JobState.SUSPENDED and shares:
-            frees[:, 0] = 0  # its CPUs are free already
-        rows = np.array([room.index[share.node] for share in shares], dtype=np.intp)
-        found.append(
-            Candidate(
-                job=job,
-                score=scores[job.job_id],
-                rows=rows,
-                frees=frees.reshape(len(shares), len(room.resources)),
-            )
-        )
-    return tuple(sorted(found, key=lambda candidate: candidate.key))
-
-
-class _Trial:
-    """A what-if: the room after some victims went. Private to one search; the room that it came from is untouched."""
-
-    def __init__(self, demand: Demand, room: Room) -> None:
-        self.demand = demand
-        self.total = room.total
-        self.free = room.free.copy()
-        self.victims: dict[JobId, Candidate] = {}
-
-    def take(self, candidate: Candidate) -> None:
-        np.add.at(self.free, candidate.rows, candidate.frees)
-        self.victims[candidate.job.job_id] = candidate
-
-    def give_back(self, candidate: Candidate) -> None:
-        np.subtract.at(self.free, candidate.rows, candidate.frees)
-        del self.victims[candidate.job.job_id]
-
-    def fits(self, rows: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
-        where = np.asarray(rows, dtype=np.intp)
-        return self.demand.fits_into(self.free[where], self.total[where]) & self.demand.allowed[where]
-
-    def rows_for_all(self, first: Sequence[int]) -> tuple[int, ...] | None:
-        """Return rows for the whole job, required ones and those of `first` before others; None if it does not fit."""
-        fitting = self.fits(np.arange(len(self.free), dtype=np.intp))
-        if not fitting[list(self.demand.required)].all():
-            return None
-        others = (int(row) for row in np.flatnonzero(fitting))
-        rows = dict.fromkeys([*self.demand.required, *(row for row in first if fitting[row]), *others])
-        return tuple(sorted(list(rows)[: self.demand.nodes])) if len(rows) >= self.demand.nodes else None
-
-    def minimise(self, rows: Sequence[int], among: Iterable[Candidate]) -> None:
-        """Give back, dearest first, whoever is not needed for the job to fit on all of `rows`."""
-        for candidate in sorted(among, key=lambda candidate: candidate.key, reverse=True):
-            self.give_back(candidate)
-            if not self.fits(rows).all():
-                self.take(candidate)
+#: Scores every running BE job for one preemptor, [running]; lower yields first.
+Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
+#: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
+Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], Found | None]
 
 
 def fewest_and_cheapest(
-    demand: Demand, candidates: Sequence[Candidate], room: Room
-) -> tuple[tuple[Candidate, ...], tuple[int, ...]] | None:
+    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
+) -> Found | None:
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
@@ -119,109 +50,90 @@ def fewest_and_cheapest(
     of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
     once. In the end nobody pays without whom the job would fit anywhere.
     """
-    trial = _Trial(demand, room)
-    on_row: dict[int, list[Candidate]] = {}
-    for candidate in candidates:
-        for row in candidate.rows:
-            on_row.setdefault(int(row), []).append(candidate)
-
-    def victims_on(row: int) -> tuple[Candidate, ...] | None:
-        """Return who else must go for the job to fit on this node; empty if it fits as it is."""
-        if trial.fits([row])[0]:
-            return ()
-        here = [candidate for candidate in on_row.get(row, ()) if candidate.job.job_id not in trial.victims]
-        taken: list[Candidate] = []
-        for candidate in here:  # one that suffices alone; the first is the cheapest
-            trial.take(candidate)
-            enough = trial.fits([row])[0]
-            trial.give_back(candidate)
-            if enough:
-                return (candidate,)
-        for candidate in here:
-            trial.take(candidate)
-            taken.append(candidate)
-            if trial.fits([row])[0]:
-                break
-        enough = bool(trial.fits([row])[0])
-        if enough:
-            trial.minimise([row], taken)
-        kept = tuple(candidate for candidate in taken if candidate.job.job_id in trial.victims)
-        for candidate in kept:
-            trial.give_back(candidate)
-        return kept if enough else None
-
-    def price(row: int, victims: tuple[Candidate, ...]) -> tuple[bool, int, float, int, int]:
-        first = min((candidate.job.job_id for candidate in victims), default=0)
-        return (
-            row not in demand.required,
-            len(victims),
-            sum(candidate.score for candidate in victims),
-            first,
-            row,
-        )
-
-    open_rows = {int(row) for row in np.flatnonzero(demand.allowed)}
-    prices = {row: victims for row in sorted(open_rows) if (victims := victims_on(row)) is not None}
-    chosen: list[int] = []
-    while len(chosen) < demand.nodes:
-        if not prices:
-            return None
-        row = min(prices, key=lambda row: price(row, prices[row]))
-        victims = prices.pop(row)
-        chosen.append(row)
-        for candidate in victims:
-            trial.take(candidate)
-        # A victim that spans nodes has made room on the others too.
-        for other in {int(other) for candidate in victims for other in candidate.rows} & open_rows - set(chosen):
-            again = victims_on(other)
-            if again is None:
-                prices.pop(other, None)
-            else:
-                prices[other] = again
-    if not set(demand.required) <= set(chosen):
+    trial = Trial(demand, running, pool, score, room)
+    open_rows = set(np.flatnonzero(demand.allowed).tolist())
+    required = set(demand.required)
+    if not required <= open_rows:
         return None
+    cheap = trial.at_most_one(np.array(sorted(open_rows), dtype=np.intp))
+    dear: dict[int, tuple[int, ...] | None] | None = None
+    prices: dict[int, tuple[int, ...] | None]
+    chosen: list[int] = []
+
+    def price(item: tuple[int, tuple[int, ...]]) -> tuple[int, float, int, int]:
+        row, victims = item
+        first = min((int(running.job_id[victim]) for victim in victims), default=0)
+        return len(victims), sum(float(score[victim]) for victim in victims), first, row
+
+    while len(chosen) < demand.nodes:
+        wanted = required - set(chosen)
+        if wanted:
+            prices = {row: cheap[row] if row in cheap else trial.several(row) for row in wanted}
+        elif cheap:
+            prices = {**cheap}
+        else:
+            if dear is None:
+                dear = {row: trial.several(row) for row in trial.might_fit(open_rows - set(chosen))}
+            prices = {**dear}
+        priced = [(row, victims) for row, victims in prices.items() if victims is not None]
+        if not priced:
+            return None
+        row, victims = min(priced, key=price)
+        chosen.append(row)
+        cheap.pop(row, None)
+        if dear is not None:
+            dear.pop(row, None)
+        for victim in victims:
+            trial.take(victim)
+        # A victim that spans nodes has made room on the others too, and is no longer to be had there.
+        touched = np.array(
+            sorted({node for victim in victims for node in trial.nodes_of(victim)} & open_rows - set(chosen)),
+            dtype=np.intp,
+        )
+        if len(chosen) < demand.nodes and len(touched):
+            for other in touched.tolist():
+                cheap.pop(other, None)
+            cheap |= trial.at_most_one(touched)
+            dear = None
     rows = tuple(chosen)
-    for candidate in sorted(trial.victims.values(), key=lambda candidate: candidate.key, reverse=True):
+    for victim in reversed(trial.taken()):
         # A victim that spans nodes may have made room for the whole job, so look at all rows.
-        trial.give_back(candidate)
+        trial.give_back(victim)
         without = trial.rows_for_all(rows)
         if without is None:
-            trial.take(candidate)
+            trial.take(victim)
         else:
             rows = without
-    return tuple(sorted(trial.victims.values(), key=lambda candidate: candidate.key)), tuple(sorted(rows))
+    return Found(trial.taken(), tuple(sorted(rows)))
 
 
 def in_order(
-    demand: Demand, candidates: Sequence[Candidate], room: Room
-) -> tuple[tuple[Candidate, ...], tuple[int, ...]] | None:
+    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
+) -> Found | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, who is not needed there."""
-    trial = _Trial(demand, room)
-    rows = np.arange(len(room.names), dtype=np.intp)
-    fitting = {int(row) for row in rows[trial.fits(rows)]}
-
-    def enough() -> bool:
-        return len(fitting) >= demand.nodes and set(demand.required) <= fitting
-
-    for candidate in candidates:
-        if enough():
+    trial = Trial(demand, running, pool, score, room)
+    fitting = set(np.flatnonzero(demand.fits(room)).tolist())
+    required = set(demand.required)
+    for victim in trial.pool_in_order():
+        if len(fitting) >= demand.nodes and required <= fitting:
             break
-        trial.take(candidate)
-        fitting |= {int(row) for row in candidate.rows[trial.fits(candidate.rows)]}
-    if not enough():
+        trial.take(victim)
+        nodes = trial.nodes_of(victim)
+        fitting |= {node for node, fits in zip(nodes, trial.fits(nodes), strict=True) if fits}
+    if len(fitting) < demand.nodes or not required <= fitting:
         return None
-    others = sorted(fitting - set(demand.required))
-    chosen = sorted([*demand.required, *others][: demand.nodes])
-    trial.minimise(chosen, tuple(trial.victims.values()))
-    return tuple(sorted(trial.victims.values(), key=lambda candidate: candidate.key)), tuple(chosen)
+    chosen = sorted([*demand.required, *sorted(fitting - required)][: demand.nodes])
+    trial.minimise(chosen, trial.taken())
+    return Found(trial.taken(), tuple(chosen))
 
 
 def plan_all(view: View, rank: Rank, search: Search) -> Proposal:
     """Return a plan for each waiting job that room can be made for, and why not for whoever was passed over."""
-    room = view.room
+    room, running = view.room, view.running
     plans: list[Plan] = []
-    refusals: list[Refusal] = []
-    taken: set[JobId] = set()
+    refusals: list[Refusal | Block] = []
+    taken: list[int] = []
+    pool = view.excuses.may_be_asked
     for job in view.waiting:
         try:
             demand = demand_of(job, view.snapshot, room)
@@ -233,35 +145,36 @@ def plan_all(view: View, rank: Rank, search: Search) -> Proposal:
         if impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible))
             continue
-        free_rows = np.flatnonzero(demand.fits(room))
-        if len(free_rows) >= demand.nodes and set(demand.required) <= set(free_rows.tolist()):
-            others = [int(row) for row in free_rows if row not in demand.required]
-            rows = sorted([*demand.required, *others][: demand.nodes])
-            victims: tuple[Candidate, ...] = ()
+        free_rows = np.flatnonzero(demand.fits(room)).tolist()
+        if len(free_rows) >= demand.nodes and set(demand.required) <= set(free_rows):
+            others = [row for row in free_rows if row not in demand.required]
+            found = Found((), tuple(sorted([*demand.required, *others][: demand.nodes])))
+            score = np.zeros(0)
         else:
-            scores = rank(view, job)
-            eligible = [other for other in view.running if other.job_id not in view.excused]
-            pool = candidates_of((other for other in eligible if other.job_id not in taken), scores, room)
-            answer = search(demand, pool, room)
-            found, rows = (answer[0], list(answer[1])) if answer else ((), [])
+            score = rank(view, job)
+            answer = search(demand, running, pool, score, room) if pool.any() else None
             refusals += _passed_over(view, job, taken)
-            refusals += _spared(demand, pool, found, room)
+            found = answer or Found((), ())
+            if pool.any():
+                refusals.append(_spared(demand, running, pool, score, found, room))
             if answer is None:
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
                 continue
-            victims = found
         plans.append(
             Plan(
                 preemptor=job.job_id,
-                nodes=tuple(room.names[row] for row in rows),
-                victims=tuple((candidate.job.job_id, candidate.score) for candidate in victims),
+                nodes=tuple(room.names[row] for row in found.nodes),
+                victims=tuple((JobId(int(running.job_id[row])), float(score[row])) for row in found.victims),
             )
         )
-        taken |= {candidate.job.job_id for candidate in victims}
-        for candidate in victims:
-            room = room.changed(candidate.rows, candidate.frees)
-        room = room.changed(rows, -share_of(demand, room, rows))
-    return Proposal(plans=tuple(plans), refusals=tuple(refusals))
+        if found.victims:
+            taken += found.victims
+            pool = pool.copy()
+            pool[list(found.victims)] = False
+            going = np.flatnonzero(np.isin(running.share_job, found.victims))
+            room = room.changed(running.share_node[going], running.frees[going])
+        room = room.changed(found.nodes, -share_of(demand, room, found.nodes))
+    return Proposal(plans=tuple(plans), refusals=Refusals(refusals))
 
 
 def share_of(demand: Demand, room: Room, rows: Sequence[int]) -> NDArray[np.int64]:
@@ -282,56 +195,71 @@ def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
 def _why_impossible(demand: Demand, room: Room) -> str:
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
-    ever = demand.fits_into(room.total, room.total) & demand.allowed
-    if int(ever.sum()) < demand.nodes:
+    large_enough = int((demand.fits_into(room.total, room.total) & demand.allowed).sum())
+    if large_enough < demand.nodes:
         return (
-            f"it wants {demand.nodes} node(s), and only {int(ever.sum())} of those that it may use now "
+            f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
             "(partition, constraint, node list, reservation, node state) are large enough, even empty"
         )
     return ""
 
 
-def _why_nobody(view: View, pool: Sequence[Candidate]) -> str:
-    if not view.running:
+def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
+    if not len(view.running):
         return "no best-effort job is running"
-    if not pool:
+    if not pool.any():
         return f"none of the {len(view.running)} running best-effort jobs may be asked to yield"
-    return f"not even all {len(pool)} best-effort jobs that may be asked would free enough where it may run"
+    return f"not even all {int(pool.sum())} best-effort jobs that may be asked would free enough where it may run"
 
 
-def _passed_over(view: View, preemptor: Job, taken: set[JobId]) -> Iterable[Refusal]:
+_TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
+
+
+def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
     """Say of each running BE job that could not be asked at all why."""
-    for job_id, refusal in view.excused.items():
-        yield Refusal(job_id=job_id, preemptor=preemptor.job_id, code=refusal.code, text=refusal.text)
-    for job_id in sorted(taken):
-        text = "it yields already, to another trial-and-error job of this cycle"
-        yield Refusal(job_id=job_id, preemptor=preemptor.job_id, code=RefusalCode.ALREADY_LEAVING, text=text)
+    running, excuses = view.running, view.excuses
+    for rows, why, whys in (
+        (np.flatnonzero(excuses.why >= 0), excuses.why, excuses.whys),
+        (np.array(taken, dtype=np.intp), np.zeros(len(running), dtype=np.intp), (_TAKEN,)),
+    ):
+        if len(rows):
+            in_order_of_id = rows[np.argsort(running.job_id[rows])]
+            yield Block(
+                preemptor=preemptor.job_id,
+                job_id=running.job_id[in_order_of_id],
+                why=why[in_order_of_id],
+                whys=whys,
+                score=np.full(len(rows), np.nan),
+            )
 
 
-def _spared(demand: Demand, pool: Sequence[Candidate], victims: Sequence[Candidate], room: Room) -> Iterable[Refusal]:
+def _spared(  # noqa: PLR0917 - what a search is given, and what it found
+    demand: Demand,
+    running: Running,
+    pool: NDArray[np.bool_],
+    score: NDArray[np.float64],
+    found: Found,
+    room: Room,
+) -> Block:
     """Say of each candidate that was weighed and not taken why."""
-    preemptor = demand.job.job_id
-    chosen = {candidate.job.job_id for candidate in victims}
-    dearest = max((candidate.score for candidate in victims), default=0.0)
-    for candidate in pool:
-        if candidate.job.job_id in chosen:
-            continue
-        code, text = _why_spared(candidate, demand, room, victims, dearest)
-        yield Refusal(
-            job_id=candidate.job.job_id, preemptor=preemptor, code=code, text=text, score=round(candidate.score, 4)
-        )
-
-
-def _why_spared(
-    candidate: Candidate, demand: Demand, room: Room, victims: Sequence[Candidate], dearest: float
-) -> tuple[RefusalCode, str]:
-    if not demand.allowed[candidate.rows].any():
-        return RefusalCode.NOT_ALLOWED_NODE, "it runs where the trial-and-error job may not (partition, constraint, …)"
-    free = room.free[candidate.rows] + candidate.frees
-    alone = demand.fits_into(free, room.total[candidate.rows]) & demand.allowed[candidate.rows]
-    if victims and alone.any():
-        text = f"it would do too; its score {candidate.score:.3f} is not below the chosen one's {dearest:.3f}"
-        return RefusalCode.OUTSCORED, text
-    if not alone.any():
-        return RefusalCode.FREES_TOO_LITTLE, "its room, and what is free beside it, is too small by itself"
-    return RefusalCode.GIVEN_BACK, "its room alone does not reach the number of nodes that the job wants"
+    where = running.share_node
+    may_run = demand.allowed[where]
+    enough = demand.fits_into(room.free[where] + running.frees, room.total[where]) & may_run
+    nowhere = np.ones(len(running), dtype=np.bool_)
+    nowhere[running.share_job[may_run]] = False
+    alone = np.zeros(len(running), dtype=np.bool_)
+    alone[running.share_job[enough]] = True
+    dearest = max((float(score[row]) for row in found.victims), default=0.0)
+    outscored = f"it would do too; its score {{score}} is not below the chosen one's {dearest:.3f}"
+    whys: tuple[Why, ...] = (
+        (RefusalCode.NOT_ALLOWED_NODE, "it runs where the trial-and-error job may not (partition, constraint, …)"),
+        (RefusalCode.FREES_TOO_LITTLE, "its room, and what is free beside it, is too small by itself"),
+        (RefusalCode.OUTSCORED, outscored),
+        (RefusalCode.GIVEN_BACK, "its room alone does not reach the number of nodes that the job wants"),
+    )
+    why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
+    weighed = pool.copy()
+    weighed[list(found.victims)] = False
+    rows = np.flatnonzero(weighed)
+    rows = rows[np.lexsort((running.job_id[rows], score[rows]))]
+    return Block(preemptor=demand.job.job_id, job_id=running.job_id[rows], why=why[rows], whys=whys, score=score[rows])

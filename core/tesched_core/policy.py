@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tesched_core.cluster import Job
-from tesched_core.decision import Memory, Refusal
+from tesched_core.decision import Memory, Refusals, Why
 from tesched_core.fit import Room
+from tesched_core.overview import Running
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Excuses:
+    """Which running jobs may not be asked, said by the guard."""
+
+    #: [running] row of `whys`; -1: it may be asked
+    why: NDArray[np.intp]
+    whys: Sequence[Why]
+
+    @property
+    def may_be_asked(self) -> NDArray[np.bool_]:
+        """Return [running] who may be asked."""
+        return self.why < 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +39,9 @@ class View:
     memory: Memory
     #: TE jobs for which Slurm would start if there were room, in the order in which they are served
     waiting: tuple[Job, ...]
-    #: BE jobs that hold nodes, in order of job id: all of them, whether they may be asked or not
-    running: tuple[Job, ...]
-    #: why one of `running` may not be asked, said by the guard
-    excused: Mapping[JobId, Refusal]
+    #: BE jobs that hold nodes: all of them, whether they may be asked or not
+    running: Running
+    excuses: Excuses
     #: free room, in which what open orders will free is free and what they wait for is taken
     room: Room
 
@@ -44,7 +61,7 @@ class Proposal:
     """A policy's answer."""
 
     plans: tuple[Plan, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: Refusals
 
 
 class TePolicy(Protocol):

@@ -10,14 +10,13 @@ change whether it arrived, so an earlier one may be in place. Any other was set 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tesched_core.actions import Reason, ReasonCode, SetNice, SetPriority
 from tesched_core.cluster import Job
-from tesched_core.orders import Lever, Order, OrderState, Raise, Victim, VictimState
+from tesched_core.orders import Lever, Order, OrderState, Raise, Victim
 from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
 from tesched_core.work import RESEND_AFTER_S, Advance
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
@@ -82,25 +81,8 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int
     """
     jobs = work.snapshot.jobs
     paying = max((jobs[victim.job_id].priority for victim in victims if victim.job_id in jobs), default=0)
-    return 1 + max(paying, _first_in_queue(job, work, work.preemptors))
-
-
-def _first_in_queue(job: Job, work: Advance, excluded: Container[JobId], *, best_effort: bool = False) -> int:
-    """Return the highest priority of the other pending jobs of its partitions; 0 if nobody else waits."""
-    mine = set(job.partitions)
-    snapshot = work.snapshot
-    return max(
-        (
-            other.priority
-            for other in snapshot.jobs.values()
-            if other.pending
-            and other.job_id != job.job_id
-            and other.job_id not in excluded
-            and not mine.isdisjoint(other.partitions)
-            and (not best_effort or snapshot.job_class(other.job_id) is JobClass.BE)
-        ),
-        default=0,
-    )
+    excluded = work.preemptors | {job.job_id}
+    return 1 + max(paying, work.overview.first_in_queue(job.partitions, excluded))
 
 
 def bring_forward(victim: Victim, order: Order, work: Advance) -> Victim:
@@ -114,8 +96,9 @@ def bring_forward(victim: Victim, order: Order, work: Advance) -> Victim:
         return victim
     if victim.raised is not None and victim.raised.restored:
         return victim  # Slurm refused once
-    fellows = {other.job_id for other in order.victims if other.state is VictimState.LEFT} | work.returning
-    missing = 1 + _first_in_queue(job, work, fellows, best_effort=True) - job.priority
+    fellows = {job.job_id} | work.returning | {other.job_id for other in order.victims}
+    first = work.overview.first_in_queue(job.partitions, fellows, best_effort=True)
+    missing = 1 + first - job.priority
     if missing <= 0 or (victim.raised is not None and job.nice != victim.raised.value):
         return victim
     previous = victim.raised.previous if victim.raised else job.nice

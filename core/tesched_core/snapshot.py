@@ -6,9 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tesched_core.cluster import Job, Node, Partition, Reservation, SlurmSettings
 from tesched_core.resources import JobId, UnixSeconds
+
+if TYPE_CHECKING:
+    from tesched_core.overview import Overview
 
 
 class JobClass(StrEnum):
@@ -51,6 +55,8 @@ class Snapshot:
     settings: SlurmSettings = SlurmSettings()
     #: empty until the jobs have been classified (`classify.classified`)
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
+    #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
+    overview: Overview | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def of(
@@ -76,7 +82,7 @@ class Snapshot:
 
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""
-        return replace(self, traits=traits)
+        return replace(self, traits=traits, overview=None)
 
     def job_class(self, job_id: JobId) -> JobClass:
         """Return the job's class; EXEMPT for a job that nobody classified."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tesched_core.actions import (
     Action,
@@ -27,9 +28,9 @@ from tesched_core.actions import (
 )
 from tesched_core.advance import advance, end_wait, give_notice
 from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Decision, Memory, Refusal
+from tesched_core.decision import Decision, Memory, Refusal, Refusals
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
-from tesched_core.guard import Limits, admitted, excused
+from tesched_core.guard import Limits, admitted, excuses
 from tesched_core.orders import (
     HOLDS_ROOM,
     Ending,
@@ -39,11 +40,12 @@ from tesched_core.orders import (
     Victim,
     VictimState,
 )
+from tesched_core.overview import overview_of
 from tesched_core.planning import share_of
 from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
 
@@ -54,22 +56,19 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
     Pure: the same four give the same two. The snapshot must be classified (`classify.classified`).
     """
     cycle = memory.cycle + 1
-    memory, work = advance(replace(memory, cycle=cycle), snapshot, limits)
-    waiting, refusals = sort_out(snapshot, memory)
-    running = tuple(
-        job
-        for job_id, job in sorted(snapshot.jobs.items())
-        if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
-    )
+    overview = snapshot.overview or overview_of(snapshot)
+    memory, work = advance(replace(memory, cycle=cycle), snapshot, overview, limits)
+    waiting, not_now = sort_out(overview.trials, memory)
+    refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
     if waiting:
         view = View(
             snapshot=snapshot,
             memory=memory,
             waiting=waiting,
-            running=running,
-            excused=excused(running, snapshot, memory, limits),
-            room=room_after_orders(memory, snapshot),
+            running=overview.running,
+            excuses=excuses(overview.running, memory, limits, snapshot.taken_at),
+            room=room_after_orders(memory, snapshot, overview.room),
         )
         plans, why_not = _planned(view, policy, limits)
         refusals += why_not
@@ -87,28 +86,29 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
     return memory, decision
 
 
-def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, ...], tuple[Refusal, ...]]:
+def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans that the guard admits, and why not the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
     the guard drops one, the policy is asked anew without it, unless no further order may be opened anyway.
     """
-    refusals: tuple[Refusal, ...] = ()
+    refusals = Refusals()
     while True:
         proposal = policy.propose(view)
         dropped: list[Refusal] = []
         plans = admitted(proposal.plans, view.memory, limits, dropped.append)
         full = len(view.memory.open_orders()) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
-            return plans, refusals + proposal.refusals + tuple(dropped)
+            return plans, refusals + proposal.refusals + Refusals(dropped)
         gone = {refusal.preemptor for refusal in dropped}
-        refusals += tuple(refusal for refusal in proposal.refusals if refusal.preemptor in gone) + tuple(dropped)
+        refusals += Refusals([part for part in proposal.refusals.parts if part.preemptor in gone]) + Refusals(dropped)
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
 
 
-def room_after_orders(memory: Memory, snapshot: Snapshot) -> Room:
+def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
     """Return the room as it will be when the orders under way are done: their victims gone, their preemptors there."""
-    room = Room.of(snapshot)
+    rows: list[int] = []
+    changes: list[NDArray[np.int64]] = []
     for order in memory.open_orders():
         for victim in order.victims:
             job = snapshot.jobs.get(victim.job_id)
@@ -119,16 +119,18 @@ def room_after_orders(memory: Memory, snapshot: Snapshot) -> Room:
                     freed = vector(share.tres, room.resources)
                     if job.state is JobState.SUSPENDED:
                         freed[0] = 0  # its CPUs are free already
-                    room = room.changed([room.index[share.node]], freed[np.newaxis])
+                    rows.append(room.index[share.node])
+                    changes.append(freed)
         preemptor = snapshot.jobs.get(order.preemptor)
         if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
-            rows = [room.index[node] for node in order.nodes if node in room.index]
+            there = [room.index[node] for node in order.nodes if node in room.index]
             try:
                 demand = demand_of(preemptor, snapshot, room)
             except UnsupportedConstraintError:
                 continue
-            room = room.changed(rows, -share_of(demand, room, rows))
-    return room
+            rows += there
+            changes += list(-share_of(demand, room, there))
+    return room.changed(rows, np.array(changes)) if rows else room
 
 
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
@@ -205,7 +207,8 @@ def learned(
     """
     orders = dict(memory.orders)
     retry_at = dict(memory.retry_at)
-    work = Advance(snapshot=Snapshot.of(at), limits=limits)
+    unseen = Snapshot.of(at)
+    work = Advance(snapshot=unseen, overview=overview_of(unseen), limits=limits)
     for outcome in outcomes:
         order = orders.get(outcome.action.reason.order_id) if outcome.action.reason.order_id else None
         if order is None or order.state is OrderState.ENDED:

@@ -8,11 +8,11 @@ Source: squeue(1), JOB REASON CODES.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, RefusalCode
 from tesched_core.orders import OrderState
-from tesched_core.snapshot import JobClass, Snapshot
 
 #: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
 #: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
@@ -58,24 +58,22 @@ def why_not(job: Job) -> tuple[RefusalCode, str] | None:
     return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
 
 
-def sort_out(snapshot: Snapshot, memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
-    """Return the TE jobs to make room for, first come first served, and a refusal for every other pending one."""
+def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
+    """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other."""
     served = {order.preemptor: order for order in memory.open_orders() if order.state is OrderState.OPEN}
     # A job array goes on waiting after one of its tasks has started.
     still_raised = {order.preemptor for order in memory.open_orders() if order.raised and not order.raised.restored}
     waiting: list[Job] = []
     refusals: list[Refusal] = []
-    for job_id, job in snapshot.jobs.items():
-        if not job.pending or snapshot.job_class(job_id) is not JobClass.TE:
-            continue
+    for job in trials:
+        job_id = job.job_id
         why = why_not(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised:
             why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
         elif why is None and job_id in memory.retry_at:
-            seconds = memory.retry_at[job_id] - snapshot.taken_at
-            why = RefusalCode.RETRY_LATER, f"room was made, or refused, in vain; tried again in {seconds:.0f} s"
+            why = RefusalCode.RETRY_LATER, "room was made, or refused, in vain; tried again after guard.retry_after_s"
         if why is None:
             waiting.append(job)
         else:

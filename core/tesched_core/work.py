@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from tesched_core.actions import Action, OrderId
 from tesched_core.guard import Limits
 from tesched_core.orders import Transition
+from tesched_core.overview import Overview
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import Snapshot
 
@@ -20,6 +21,7 @@ class Advance:
     """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
 
     snapshot: Snapshot
+    overview: Overview
     limits: Limits
     #: jobs that orders make room for: none of them has to be ahead of another
     preemptors: set[JobId] = field(default_factory=set)

@@ -17,14 +17,14 @@ from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.decision import Decision, Memory, RefusalCode
 from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits, excused
+from tesched_core.guard import Limits
 from tesched_core.orders import Order
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId, Tres
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 from tesched_core.step import step
 
-from tests.builders import NOW
+from tests.builders import NOW, excused
 
 #: (node, resource) -> amount
 Amounts: TypeAlias = dict[tuple[str, str], int]
@@ -301,8 +301,7 @@ def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> No
 def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case: Case) -> None:
     _, decision, orders = run(case)
     free = free_now(case.snapshot)
-    running = tuple(job for job in case.snapshot.jobs.values() if job.on_nodes)
-    excuses = excused(running, case.snapshot, case.memory, case.limits)
+    excuses = excused(case.snapshot, case.memory, case.limits)
     # Without what other orders take, the word of each is about the cluster as it is.
     assume(not orders)
     for job_id, job in case.snapshot.jobs.items():

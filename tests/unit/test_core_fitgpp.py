@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from tesched_core.cluster import Job, Request
 from tesched_core.decision import Refusal, RefusalCode
-from tesched_core.fitgpp import FitGpp, fitgpp_scores, size_of
+from tesched_core.fitgpp import FitGpp, fitgpp_scores
+from tesched_core.overview import overview_of
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.snapshot import JobClass, Snapshot
 
-from tests.builders import cluster, node, running, share, view_of, waiting
+from tests.builders import cluster, node, running, share, traits, view_of, waiting
 
 A, B, C, FILLER = 1, 2, 3, 50
 TE = 9
@@ -45,7 +46,9 @@ class TestScore:
     """Size, and the score that it gives with the grace period."""
 
     def scores(self, snapshot: Snapshot, s: float = 4.0) -> dict[JobId, float]:
-        return dict(fitgpp_scores(view_of(snapshot).running, snapshot, s))
+        running = overview_of(snapshot).running
+        ids = [JobId(job_id) for job_id in running.job_id.tolist()]
+        return dict(zip(ids, fitgpp_scores(running, s).tolist(), strict=True))
 
     @pytest.mark.parametrize(
         ("job", "size"),
@@ -69,7 +72,14 @@ class TestScore:
     def test_size(self, job: Job, size: float) -> None:
         n1 = node("n1", cpus=32, mem_mib=64_000, gres={"gpu:a100": 8})
         n2 = node("n2", cpus=64, mem_mib=64_000, gres={"gpu:a100": 8})
-        assert size_of(job, cluster([n1, n2])) == pytest.approx(size)
+        snapshot = cluster([n1, n2], [job, running(2, share("n1"))]).with_traits(
+            {JobId(1): traits(JobClass.BE), JobId(2): traits(JobClass.BE)}
+        )
+        found = overview_of(snapshot).running
+        if job.on_nodes:
+            assert found.size[found.row_of[JobId(1)]] == pytest.approx(size)
+        else:
+            assert JobId(1) not in found.row_of
 
     def test_worked_example(self) -> None:
         # Sizes 0.7071, 0.3536, 0.1768: 1, 1/2 and 1/4 of the largest. Grace periods 60, 180, 30 of 180.

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pytest
 from tesched_core.actions import OrderId
 from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Memory, Refusal, RefusalCode
-from tesched_core.guard import Limits, admitted, excused
+from tesched_core.decision import Memory, Refusal, RefusalCode, Why
+from tesched_core.guard import Limits, admitted
 from tesched_core.orders import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId
 
-from tests.builders import NOW, cluster, node, running, share, waiting
+from tests.builders import NOW, cluster, excused, node, running, share, waiting
 
 C = RefusalCode
 ONE = share("n1", 1)
@@ -21,15 +21,15 @@ ONE = share("n1", 1)
 FREE = Limits(min_run_time_s=0, cool_down_s=0)
 
 
-def excuse(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Refusal | None:
+def excuse(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Why | None:
     """Return why this job may not be asked."""
     snapshot = cluster([node("n1")], [job])
-    return excused([job], snapshot, memory or Memory(), limits).get(job.job_id)
+    return excused(snapshot, memory or Memory(), limits).get(job.job_id)
 
 
 def code(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> RefusalCode | None:
-    refusal = excuse(job, limits, memory)
-    return refusal.code if refusal else None
+    why = excuse(job, limits, memory)
+    return why[0] if why else None
 
 
 def order(order_id: int, victim_state: VictimState, *, ended: bool = False) -> Order:
@@ -111,8 +111,8 @@ def test_what_the_site_protects_is_excused_and_the_setting_named(
     job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1")
     refusal = excuse(job, limits)
     assert refusal is not None
-    assert refusal.code is why
-    assert setting in refusal.text
+    assert refusal[0] is why
+    assert setting in refusal[1]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ class TestLimits:
     def test_most_preemptions_is_named(self) -> None:
         refusal = excuse(running(1, ONE), FREE, Memory(preemptions={JobId(1): 1}))
         assert refusal is not None
-        assert "guard.max_preemptions_per_job is 1" in refusal.text
-        assert "preempted 1 time(s)" in refusal.text
+        assert "guard.max_preemptions_per_job is 1" in refusal[1]
+        assert "preempted 1 time(s)" in refusal[1]
 
     @pytest.mark.parametrize(("ran_s", "why"), [(59.9, C.MIN_RUN_TIME), (60.0, None)])
     def test_least_run_time(self, ran_s: float, why: RefusalCode | None) -> None:
@@ -157,7 +157,7 @@ class TestLimits:
     def test_least_run_time_is_named(self) -> None:
         refusal = excuse(running(1, ONE, start_time=NOW), Limits(min_run_time_s=60))
         assert refusal is not None
-        assert "guard.min_run_time_s, 60 s" in refusal.text
+        assert "guard.min_run_time_s, 60 s" in refusal[1]
 
     def test_a_job_of_which_slurm_does_not_say_since_when_it_runs_has_just_started(self) -> None:
         assert code(running(1, ONE, start_time=None), Limits(min_run_time_s=1)) is C.MIN_RUN_TIME
@@ -170,7 +170,7 @@ class TestLimits:
     def test_cool_down_is_named(self) -> None:
         refusal = excuse(running(1, ONE), Limits(cool_down_s=600), Memory(last_preempted={JobId(1): NOW}))
         assert refusal is not None
-        assert "guard.cool_down_s, 600 s" in refusal.text
+        assert "guard.cool_down_s, 600 s" in refusal[1]
 
     @pytest.mark.parametrize(
         "name",
@@ -230,8 +230,5 @@ class TestAdmitted:
 def test_every_excused_job_is_told_its_own_reason() -> None:
     jobs = [running(1, ONE, batch=False), running(2, ONE), running(3, ONE, requeueable=False)]
     snapshot = cluster([node("n1")], [*jobs, waiting(9)])
-    found = excused(jobs, snapshot, Memory(), FREE)
-    assert {job_id: (one.preemptor, one.code) for job_id, one in found.items()} == {
-        1: (1, C.INTERACTIVE),
-        3: (3, C.NOT_REQUEUEABLE),
-    }
+    found = excused(snapshot, Memory(), FREE)
+    assert {job_id: one[0] for job_id, one in found.items()} == {1: C.INTERACTIVE, 3: C.NOT_REQUEUEABLE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
 from tesched_core.cluster import Job, JobState, Request
-from tesched_core.decision import Refusal, RefusalCode
+from tesched_core.decision import Refusal, RefusalCode, Refusals
 from tesched_core.fitgpp import FitGpp
 from tesched_core.policy import Plan, Proposal, TePolicy
 from tesched_core.resources import JobId
@@ -174,7 +174,7 @@ class TestRefusals:
     def test_when_room_is_free_nobody_is_looked_at(self, policy: TePolicy) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
-        assert proposal == Proposal(plans=(Plan(preemptor=JobId(9), nodes=("n2",), victims=()),), refusals=())
+        assert proposal == Proposal(plans=(Plan(preemptor=JobId(9), nodes=("n2",), victims=()),), refusals=Refusals())
 
 
 class TestBaselines:

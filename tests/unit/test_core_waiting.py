@@ -9,6 +9,7 @@ from tesched_core.actions import OrderId
 from tesched_core.cluster import JobState
 from tesched_core.decision import Memory, RefusalCode
 from tesched_core.orders import Lever, Order, OrderState, Raise
+from tesched_core.overview import overview_of
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass
 from tesched_core.waiting import sort_out, why_not
@@ -120,7 +121,7 @@ class TestSortOut:
             waiting(2, submit_time=NOW - 2),
             waiting(1, submit_time=NOW - 2),
         ]
-        served, refusals = sort_out(cluster([], jobs), Memory())
+        served, refusals = sort_out(overview_of(cluster([], jobs)).trials, Memory())
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
@@ -137,10 +138,10 @@ class TestSortOut:
             exempt=[2],
         )
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
-        assert sort_out(be, Memory()) == ((), ())
+        assert sort_out(overview_of(be).trials, Memory()) == ((), ())
 
     def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
-        served, (refusal,) = sort_out(cluster([], [waiting(1)]), order(OrderState.OPEN))
+        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.OPEN))
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
@@ -148,25 +149,25 @@ class TestSortOut:
     def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        served, (refusal,) = sort_out(cluster([], [waiting(1)]), order(OrderState.SETTLING, raised))
+        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING, raised))
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
         back = replace(raised, restored=True)
-        assert len(sort_out(cluster([], [waiting(1)]), order(OrderState.SETTLING, back))[0]) == 1
-        assert len(sort_out(cluster([], [waiting(1)]), order(OrderState.SETTLING))[0]) == 1
+        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING, back))[0]) == 1
+        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING))[0]) == 1
 
     def test_a_job_whose_order_has_ended_is_served(self) -> None:
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        assert len(sort_out(cluster([], [waiting(1)]), order(OrderState.ENDED, raised))[0]) == 1
+        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.ENDED, raised))[0]) == 1
 
     def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        served, (refusal,) = sort_out(cluster([], [waiting(1), waiting(2)]), memory)
+        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1), waiting(2)])).trials, memory)
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
-        assert refusal.text.endswith("tried again in 120 s")
+        assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        _, (refusal,) = sort_out(cluster([], [waiting(1, reason="BeginTime")]), memory)
+        _, (refusal,) = sort_out(overview_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory)
         assert refusal.code is C.BEGIN_TIME

@@ -1,0 +1,225 @@
+"""The hot questions of one instant, answered on columns: who runs where and could make room, who waits, who is first.
+
+The daemon builds an overview once a poll (`overview_of`); the simulator keeps one up to date event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, sqrt
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.cluster import Job, JobState
+from tesched_core.decision import RefusalCode
+from tesched_core.fit import Room, vector
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass, Snapshot
+
+
+class Owner(NamedTuple):
+    """What the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
+
+    user: str = ""
+    account: str = ""
+    qos: str = ""
+    partitions: tuple[str, ...] = ()
+    reservation: str = ""
+
+
+#: What forbids to ask a job to yield for as long as it is as it is; `Running.bar` is a row of this, 0 is "nothing".
+BARS: tuple[tuple[RefusalCode, str] | None, ...] = (
+    None,
+    (RefusalCode.ALREADY_LEAVING, "it is just starting or ending"),
+    (RefusalCode.INTERACTIVE, "it is interactive (salloc or srun) and cannot be requeued"),
+    (RefusalCode.NOT_REQUEUEABLE, "it was submitted with --no-requeue"),
+    (RefusalCode.HETEROGENEOUS, "it is part of a heterogeneous job, which Slurm requeues as a whole"),
+    (RefusalCode.SUSPENDED, "it is suspended, and not by tesched"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Running:
+    """The best-effort jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
+
+    job_id: NDArray[np.int64]
+    #: start of the present run, Unix seconds; the snapshot's time where Slurm does not say
+    started: NDArray[np.float64]
+    #: when its time limit ends it, Unix seconds; inf without a limit
+    limit_at: NDArray[np.float64]
+    grace_s: NDArray[np.float64]
+    #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
+    size: NDArray[np.float64]
+    #: row of `BARS`
+    bar: NDArray[np.int8]
+    #: row of `owners`
+    owner: NDArray[np.intp]
+    owners: Sequence[Owner]
+    #: the job's row above, by job id
+    row_of: Mapping[JobId, int]
+    #: [shares] the job's row above, and the node's row in the room
+    share_job: NDArray[np.intp]
+    share_node: NDArray[np.intp]
+    #: [shares, resources] what becomes free there when the job goes
+    frees: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
+
+    def shares_of(self, row: int) -> NDArray[np.intp]:
+        """Return the shares of one job."""
+        return np.flatnonzero(self.share_job == row)
+
+
+class Overview(Protocol):
+    """One instant's answers."""
+
+    @property
+    def room(self) -> Room:
+        """Return what each node has, and what of it is free now."""
+        ...
+
+    @property
+    def running(self) -> Running:
+        """Return the best-effort jobs that hold nodes; their shares' nodes are rows of `room`."""
+        ...
+
+    @property
+    def trials(self) -> Sequence[Job]:
+        """Return the pending TE jobs, in order of job id."""
+        ...
+
+    def first_in_queue(
+        self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
+    ) -> int:
+        """Return the highest priority of the pending jobs of these partitions, or of the BE jobs; 0 if none waits."""
+        ...
+
+
+def size_of(held: NDArray[np.int64], capacity: NDArray[np.int64], resources: Sequence[str]) -> float:
+    """Return FitGpp's Size(D): sqrt of the sum over CPU, memory and each GRES of (held / what one node has)^2.
+
+    Both are [resources]. A typed GRES is weighed once, under its bare name. Source: FitGpp, victim selection.
+    """
+    return sqrt(
+        sum(
+            (int(have) / int(most)) ** 2
+            for name, have, most in zip(resources, held, capacity, strict=True)
+            if ":" not in name and most
+        )
+    )
+
+
+def overview_of(snapshot: Snapshot) -> Overview:
+    """Return the overview of a classified snapshot."""
+    return _Taken(snapshot)
+
+
+class _Taken:
+    """An overview that is worked out from a snapshot, each part when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    @cached_property
+    def room(self) -> Room:
+        return Room.of(self.snapshot)
+
+    @cached_property
+    def running(self) -> Running:
+        snapshot, room = self.snapshot, self.room
+        jobs = [
+            job
+            for job_id, job in sorted(snapshot.jobs.items())
+            if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
+        ]
+        owners: dict[Owner, int] = {}
+        owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
+        shares = [
+            (row, room.index[share.node], _freed(job, vector(share.tres, room.resources)))
+            for row, job in enumerate(jobs)
+            for share in job.allocation
+            if share.node in room.index
+        ]
+        now = snapshot.taken_at
+        started = [now if job.start_time is None else job.start_time for job in jobs]
+        limits = [inf if job.time_limit_s is None else job.time_limit_s for job in jobs]
+        return Running(
+            job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
+            started=np.array(started, dtype=np.float64),
+            limit_at=np.array(started, dtype=np.float64) + np.array(limits, dtype=np.float64),
+            grace_s=np.array([snapshot.traits[job.job_id].grace_period_s for job in jobs], dtype=np.float64),
+            size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
+            bar=np.array([_bar(job) for job in jobs], dtype=np.int8),
+            owner=np.array(owner, dtype=np.intp),
+            owners=tuple(owners),
+            row_of={job.job_id: row for row, job in enumerate(jobs)},
+            share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
+            share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
+            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+        )
+
+    @cached_property
+    def trials(self) -> tuple[Job, ...]:
+        snapshot = self.snapshot
+        return tuple(
+            job
+            for job_id, job in sorted(snapshot.jobs.items())
+            if job.pending and snapshot.job_class(job_id) is JobClass.TE
+        )
+
+    @cached_property
+    def _queue(self) -> tuple[Job, ...]:
+        """Return the pending jobs, highest priority first."""
+        pending = (job for job in self.snapshot.jobs.values() if job.pending)
+        return tuple(sorted(pending, key=lambda job: -job.priority))
+
+    def first_in_queue(
+        self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
+    ) -> int:
+        mine = frozenset(partitions)
+        return next(
+            (
+                job.priority
+                for job in self._queue
+                if job.job_id not in excluded
+                and not mine.isdisjoint(job.partitions)
+                and (not best_effort or self.snapshot.job_class(job.job_id) is JobClass.BE)
+            ),
+            0,
+        )
+
+
+def _owner(job: Job) -> Owner:
+    return Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
+
+
+def _freed(job: Job, held: NDArray[np.int64]) -> NDArray[np.int64]:
+    if job.state is JobState.SUSPENDED:
+        held[0] = 0  # its CPUs are free already
+    return held
+
+
+def _size(job: Job, room: Room) -> float:
+    held = sum(
+        (vector(share.tres, room.resources) for share in job.allocation), np.zeros(len(room.resources), np.int64)
+    )
+    first = room.index.get(job.allocation[0].node)
+    return 0.0 if first is None else size_of(held, room.total[first], room.resources)
+
+
+def _bar(job: Job) -> int:
+    if job.completing or job.finished or "CONFIGURING" in job.flags:
+        return 1
+    if not job.batch:
+        return 2
+    if not job.requeueable:
+        return 3
+    if job.het_job_id is not None:
+        return 4
+    return 5 if job.state is JobState.SUSPENDED else 0

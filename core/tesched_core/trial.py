@@ -1,0 +1,142 @@
+"""A what-if: the room after some victims went. Private to one search; the room that it came from is untouched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.fit import Demand, Room
+from tesched_core.overview import Running
+
+
+class Trial:
+    """Who of `pool` goes for one job's sake. Jobs are rows of `Running`, nodes are rows of the room."""
+
+    def __init__(
+        self,
+        demand: Demand,
+        running: Running,
+        pool: NDArray[np.bool_],
+        score: NDArray[np.float64],
+        room: Room,
+    ) -> None:
+        """Begin with the room as it is; nobody has gone."""
+        self.demand = demand
+        self.running = running
+        self.score = score
+        self.total = room.total
+        self.free = room.free.copy()
+        #: who may still be asked
+        self.pool = pool.copy()
+        self._gone: set[int] = set()
+
+    def key(self, row: int) -> tuple[float, int]:
+        """Return the place of a job in the order in which candidates are asked."""
+        return float(self.score[row]), int(self.running.job_id[row])
+
+    def pool_in_order(self) -> list[int]:
+        """Return who may be asked, in that order."""
+        rows = np.flatnonzero(self.pool)
+        in_order = rows[np.lexsort((self.running.job_id[rows], self.score[rows]))]
+        return [int(row) for row in in_order]
+
+    def taken(self) -> tuple[int, ...]:
+        """Return who has gone, in the order in which they were to be asked."""
+        return tuple(sorted(self._gone, key=self.key))
+
+    def nodes_of(self, row: int) -> list[int]:
+        """Return the nodes of a job."""
+        return [int(node) for node in self.running.share_node[self.running.shares_of(row)]]
+
+    def take(self, row: int) -> None:
+        """Let a job go."""
+        self._change(row, +1)
+        self.pool[row] = False
+        self._gone.add(row)
+
+    def give_back(self, row: int) -> None:
+        """Let it stay after all."""
+        self._change(row, -1)
+        self.pool[row] = True
+        self._gone.remove(row)
+
+    def _change(self, row: int, sign: int) -> None:
+        shares = self.running.shares_of(row)
+        np.add.at(self.free, self.running.share_node[shares], sign * self.running.frees[shares])
+
+    def fits(self, nodes: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return for each of these nodes whether the job's share fits."""
+        where = np.asarray(nodes, dtype=np.intp)
+        return self.demand.fits_into(self.free[where], self.total[where]) & self.demand.allowed[where]
+
+    def rows_for_all(self, first: Sequence[int]) -> tuple[int, ...] | None:
+        """Return nodes for the whole job, required ones and those of `first` before others; None if it does not fit."""
+        fitting = self.fits(np.arange(len(self.free), dtype=np.intp))
+        if not fitting[list(self.demand.required)].all():
+            return None
+        others = np.flatnonzero(fitting).tolist()
+        rows = dict.fromkeys([*self.demand.required, *(row for row in first if fitting[row]), *others])
+        return tuple(sorted(list(rows)[: self.demand.nodes])) if len(rows) >= self.demand.nodes else None
+
+    def minimise(self, nodes: Sequence[int], among: Iterable[int]) -> None:
+        """Give back, dearest first, whoever is not needed for the job to fit on all of `nodes`."""
+        for row in sorted(among, key=self.key, reverse=True):
+            self.give_back(row)
+            if not self.fits(nodes).all():
+                self.take(row)
+
+    def at_most_one(self, nodes: NDArray[np.intp]) -> dict[int, tuple[int, ...]]:
+        """Return for each of these nodes on which nobody, or one more job, must go: nobody, or the cheapest such job.
+
+        A node on which more must go is left out.
+        """
+        found: dict[int, tuple[int, ...]] = {}
+        fits = self.fits(nodes)
+        for node in nodes[fits].tolist():
+            found[node] = ()
+        running = self.running
+        there = np.zeros(len(self.free), dtype=np.bool_)
+        there[nodes[~fits]] = True
+        shares = np.flatnonzero(there[running.share_node] & self.pool[running.share_job])
+        where = running.share_node[shares]
+        enough = self.demand.fits_into(self.free[where] + running.frees[shares], self.total[where])
+        shares = shares[enough & self.demand.allowed[where]]
+        jobs = running.share_job[shares]
+        # The cheapest comes last, so that it stays.
+        order = np.lexsort((running.job_id[jobs], self.score[jobs]))[::-1]
+        for node, job in zip(running.share_node[shares[order]].tolist(), jobs[order].tolist(), strict=True):
+            found[node] = (job,)
+        return found
+
+    def might_fit(self, nodes: set[int]) -> list[int]:
+        """Return those of these nodes on which the job would fit if everybody who may be asked went."""
+        shares = np.flatnonzero(self.pool[self.running.share_job])
+        most = self.free.copy()
+        np.add.at(most, self.running.share_node[shares], self.running.frees[shares])
+        fits = self.demand.fits_into(most, self.total) & self.demand.allowed
+        return [row for row in np.flatnonzero(fits).tolist() if row in nodes]
+
+    def several(self, node: int) -> tuple[int, ...] | None:
+        """Return who else must go for the job to fit on this node, cheap ones first, none of them superfluous."""
+        if self.fits([node])[0]:
+            return ()
+        running = self.running
+        shares = np.flatnonzero((running.share_node == node) & self.pool[running.share_job])
+        jobs = running.share_job[shares]
+        in_order = np.lexsort((running.job_id[jobs], self.score[jobs]))
+        shares, jobs = shares[in_order], jobs[in_order]
+        free, total = self.free[node], self.total[[node]]
+        after = free + np.cumsum(running.frees[shares], axis=0)
+        enough = np.flatnonzero(self.demand.fits_into(after, np.broadcast_to(total, after.shape)))
+        if not len(enough) or not self.demand.allowed[node]:
+            return None
+        kept = list(range(int(enough[0]) + 1))
+        left = after[enough[0]].copy()
+        for place in reversed(kept.copy()):  # dearest first
+            without = left - running.frees[shares[place]]
+            if self.demand.fits_into(without[np.newaxis], total)[0]:
+                left = without
+                kept.remove(place)
+        return tuple(int(jobs[place]) for place in kept)
