@@ -73,7 +73,7 @@ def fewest_and_cheapest(
             prices = {**cheap}
         else:
             if dear is None:
-                dear = {row: trial.several(row) for row in trial.might_fit(open_rows - set(chosen))}
+                dear = {row: trial.several(row) for row in trial.promising(open_rows - set(chosen))}
             prices = {**dear}
         priced = [(row, victims) for row, victims in prices.items() if victims is not None]
         if not priced:

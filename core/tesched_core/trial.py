@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from tesched_core.fit import Demand, Room
 from tesched_core.overview import Running
 
+#: Nodes that are weighed one by one for a job for which several victims must go; more cost time and gain nothing.
+MOST_WEIGHED = 200
+
 
 class Trial:
     """Who of `pool` goes for one job's sake. Jobs are rows of `Running`, nodes are rows of the room."""
@@ -110,13 +113,33 @@ class Trial:
             found[node] = (job,)
         return found
 
-    def might_fit(self, nodes: set[int]) -> list[int]:
-        """Return those of these nodes on which the job would fit if everybody who may be asked went."""
-        shares = np.flatnonzero(self.pool[self.running.share_job])
-        most = self.free.copy()
-        np.add.at(most, self.running.share_node[shares], self.running.frees[shares])
-        fits = self.demand.fits_into(most, self.total) & self.demand.allowed
-        return [row for row in np.flatnonzero(fits).tolist() if row in nodes]
+    def promising(self, nodes: set[int]) -> list[int]:
+        """Return those of these nodes on which the job would fit if cheap ones went, at most `MOST_WEIGHED` of them.
+
+        They are compared by who would go if nobody were given back: how many, then their scores.
+        """
+        running = self.running
+        there = np.zeros(len(self.free), dtype=np.bool_)
+        there[list(nodes)] = True
+        shares = np.flatnonzero(there[running.share_node] & self.pool[running.share_job])
+        jobs = running.share_job[shares]
+        order = np.lexsort((running.job_id[jobs], self.score[jobs], running.share_node[shares]))
+        shares, jobs = shares[order], jobs[order]
+        where = running.share_node[shares]
+        if not len(shares):
+            return []
+        first = np.r_[0, np.flatnonzero(np.diff(where)) + 1]
+        lengths = np.diff(np.r_[first, len(where)])
+        freed, paid = np.cumsum(running.frees[shares], axis=0), np.cumsum(self.score[jobs])
+        freed -= np.repeat(freed[first] - running.frees[shares][first], lengths, axis=0)
+        paid -= np.repeat(paid[first] - self.score[jobs][first], lengths)
+        fits = self.demand.fits_into(self.free[where] + freed, self.total[where]) & self.demand.allowed[where]
+        places = np.flatnonzero(fits)
+        _, earliest = np.unique(where[places], return_index=True)
+        places = places[earliest]
+        count = places - np.repeat(first, lengths)[places]
+        best = np.lexsort((where[places], paid[places], count))[:MOST_WEIGHED]
+        return sorted(where[places[best]].tolist())
 
     def several(self, node: int) -> tuple[int, ...] | None:
         """Return who else must go for the job to fit on this node, cheap ones first, none of them superfluous."""
