@@ -1,0 +1,90 @@
+"""How the simulated Slurm, and the daemon beside it, behave: each line can be switched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Backfill(StrEnum):
+    """Whether a job that fits may start before the first one in the queue, which does not."""
+
+    NONE = "none"
+    #: if, by the time limits, it does not delay the first one (EASY)
+    EASY = "easy"
+
+
+class Placement(StrEnum):
+    """Which of the nodes on which a job fits it gets."""
+
+    #: the first in the list
+    FIRST_FIT = "first_fit"
+    #: the one on which least stays free
+    BEST_FIT = "best_fit"
+    #: the one on which most stays free (SelectTypeParameters=CR_LLN)
+    LEAST_LOADED = "least_loaded"
+
+
+class RequeuedTo(StrEnum):
+    """Where in the queue a requeued job goes."""
+
+    #: ahead of all other best-effort jobs (FitGpp's paper)
+    HEAD = "head"
+    #: the place that its submission gave it (Slurm 22.05)
+    PLACE = "place"
+    #: the end (Slurm 26.05)
+    TAIL = "tail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativePreemption:
+    """Slurm's own preemption of best-effort jobs by trial-and-error jobs (preempt/partition_prio, REQUEUE)."""
+
+    #: GraceTime of the best-effort partition, seconds
+    grace_s: float = 0.0
+    #: a job hears of it at the start of the grace period (PreemptParameters=send_user_signal, sbatch --signal)
+    tells_job: bool = False
+    #: the last one that started goes first (preempt_youngest_first); else the first one
+    youngest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Behaviour:
+    """A simulated site. The defaults are plain FIFO, as in FitGpp's paper: nothing is backfilled."""
+
+    backfill: Backfill = Backfill.NONE
+    placement: Placement = Placement.FIRST_FIT
+    #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
+    #: job that does not fit. Else there is one line
+    te_first: bool = False
+    #: room that an order makes is kept for its preemptor, whoever else waits. Real Slurm knows of no orders: there,
+    #: the preemptor's place at the head of the queue has to do
+    keeps_room: bool = False
+    requeued_to: RequeuedTo = RequeuedTo.HEAD
+    #: a requeued job may not start again for so long
+    requeue_delay_s: float = 0.0
+    #: from the requeue of a job that does not leave by itself to the end of its processes (KillWait)
+    kill_wait_s: float = 0.0
+    native: NativePreemption | None = None
+    #: the daemon looks once in so many seconds; 0: at every event
+    poll_s: float = 0.0
+    #: policies see when a job will really end, not when its time limit would end it
+    true_run_times: bool = False
+    #: use and queues are sampled at most once in so many seconds
+    sample_s: float = 600.0
+
+    @staticmethod
+    def paper(*, te_first: bool) -> Behaviour:
+        """Return FitGpp's setting; `te_first` for every policy that preempts, and not for FIFO."""
+        return Behaviour(te_first=te_first, keeps_room=te_first, true_run_times=True)
+
+    @staticmethod
+    def slurm(*, poll_s: float = 5.0) -> Behaviour:
+        """Return a Slurm with backfill as it comes, and a daemon that polls."""
+        return Behaviour(
+            backfill=Backfill.EASY,
+            requeued_to=RequeuedTo.PLACE,
+            requeue_delay_s=121.0,
+            kill_wait_s=30.0,
+            poll_s=poll_s,
+        )

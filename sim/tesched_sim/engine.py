@@ -1,0 +1,328 @@
+"""The clock: what happens next, who starts then, and what the daemon makes of it.
+
+Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
+daemon looks, if it is due, and what it does may happen at the same instant. The same workload, policy and settings give
+the same run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from heapq import heappop
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.actions import OrderId, Outcome, Status
+from tesched_core.decision import Decision, Memory
+from tesched_core.guard import Limits
+from tesched_core.orders import Order, OrderState, VictimState
+from tesched_core.policy import TePolicy
+from tesched_core.step import learned, step
+
+from tesched_sim.behaviour import Behaviour
+from tesched_sim.eyes import Eyes, Hands
+from tesched_sim.result import Preemptions, Result, Use
+from tesched_sim.scheduling import Scheduler
+from tesched_sim.slurm import Event, Record, Slurm, State
+from tesched_sim.workload import Workload
+
+#: How often the daemon may look at one instant: actions that take no time need more than one look.
+MOST_LOOKS = 8
+#: Limits that leave everything to the policy and P; the paper has no others.
+NO_LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_victims_per_cycle=10**9, max_open_orders=10**9, retry_after_s=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """A node that is down for a while; its jobs go back to the queue."""
+
+    node: int
+    from_s: float
+    to_s: float
+
+
+class Daemon:
+    """tesched beside the simulated cluster: its heart and its memory, without its store."""
+
+    def __init__(self, slurm: Slurm, scheduler: Scheduler, policy: TePolicy, limits: Limits) -> None:
+        """Begin with an empty memory."""
+        self.slurm = slurm
+        self.scheduler = scheduler
+        self.policy = policy
+        self.limits = limits
+        self.memory = Memory()
+        self.eyes, self.hands = Eyes(slurm), Hands(slurm)
+        self.asked = 0
+        #: orders that have ended in futility, and told decisions (for a test that wants to see them)
+        self.futile: set[int] = set()
+        self.decisions: list[Decision] | None = None
+        self._watched: set[int] = set()
+        self._served: frozenset[int] = frozenset()
+        self._trials_seen = 0
+        self._touched = False
+        self._stirred = False
+        slurm.watchers.append(self._saw)
+
+    def _saw(self, row: int) -> None:
+        self._stirred = True
+        if row in self._watched:
+            self._touched = True
+
+    def wakes(self) -> None:
+        """Let the next instant be one at which it looks."""
+        self._touched = True
+
+    def due(self) -> bool:
+        """Return whether there is something new for it: for a policy that is asked at every event."""
+        if self._touched:
+            return True
+        slurm = self.slurm
+        if not self._stirred and not self._new_trial():
+            return False
+        return any(row not in self.scheduler.reserved and row not in self._served for row in slurm.te_pending)
+
+    def _new_trial(self) -> bool:
+        return len(self.slurm.te_pending) != self._trials_seen
+
+    def look(self) -> bool:
+        """Take one turn; return whether anything was done."""
+        slurm = self.slurm
+        self.asked += 1
+        self._touched = self._stirred = False
+        before = self.memory.orders
+        self.memory, decision = step(self.memory, self.eyes.observe(), self.policy, self.limits)
+        if self.decisions is not None:
+            self.decisions.append(decision)
+        outcomes: list[Outcome] = []
+        failed: set[int | None] = set()
+        for action in decision.actions:
+            if action.reason.order_id in failed:
+                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=slurm.now))
+                continue
+            outcome = self.hands.act(action)
+            if outcome.failure is not None:
+                failed.add(action.reason.order_id)
+            outcomes.append(outcome)
+        if outcomes:
+            self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits)
+        self._after(before)
+        return bool(decision.actions)
+
+    def _after(self, before: Mapping[OrderId, Order]) -> None:
+        """Keep room for new orders, forget ended ones, and see to it that it wakes in time."""
+        slurm, scheduler = self.slurm, self.scheduler
+        watched: set[int] = set()
+        served: set[int] = set()
+        for order_id, order in self.memory.orders.items():
+            if order.futile:
+                self.futile.add(order_id)
+            preemptor = order.preemptor - 1
+            if order.ended_at is not None:
+                continue
+            watched.add(preemptor)
+            watched |= {victim.job_id - 1 for victim in order.victims if not victim.settled}
+            if order.state is OrderState.OPEN:
+                served.add(preemptor)
+                if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and preemptor in slurm.te_pending:
+                    scheduler.keep(preemptor, tuple(self.eyes.index[name] for name in order.nodes))
+            if order_id not in before:
+                self._set_alarms(order)
+        for row in set(scheduler.reserved) - served:
+            scheduler.let_go(row)
+        self._watched, self._served = watched, frozenset(served)
+        self._trials_seen = len(slurm.te_pending)
+
+    def _set_alarms(self, order: Order) -> None:
+        slurm = self.slurm
+        slurm.push(order.expires_at + 1.0, Event.WAKE, 0)
+        for victim in order.victims:
+            row = victim.job_id - 1
+            if victim.state is VictimState.NOTICED and slurm.yield_s[row] > slurm.grace_s[row]:
+                slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)
+
+
+class Simulation:
+    """One run."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        behaviour: Behaviour,
+        *,
+        policy: TePolicy | None = None,
+        limits: Limits = NO_LIMITS,
+        outages: Sequence[Outage] = (),
+        hold_load: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Prepare it. Without a policy there is no daemon.
+
+        With `hold_load`, jobs are submitted in their order as long as what is outstanding (running and queued), as a
+        part of the cluster, is below it in every resource; their own submission times do not count.
+        """
+        self.workload = workload
+        self.slurm = Slurm(workload, behaviour)
+        self.scheduler = Scheduler(self.slurm)
+        self.daemon = None if policy is None else Daemon(self.slurm, self.scheduler, policy, limits)
+        self.policy_name = policy.name if policy else "native" if behaviour.native else "fifo"
+        self.hold_load = hold_load
+        self.progress = progress
+        self.events = 0
+        self._submit_s: list[float] = workload.submit_s.tolist()
+        self._submitted_s = np.full(len(workload), np.nan)
+        self._capacity = workload.machines.total.sum(axis=0)
+        self._outstanding = np.zeros_like(self._capacity)
+        if hold_load is not None:
+            self.slurm.watchers.append(self._ended)
+        self._samples: list[tuple[float, NDArray[np.int64], int, int]] = []
+        self._next_sample = -inf
+        for outage in outages:
+            self.slurm.push(outage.from_s, Event.NODE_DOWN, outage.node)
+            self.slurm.push(outage.to_s, Event.NODE_UP, outage.node)
+
+    def run(self) -> Result:
+        """Run it to its end: every job has finished, or nothing can happen any more."""
+        began = time.perf_counter()
+        slurm, heap, count = self.slurm, self.slurm.heap, len(self.workload)
+        behaviour = slurm.behaviour
+        poll_s = behaviour.poll_s if self.daemon is not None else 0.0
+        next_poll = poll_s
+        told = 0
+        while slurm.done < count:
+            at = self._submit_s[slurm.submitted] if self.hold_load is None and slurm.submitted < count else inf
+            if heap and heap[0][0] < at:
+                at = heap[0][0]
+            if poll_s and next_poll < at:
+                if at == inf and not self._busy():
+                    break
+                at = next_poll
+            if at == inf:
+                if self.hold_load is None or slurm.submitted == count:
+                    break
+                at = slurm.now
+            slurm.now = at
+            while heap and heap[0][0] <= at:
+                _, event, _, row, epoch = heappop(heap)
+                self.events += 1
+                if event == Event.WAKE:
+                    if self.daemon is not None:
+                        self.daemon.wakes()
+                else:
+                    slurm.happen(event, row, epoch)
+            self._submit(at)
+            polls = bool(poll_s) and at >= next_poll
+            if polls:
+                next_poll = at + poll_s
+            self._settle(polls=polls, every_event=not poll_s)
+            if self._next_sample <= at:
+                self._sample()
+            if self.progress is not None and slurm.done - told >= 1000:
+                told = slurm.done
+                self.progress(slurm.done, count)
+        self._sample()
+        return self._result(time.perf_counter() - began)
+
+    def _busy(self) -> bool:
+        """Return whether a look of the daemon may still change something."""
+        return bool(self.slurm.running) or bool(self.slurm.te_pending)
+
+    def _submit(self, at: float) -> None:
+        slurm, count = self.slurm, len(self.workload)
+        if self.hold_load is None:
+            while slurm.submitted < count and self._submit_s[slurm.submitted] <= at:
+                slurm.submit(slurm.submitted)
+                self.events += 1
+            return
+        demand, nodes = self.workload.demand, self.workload.nodes
+        while slurm.submitted < count and self._load < self.hold_load:
+            row = slurm.submitted
+            slurm.submit(row)
+            self._submitted_s[row] = at
+            self._outstanding += demand[row] * nodes[row]
+            self.events += 1
+
+    def _ended(self, row: int) -> None:
+        if self.slurm.state[row] is State.DONE:
+            self._outstanding -= self.workload.demand[row] * self.workload.nodes[row]
+
+    @property
+    def _load(self) -> float:
+        """Return the greatest part of a resource that running and queued jobs ask for."""
+        return float((self._outstanding / np.maximum(self._capacity, 1)).max())
+
+    def _settle(self, *, polls: bool, every_event: bool) -> None:
+        self.scheduler.run()
+        daemon = self.daemon
+        if daemon is None:
+            return
+        for _ in range(MOST_LOOKS):
+            if not (polls or (every_event and daemon.due())):
+                return
+            polls = False
+            if daemon.look() or self.slurm.stirred:
+                self.scheduler.run()
+            if self.slurm.heap and self.slurm.heap[0][0] <= self.slurm.now:
+                return  # what was done happens at this instant, and is looked at then
+
+    def _sample(self) -> None:
+        slurm = self.slurm
+        held = (slurm.total - slurm.free).sum(axis=0)
+        self._samples.append((slurm.now, held, len(slurm.te_pending), slurm.be_waiting))
+        self._next_sample = slurm.now + slurm.behaviour.sample_s
+
+    def _result(self, took_s: float) -> Result:
+        slurm = self.slurm
+        workload = self.workload
+        if self.hold_load is not None:
+            workload = workload.submitted_at(self._submitted_s)
+        settings = {**asdict(slurm.behaviour)}
+        return Result(
+            workload=workload,
+            policy=self.policy_name,
+            settings=settings,
+            start_s=slurm.first_start_s,
+            end_s=slurm.end_s,
+            preempted=np.array(slurm.restarts, dtype=np.int32),
+            lost_s=slurm.lost_s,
+            preemptions=_columns(slurm.records, self.daemon.futile if self.daemon else set()),
+            use=Use(
+                at_s=np.array([at for at, _, _, _ in self._samples]),
+                held=np.array([held for _, held, _, _ in self._samples], dtype=np.int64),
+                te_waiting=np.array([te for _, _, te, _ in self._samples], dtype=np.int64),
+                be_waiting=np.array([be for _, _, _, be in self._samples], dtype=np.int64),
+            ),
+            events=self.events,
+            asked=self.daemon.asked if self.daemon else 0,
+            took_s=took_s,
+        )
+
+
+def _columns(records: Sequence[Record], futile: set[int]) -> Preemptions:
+    return Preemptions(
+        victim=np.array([one.victim for one in records], dtype=np.int64),
+        preemptor=np.array([one.preemptor for one in records], dtype=np.int64),
+        notice_s=np.array([one.notice_s for one in records]),
+        left_s=np.array([one.left_s for one in records]),
+        back_s=np.array([one.back_s for one in records]),
+        lost_node_s=np.array([one.lost_node_s for one in records]),
+        futile=np.array([one.order_id in futile for one in records], dtype=np.bool_),
+    )
+
+
+def simulate(
+    workload: Workload, behaviour: Behaviour, *, policy: TePolicy | None = None, limits: Limits = NO_LIMITS
+) -> Result:
+    """Run one workload under one policy (none: Slurm alone) and return what came of it."""
+    return Simulation(workload, behaviour, policy=policy, limits=limits).run()
+
+
+def holding_load(workload: Workload, load: float) -> Workload:
+    """Return the same jobs submitted so that, under strict FIFO, the cluster's load stays at `load`.
+
+    A job is submitted whenever what runs and waits is below `load` times the cluster in every resource. FitGpp's paper
+    holds 2.0. The times are found by a run and then stand for every policy.
+    """
+    return Simulation(workload, Behaviour.paper(te_first=False), hold_load=load).run().workload

@@ -1,0 +1,251 @@
+"""How the simulated Slurm goes over its queue: strictly in order, or with EASY backfill; and its own preemption.
+
+Two things make a pass cheap. A line whose first job did not fit is not looked at again before room was given back or
+its order has changed; and behind it, only jobs that have come since then can be backfilled until that happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_sim.behaviour import Backfill, NativePreemption, Placement
+from tesched_sim.queue import Line
+from tesched_sim.slurm import Slurm
+
+#: room [nodes, resources] that is free now and promised to nobody
+FreeRoom = Callable[[], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shadow:
+    """When and where the first job in the queue will start, by the time limits of those that run."""
+
+    row: int
+    at_s: float
+    nodes: NDArray[np.intp]
+    #: [nodes, resources] what will be free then on each of `nodes`
+    free: NDArray[np.int64]
+
+
+class Scheduler:
+    """Starts jobs."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        """Work on this cluster."""
+        self.slurm = slurm
+        self.behaviour = slurm.behaviour
+        #: room that is kept for somebody: [nodes, resources], and by row who starts where
+        self.kept = np.zeros_like(slurm.free)
+        self.reserved: dict[int, tuple[int, ...]] = {}
+        #: first jobs that did not fit when last looked at
+        self._blocked: set[int] = set()
+        self._shadow: Shadow | None = None
+        self._backfills = self.behaviour.backfill is Backfill.EASY
+
+    def keep(self, row: int, nodes: tuple[int, ...]) -> None:
+        """Keep room on these nodes for a waiting job, from now until it starts or is let go."""
+        self.reserved[row] = nodes
+        for node in nodes:
+            self.kept[node] += self.slurm.workload.demand[row]
+
+    def let_go(self, row: int) -> None:
+        """Keep no room for this job any more."""
+        for node in self.reserved.pop(row, ()):
+            self.kept[node] -= self.slurm.workload.demand[row]
+        self.slurm.stirred = True
+
+    def run(self) -> None:
+        """Start whoever may start now."""
+        slurm = self.slurm
+        if not slurm.stirred and not slurm.arrived:
+            return
+        stirred, arrived = slurm.stirred, slurm.arrived
+        slurm.stirred, slurm.arrived = False, []
+        if stirred:
+            self._blocked.clear()
+            self._shadow = None
+            self._start_reserved()
+        for line in slurm.lines:
+            self._pass(line, arrived)
+        if self.behaviour.native is not None and len(slurm.te_pending):
+            self._preempt(self.behaviour.native)
+
+    def _free(self) -> NDArray[np.int64]:
+        return self.slurm.free - self.kept if self.reserved else self.slurm.free
+
+    def _start_reserved(self) -> None:
+        slurm = self.slurm
+        for row, nodes in list(self.reserved.items()):
+            demand = slurm.workload.demand[row]
+            if all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes):
+                self.let_go(row)
+                slurm.start(row, nodes)
+        slurm.stirred = False
+
+    def _pass(self, line: Line, arrived: list[int]) -> None:
+        slurm = self.slurm
+        while (row := self._first(line)) is not None:
+            if row in self._blocked:
+                behind = [other for other in arrived if other != row and slurm.waits_in(line, other)]
+                behind.sort(key=lambda other: (-slurm.priority[other], other))
+            else:
+                nodes = self.place(row, self._free())
+                if nodes is not None:
+                    slurm.start(row, nodes)
+                    continue
+                self._blocked.add(row)
+                behind = [other for other in line if other != row] if self._backfills else []
+            if self._backfills:
+                self._backfill(row, behind)
+            return
+
+    def _first(self, line: Line) -> int | None:
+        """Return the first in line for whom no room is kept."""
+        if not self.reserved:
+            return line.first() if len(line) else None
+        return next((row for row in line if row not in self.reserved), None)
+
+    def place(
+        self, row: int, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None
+    ) -> tuple[int, ...] | None:
+        """Return where the job would start in this room, or None."""
+        slurm = self.slurm
+        mask = slurm.fits(row, free)
+        if among is not None:
+            mask &= among
+        wanted = slurm.nodes_wanted[row]
+        if self.behaviour.placement is Placement.FIRST_FIT:
+            if wanted == 1:
+                node = int(mask.argmax())
+                return (node,) if mask[node] else None
+            nodes = np.flatnonzero(mask)
+            return tuple(nodes[:wanted].tolist()) if len(nodes) >= wanted else None
+        nodes = np.flatnonzero(mask)
+        if len(nodes) < wanted:
+            return None
+        left = (free[nodes] / np.maximum(slurm.total[nodes], 1)).sum(axis=1)
+        if self.behaviour.placement is Placement.LEAST_LOADED:
+            left = -left
+        return tuple(nodes[np.argsort(left, kind="stable")[:wanted]].tolist())
+
+    # Backfill.
+
+    def _backfill(self, first: int, others: Iterable[int]) -> None:
+        """Start those of `others` that fit and do not delay the first one."""
+        slurm = self.slurm
+        rows = np.fromiter(others, dtype=np.intp)
+        if not len(rows):
+            return
+        most = self._free().max(axis=0)
+        rows = rows[(slurm.workload.demand[rows] <= most).all(axis=1)]
+        for row in rows.tolist():
+            if row in self.reserved:
+                continue
+            free = self._free()
+            nodes = self.place(row, free)
+            if nodes is None:
+                continue
+            if self._shadow is None or self._shadow.row != first:
+                self._shadow = self._shadow_of(first)
+            if slurm.now + float(slurm.workload.limit_s[row]) > self._shadow.at_s:
+                nodes = self.place(row, free, self._spared(row))
+                if nodes is None:
+                    continue
+                taken = np.isin(self._shadow.nodes, nodes)
+                self._shadow.free[taken] -= slurm.workload.demand[row]
+            slurm.start(row, nodes)
+
+    def _spared(self, row: int) -> NDArray[np.bool_]:
+        """Return [nodes] on which a job that outlasts the shadow leaves the first one its room."""
+        slurm, shadow = self.slurm, self._shadow
+        spared = np.ones(len(slurm.free), dtype=np.bool_)
+        if shadow is not None and len(shadow.nodes):
+            demand = slurm.workload.demand
+            spared[shadow.nodes] = (shadow.free - demand[row] >= demand[shadow.row]).all(axis=1)
+        return spared
+
+    def _shadow_of(self, row: int) -> Shadow:
+        """Return when the job will start, if everybody who runs stays as long as his time limit lets him."""
+        slurm, workload = self.slurm, self.slurm.workload
+        free = self._free()
+        running = np.fromiter(slurm.running, dtype=np.intp)
+        places = [slurm.where[job] for job in running.tolist()]
+        jobs = np.repeat(running, [len(nodes) for nodes in places])
+        where = np.array([node for nodes in places for node in nodes], dtype=np.intp)
+        ends = slurm.started_s[jobs] + workload.limit_s[jobs]
+        order = np.lexsort((ends, where))
+        jobs, where, ends = jobs[order], where[order], ends[order]
+        frees = workload.demand[jobs]
+        first = np.r_[0, np.flatnonzero(np.diff(where)) + 1] if len(where) else np.zeros(0, dtype=np.intp)
+        lengths = np.diff(np.r_[first, len(where)])
+        after = np.cumsum(frees, axis=0)
+        after -= np.repeat(after[first] - frees[first], lengths, axis=0)
+        after += free[where]
+        enough = (after >= workload.demand[row]).all(axis=1)
+        when = np.full(len(free), inf)
+        when[slurm.fits(row, free)] = slurm.now
+        places_enough = np.flatnonzero(enough)[::-1]
+        later = np.full(len(free), inf)
+        later[where[places_enough]] = np.maximum(ends[places_enough], slurm.now)  # the earliest comes last and stays
+        when = np.minimum(when, later)
+        when[~(workload.allowed[workload.constraint[row]] & slurm.up)] = inf
+        wanted = slurm.nodes_wanted[row]
+        nodes = np.argsort(when, kind="stable")[:wanted]
+        at_s = float(when[nodes[-1]])
+        if at_s == inf:
+            return Shadow(row, inf, np.zeros(0, dtype=np.intp), np.zeros((0, free.shape[1]), dtype=np.int64))
+        then = free[nodes].copy()
+        leaving = ends <= at_s
+        for place, node in enumerate(nodes.tolist()):
+            then[place] += frees[leaving & (where == node)].sum(axis=0)
+        return Shadow(row, at_s, nodes, then)
+
+    # Slurm's own preemption.
+
+    def _preempt(self, native: NativePreemption) -> None:
+        """Let best-effort jobs go for the first TE job that does not fit: on the first node that has enough of them."""
+        slurm = self.slurm
+        for row in list(slurm.te_pending):
+            if row in self.reserved or row in slurm.ineligible:
+                continue
+            chosen = self._native_victims(row, native)
+            if chosen is None:
+                continue
+            nodes, victims = chosen
+            self.keep(row, nodes)
+            for victim in victims:
+                slurm.evict(victim, row, native.grace_s, told=native.tells_job)
+        self._start_reserved()
+
+    def _native_victims(self, row: int, native: NativePreemption) -> tuple[tuple[int, ...], list[int]] | None:
+        slurm = self.slurm
+        demand = slurm.workload.demand
+        free = self._free()
+        may_run = slurm.workload.allowed[slurm.workload.constraint[row]] & slurm.up
+        by_node: dict[int, list[int]] = {}
+        rows = [job for job in slurm.running_be if not slurm.leaving[job]]  # in order of start
+        for job in reversed(rows) if native.youngest_first else rows:
+            for node in slurm.where[job]:
+                by_node.setdefault(node, []).append(job)
+        nodes: list[int] = []
+        victims: dict[int, None] = {}
+        for node in np.flatnonzero(may_run).tolist():
+            room = free[node] + sum((demand[job] for job in victims if node in slurm.where[job]), 0)
+            asked: list[int] = []
+            for job in by_node.get(node, []):
+                if (room >= demand[row]).all():
+                    break
+                if job not in victims:
+                    asked.append(job)
+                    room = room + demand[job]
+            if (room >= demand[row]).all():
+                nodes.append(node)
+                victims |= dict.fromkeys(asked)
+            if len(nodes) == slurm.nodes_wanted[row]:
+                return tuple(nodes), list(victims)
+        return None
