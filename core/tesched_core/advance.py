@@ -110,7 +110,9 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
         if departure is not None:
             victim = _left(victim, departure, order, work)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
-            return _spare(victim, order, work)
+            # Who has had his notice may be about to leave, and then has paid; when his grace period is over, he stays.
+            may_leave = victim.deadline is not None and work.now < victim.deadline
+            return victim if may_leave else _spare(victim, order, work)
         elif job is not None:
             return _press(victim, job, order, work)
     if victim.state is VictimState.LEFT:

@@ -112,7 +112,8 @@ def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
     for order in memory.open_orders():
         for victim in order.victims:
             job = snapshot.jobs.get(victim.job_id)
-            if victim.state not in HOLDS_ROOM or job is None:
+            stays = order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING
+            if victim.state not in HOLDS_ROOM or stays or job is None:
                 continue
             for share in job.allocation:
                 if share.node in room.index:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
-from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_core.orders import Departure, Ending, OrderState, VictimState
 from tesched_core.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
@@ -31,13 +31,29 @@ def test_the_te_job_starts_elsewhere_and_the_victim_is_spared() -> None:
     drive.ends(2)
     drive.starts(TE, share("n2", 16), at_s=9)
     assert drive.cycle(10) == (nice_back(0, now=-1001),)
-    assert drive.moves() == [(None, "open", "settling"), (BE, "noticed", "spared")]
+    assert drive.moves() == [(None, "open", "settling")]
     assert drive.order().ending is Ending.STARTED_ELSEWHERE
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(40) == ()  # the grace period is over, and nothing comes of it
-    assert drive.moves() == [(TE, "raised", "put back"), (None, "settling", "ended")]
+    assert drive.moves() == [
+        (BE, "noticed", "spared"),
+        (TE, "raised", "put back"),
+        (None, "settling", "ended"),
+    ]
     assert not drive.order().futile
     assert drive.memory.preemptions == {}
+
+
+def test_a_victim_that_leaves_although_it_is_no_longer_needed_has_paid_all_the_same() -> None:
+    drive = noticed()
+    drive.ends(2)
+    drive.starts(TE, share("n2", 16), at_s=9)
+    drive.obeys(*drive.cycle(10))
+    drive.requeued(BE)  # it had its notice, and puts itself back
+    assert drive.cycle(12) == ()
+    assert drive.victim().departure is Departure.REQUEUED_ITSELF
+    assert drive.order().futile
+    assert drive.memory.preemptions == {BE: 1}
 
 
 def test_the_te_job_starts_in_its_room_before_the_victim_has_left() -> None:
@@ -46,6 +62,8 @@ def test_the_te_job_starts_in_its_room_before_the_victim_has_left() -> None:
     drive.starts(TE, share("n1", 16), at_s=9)
     drive.cycle(10)
     assert drive.order().ending is Ending.STARTED_HERE
+    assert drive.victim().state is VictimState.NOTICED  # it may be about to leave
+    drive.cycle(30)
     assert drive.victim().state is VictimState.SPARED
 
 

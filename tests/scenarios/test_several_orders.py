@@ -100,6 +100,8 @@ def test_the_room_of_a_job_that_was_spared_is_not_free() -> None:
     drive.cycle(2)
     asks(drive, 10, 32)
     drive.cycle(4)
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM  # it has had its notice, and may leave or stay
+    drive.cycle(31)
     assert [victim.job_id for victim in drive.order(2).victims] == [BE]
 
 
@@ -184,6 +186,8 @@ def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
     drive.obeys(*drive.cycle(0))
     drive.ends(TE, JobState.CANCELLED)
     asks(drive, 10, 1)
-    assert drive.cycle(2) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))
+    assert drive.cycle(2) == ()  # it has had its notice, and may be about to leave
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM
+    assert drive.cycle(30) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))
     assert drive.order(1).victims[0].state is VictimState.SPARED
-    assert drive.victim(2).deadline == NOW + 32  # a whole grace period anew
+    assert drive.victim(2).deadline == NOW + 60  # a whole grace period anew
