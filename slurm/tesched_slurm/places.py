@@ -114,7 +114,8 @@ def read_settings(answer: str) -> SlurmSettings:
         requeue_exit_hold=codes("RequeueExitHold"),
         requeue_delay_s=int(delay[1]) if delay else int(expire[1] if expire else 120) + 1,
         priority_type=values["PriorityType"],
-        preempt_type=values["PreemptType"],
+        # 26.05 writes (null) where older releases have the plugin that does nothing.
+        preempt_type=words.text(values["PreemptType"]) or "preempt/none",
         min_job_age_s=number("MinJobAge"),
         job_requeue=values["JobRequeue"] == "1",
         memory_is_shared_out="MEMORY" in select.upper() or not select,

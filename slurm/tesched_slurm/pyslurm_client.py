@@ -5,8 +5,9 @@ What comes from where:
 - pyslurm: jobs, nodes and partitions; requeue, suspend, resume, nice, priority, hold and release.
 - `squeue`, each time while jobs wait: what a pending job asks for a job, task and socket (TresPerJob, …), whether its
   memory is a GPU's, and its dependency, none of which pyslurm has whole.
-- `scontrol -d -o show job`, once a run: what each job that has started asked for and holds on each node, and any job
-  that pyslurm cannot read. Of a few such jobs one by one, of more than that all at once.
+- `scontrol -d -o show job`, once a run: what each job that has started asked for and holds on each node; a completing
+  job, each time it has changed; any job that pyslurm cannot read. A few such jobs one by one, more than that all at
+  once.
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down.
 - `scontrol -o show reservation`, while there are any; `scontrol show config`, every five minutes.
 - `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. scontrol and
@@ -61,6 +62,7 @@ from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Que
 
 log = logging.getLogger(__name__)
 
+COMPLETING = "COMPLETING"
 #: Up to this many jobs are looked at one by one; one of them costs slurmctld less than the whole queue.
 ONE_BY_ONE = 5
 
@@ -141,7 +143,12 @@ class PyslurmObserver:
                 kept[record.id] = last
             elif says is not None:
                 kept[record.id] = _Kept(record, says, pending_job(record, says), None)
-            elif last is not None and last.known is not None and same_run(record, last.known):
+            elif (
+                last is not None
+                and last.known is not None
+                and record.state != COMPLETING
+                and same_run(record, last.known)
+            ):
                 kept[record.id] = _Kept(record, None, started_job(record, last.known), last.known)
             else:
                 unknown.add(record.id)
@@ -150,11 +157,16 @@ class PyslurmObserver:
             known = self._look_closely(unknown, {*kept, *unknown})
             if isinstance(known, Failure):
                 return known
-            records = {record.id: record for record in seen.jobs}
+            records: dict[int, JobRecord | None] = {record.id: record for record in seen.jobs}
             for job in known:
                 jobs.append(job)
-                if (shown := records.get(job.job_id)) is not None and same_run(shown, job):
-                    kept[shown.id] = _Kept(shown, None, job, job)
+                shown = records.get(job.job_id)
+                if shown is None or not same_run(shown, job):
+                    continue
+                # A completing job has given back part of what it had: that is no word on the whole run.
+                last = self._kept.get(job.job_id)
+                whole = job if shown.state != COMPLETING else last.known if last else None
+                kept[shown.id] = _Kept(shown, None, job, whole)
         self._kept = kept
         return jobs
 

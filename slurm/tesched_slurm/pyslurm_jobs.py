@@ -107,7 +107,9 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
         return None, ""
     if record.array_tasks_waiting is not None:
         limit = f"%{record.array_tasks_parallel}" if record.array_tasks_parallel else ""
-        return None, record.array_tasks_waiting + limit
+        tasks = record.array_tasks_waiting + limit
+        # A single task that waits is that task.
+        return (int(tasks), "") if tasks.isdecimal() else (None, tasks)
     return record.array_task_id or 0, ""
 
 
@@ -143,12 +145,8 @@ def pending_job(record: JobRecord, asked: Asked) -> Job:
 def started_job(record: JobRecord, known: Job) -> Job:
     """Return a job that has started; `known` is what scontrol said of this very run."""
     job = job_of(record, known.request)
-    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} and not job.completing:
-        return job
-    held = {share.node: share for share in known.allocation}
-    # A completing job gives its nodes back one by one.
-    nodes = words.hosts(record.allocated_nodes or "")
-    return replace(job, allocation=tuple(held[node] for node in nodes if node in held))
+    on_nodes = job.state in {JobState.RUNNING, JobState.SUSPENDED}
+    return replace(job, allocation=known.allocation) if on_nodes else job
 
 
 def same_run(record: JobRecord, known: Job) -> bool:
@@ -158,7 +156,7 @@ def same_run(record: JobRecord, known: Job) -> bool:
         known.state is not JobState.PENDING
         and (known.restarts, known.request.cpus) == (record.requeue_count, record.cpus)
         and known.start_time == _moment(record.start_time)
-        and (not nodes or record.state == "COMPLETING" or not known.allocation or nodes == known.nodes)
+        and (nodes == known.nodes or record.state not in {"RUNNING", "SUSPENDED"})
     )
 
 
@@ -183,8 +181,8 @@ def node_of(record: NodeRecord) -> Node:
 def may_be_wrong(record: NodeRecord) -> bool:
     """Return whether pyslurm's state may hide another one.
 
-    It writes MIXED over the state of a node that is partly allocated, also over DOWN while the node's last jobs are
-    being ended. A node that is down says why.
+    It writes MIXED over the state of every node that is partly allocated, whatever that state was. Slurm 26.05 takes a
+    down node's jobs away at once, so that none was seen to be hidden; a node that is down or failing says why.
     """
     return record.state.startswith("MIXED") and bool(record.reason)
 

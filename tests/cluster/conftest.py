@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition
 from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.slurm_clients import CLIENTS, Connect, connecting
 
 MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
 
@@ -31,3 +34,16 @@ def make_cluster() -> Iterator[MakeCluster]:
     """Give a function that starts a cluster of a test's own (None: the default one), ended with the test."""
     with ExitStack() as stack:
         yield lambda definition: stack.enter_context(LocalCluster(definition))
+
+
+@pytest.fixture(params=CLIENTS)
+def client_choice(request: pytest.FixtureRequest) -> ClientChoice:
+    """Give each client that can run here in turn."""
+    choice: ClientChoice = request.param
+    return choice
+
+
+@pytest.fixture
+def connect(client_choice: ClientChoice) -> Connect:
+    """Give what makes clients; the test runs with each client that can run here."""
+    return connecting(client_choice)

@@ -10,7 +10,6 @@ from tesched_core.actions import (
     FailureKind,
     Hold,
     Notify,
-    Outcome,
     Reason,
     ReasonCode,
     Release,
@@ -22,9 +21,11 @@ from tesched_core.actions import (
     Suspend,
 )
 from tesched_core.resources import JobId
-from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, DryRunActuator
+from tesched_slurm.clients import Client
+from tesched_slurm.commands import DryRunActuator
 from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.slurm_clients import Connect, hanging
 
 pytestmark = pytest.mark.slurm
 
@@ -32,17 +33,13 @@ WHY = Reason(code=ReasonCode.ADMIN, text="a test")
 SLEEP = "exec sleep 100"
 
 
-def act(cluster: LocalCluster, action: Action, timeout_s: float = 10) -> Outcome:
-    return CommandsActuator(commands=Commands(slurm_conf=str(cluster.slurm_conf), timeout_s=timeout_s)).act(action)
-
-
-def sent(cluster: LocalCluster, action: Action) -> None:
-    outcome = act(cluster, action)
+def sent(client: Client, action: Action) -> None:
+    outcome = client.actuator.act(action)
     assert outcome.status is Status.SENT, outcome
 
 
-def refused(cluster: LocalCluster, action: Action) -> FailureKind:
-    outcome = act(cluster, action)
+def refused(client: Client, action: Action) -> FailureKind:
+    outcome = client.actuator.act(action)
     assert outcome.status is Status.FAILED
     assert outcome.failure is not None
     assert outcome.failure.message
@@ -73,49 +70,56 @@ def requeue(job_id: int, restarts: int = 0) -> Requeue:
     return Requeue(job_id=JobId(job_id), reason=WHY, restarts=restarts)
 
 
-def test_requeue(cluster: LocalCluster) -> None:
+def test_requeue(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster)
-    sent(cluster, requeue(job_id))
+    sent(client, requeue(job_id))
     seen = cluster.wait_state(job_id, "PENDING")
     assert (seen["Restarts"], seen["Reason"]) == ("1", "BeginTime")
     assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
 
 
-def test_a_completed_job_is_not_run_again(cluster: LocalCluster) -> None:
+def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = cluster.sbatch(wrap="true")
     cluster.wait_state(job_id, "COMPLETED")
-    assert refused(cluster, requeue(job_id)) is FailureKind.ALREADY_DONE
+    assert refused(client, requeue(job_id)) is FailureKind.ALREADY_DONE
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("COMPLETED", "0")
 
 
-def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster) -> None:
+def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster)
-    assert refused(cluster, requeue(job_id, restarts=1)) is FailureKind.ALREADY_DONE
+    assert refused(client, requeue(job_id, restarts=1)) is FailureKind.ALREADY_DONE
     notify = Notify(job_id=job_id, reason=WHY, signal="TERM", batch_only=True, restarts=1)
-    assert refused(cluster, notify) is FailureKind.ALREADY_DONE
+    assert refused(client, notify) is FailureKind.ALREADY_DONE
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "0")
 
 
-def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster) -> None:
+def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster, "--no-requeue")
-    assert refused(cluster, requeue(job_id)) is FailureKind.REFUSED
+    assert refused(client, requeue(job_id)) is FailureKind.REFUSED
     assert cluster.state(job_id) == "RUNNING"
 
 
-def test_a_pending_job_is_not_requeued(cluster: LocalCluster) -> None:
-    assert refused(cluster, requeue(cluster.sbatch("--hold", wrap=SLEEP))) is FailureKind.ALREADY_DONE
+def test_a_pending_job_is_not_requeued(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    assert refused(client, requeue(cluster.sbatch("--hold", wrap=SLEEP))) is FailureKind.ALREADY_DONE
 
 
-def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster) -> None:
+def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster)
-    sent(cluster, Suspend(job_id=job_id, reason=WHY))
-    sent(cluster, requeue(job_id))
+    sent(client, Suspend(job_id=job_id, reason=WHY))
+    sent(client, requeue(job_id))
     cluster.wait_state(job_id, "PENDING", "RUNNING")
     assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
     assert priority(cluster, job_id) > 0
 
 
-def test_one_task_of_an_array(cluster: LocalCluster) -> None:
+def test_one_task_of_an_array(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     array = cluster.sbatch("--array=0-1", wrap=SLEEP)
 
     def tasks() -> dict[str, int]:
@@ -126,78 +130,86 @@ def test_one_task_of_an_array(cluster: LocalCluster) -> None:
     found = cluster.wait_for(tasks, "both tasks to run")
     # The last task's own id is that of the whole array.
     assert found["1"] == array
-    sent(cluster, requeue(array))
+    sent(client, requeue(array))
     cluster.wait_for(lambda: cluster.job(f"{array}_1")["Restarts"] == "1", "the task to go")
     assert cluster.job(f"{array}_0")["Restarts"] == "0"
     assert cluster.state(f"{array}_0") == "RUNNING"
 
 
-def test_notice_to_the_script(cluster: LocalCluster) -> None:
+def test_notice_to_the_script(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     told = cluster.shared / "told"
     ready = cluster.shared / "ready"
     job_id = running(cluster, wrap=f"trap 'touch {told}' USR1; touch {ready}; while :; do sleep 0.1; done")
     cluster.wait_for(ready.exists, "the trap to be set")
-    sent(cluster, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=True, restarts=0))
+    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=True, restarts=0))
     cluster.wait_for(told.exists, "the notice")
     assert cluster.state(job_id) == "RUNNING"
 
 
-def test_notice_to_the_children_too(cluster: LocalCluster) -> None:
+def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     told = cluster.shared / "child_told"
     ready = cluster.shared / "child_ready"
     child = f'trap "touch {told}; exit" USR1; touch {ready}; while :; do sleep 0.1; done'
     job_id = running(cluster, wrap=f"trap : USR1; bash -c '{child}' & wait; wait; exec sleep 100")
     cluster.wait_for(ready.exists, "the child's trap to be set")
-    sent(cluster, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=False, restarts=0))
+    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=False, restarts=0))
     cluster.wait_for(told.exists, "the child's notice")
 
 
-def test_suspend_and_resume(cluster: LocalCluster) -> None:
+def test_suspend_and_resume(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster)
-    sent(cluster, Suspend(job_id=job_id, reason=WHY))
+    sent(client, Suspend(job_id=job_id, reason=WHY))
     assert cluster.state(job_id) == "SUSPENDED"
     # Slurm takes it a second time, and nothing changes.
-    sent(cluster, Suspend(job_id=job_id, reason=WHY))
+    sent(client, Suspend(job_id=job_id, reason=WHY))
     assert cluster.state(job_id) == "SUSPENDED"
-    sent(cluster, Resume(job_id=job_id, reason=WHY))
+    sent(client, Resume(job_id=job_id, reason=WHY))
     assert cluster.state(job_id) == "RUNNING"
-    assert refused(cluster, Resume(job_id=job_id, reason=WHY)) is FailureKind.ALREADY_DONE
+    assert refused(client, Resume(job_id=job_id, reason=WHY)) is FailureKind.ALREADY_DONE
 
 
-def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster) -> None:
+def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = pending(cluster)
     before = priority(cluster, job_id)
-    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    sent(client, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
     assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before + 50, "-50")
-    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    sent(client, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
     assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before, "0")
 
 
-def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster) -> None:
+def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = running(cluster)
-    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    sent(client, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
     assert cluster.job(job_id)["Nice"] == "-50"
-    sent(cluster, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
+    sent(client, SetNice(job_id=job_id, reason=WHY, nice=0, previous=-50))
     assert (cluster.state(job_id), cluster.job(job_id)["Nice"]) == ("RUNNING", "0")
 
 
-def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster) -> None:
+def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = pending(cluster)
-    sent(cluster, SetPriority(job_id=job_id, reason=WHY, priority=1000, previous=priority(cluster, job_id)))
+    sent(client, SetPriority(job_id=job_id, reason=WHY, priority=1000, previous=priority(cluster, job_id)))
     assert priority(cluster, job_id) == 1000
-    act(cluster, SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
+    client.actuator.act(SetNice(job_id=job_id, reason=WHY, nice=-50, previous=0))
     assert priority(cluster, job_id) == 1000
 
 
-def test_hold_and_release(cluster: LocalCluster) -> None:
+def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = pending(cluster)
-    sent(cluster, Hold(job_id=job_id, reason=WHY))
+    sent(client, Hold(job_id=job_id, reason=WHY))
     assert priority(cluster, job_id) == 0
-    sent(cluster, Release(job_id=job_id, reason=WHY))
+    sent(client, Release(job_id=job_id, reason=WHY))
     assert priority(cluster, job_id) > 0
 
 
-def test_an_unknown_job(cluster: LocalCluster) -> None:
+def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     unknown = JobId(999_999)
     actions: tuple[Action, ...] = (
         requeue(unknown),
@@ -209,26 +221,39 @@ def test_an_unknown_job(cluster: LocalCluster) -> None:
         Hold(job_id=unknown, reason=WHY),
         Release(job_id=unknown, reason=WHY),
     )
-    assert {type(action).__name__: refused(cluster, action) for action in actions} == {
+    assert {type(action).__name__: refused(client, action) for action in actions} == {
         type(action).__name__: FailureKind.NOT_FOUND for action in actions
     }
 
 
-def test_a_job_cannot_hide_behind_its_name(cluster: LocalCluster) -> None:
+def test_a_job_cannot_hide_behind_its_name(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     forged = "x UserId=bob(1) GroupId=x(1) MCS_label= JobState=COMPLETED Restarts=9 Command=/x"
     job_id = running(cluster, "-J", forged)
-    sent(cluster, requeue(job_id))
+    sent(client, requeue(job_id))
     waits = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
     cluster.wait_for(lambda: cluster.run(*waits).stdout == "PENDING\n", "the job to be back in the queue")
 
 
-def test_a_stopped_controller_is_unreachable_in_time(cluster: LocalCluster) -> None:
+def test_a_stopped_controller_is_unreachable_in_time(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster, timeout_s=2)
     cluster.stop_slurmctld()
     began = time.monotonic()
-    outcome = act(cluster, requeue(1), timeout_s=2)
-    assert outcome.failure is not None
-    assert outcome.failure.kind is FailureKind.UNREACHABLE
+    assert refused(client, requeue(1)) is FailureKind.UNREACHABLE
     assert time.monotonic() - began < 4
+
+
+def test_a_hanging_controller_is_unreachable_in_time_and_answers_again_later(
+    cluster: LocalCluster, connect: Connect
+) -> None:
+    client = connect(cluster, timeout_s=2)
+    job_id = running(cluster)
+    with hanging(cluster):
+        began = time.monotonic()
+        assert refused(client, Suspend(job_id=job_id, reason=WHY)) is FailureKind.UNREACHABLE
+        assert time.monotonic() - began < 4
+    sent(client, Suspend(job_id=job_id, reason=WHY))
+    assert cluster.state(job_id) == "SUSPENDED"
 
 
 def test_a_dry_run_does_nothing(cluster: LocalCluster) -> None:

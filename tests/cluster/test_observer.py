@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
 
@@ -11,10 +10,11 @@ from tesched_core.actions import Failure, FailureKind
 from tesched_core.cluster import Job, JobState
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
-from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsObserver
+from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.slurm_clients import Connect, hanging
 
 pytestmark = pytest.mark.slurm
 
@@ -23,35 +23,36 @@ MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
 SLEEP = "exec sleep 100"
 
 
-def look(cluster: LocalCluster) -> Snapshot:
-    seen = CommandsObserver(commands=Commands(slurm_conf=str(cluster.slurm_conf))).observe()
+def look(client: Client) -> Snapshot:
+    seen = client.observer.observe()
     assert isinstance(seen, Snapshot), seen
     return seen
 
 
-def job(cluster: LocalCluster, job_id: int) -> Job:
-    return look(cluster).jobs[JobId(job_id)]
+def job(client: Client, job_id: int) -> Job:
+    return look(client).jobs[JobId(job_id)]
 
 
-def running(cluster: LocalCluster, *options: str) -> Job:
+def running(cluster: LocalCluster, client: Client, *options: str) -> Job:
     job_id = cluster.sbatch(*options, wrap=SLEEP)
     # squeue, since a forged name must not fool the test itself.
     look_up = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
     cluster.wait_for(lambda: cluster.run(*look_up).stdout == "RUNNING\n", "the job to run")
-    return job(cluster, job_id)
+    return job(client, job_id)
 
 
 def shares(seen: Job) -> list[tuple[str, int, int, tuple[tuple[str, int], ...]]]:
     return [(share.node, share.tres.cpus, share.tres.mem_mib, share.tres.gres) for share in seen.allocation]
 
 
-def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster) -> None:
+def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
     made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
-    assert not look(made).jobs
+    assert not look(connect(made)).jobs
 
 
-def test_settings(cluster: LocalCluster) -> None:
-    settings = look(cluster).settings
+def test_settings(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    settings = look(client).settings
     assert settings.cluster_name == "tesched"
     assert settings.release.startswith(f"{cluster.release[0]}.{cluster.release[1]:02}")
     assert (settings.kill_wait_s, settings.requeue_exit, settings.min_job_age_s) == (2, frozenset({99}), 300)
@@ -59,9 +60,10 @@ def test_settings(cluster: LocalCluster) -> None:
     assert settings.memory_is_shared_out
 
 
-def test_a_plain_job(cluster: LocalCluster) -> None:
+def test_a_plain_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     before = time.time()
-    seen = running(cluster, "-J", "two words", "--comment=a b=c", "-t", "1-02:00:00", "--gres=gpu:2", "-c", "3")
+    seen = running(cluster, client, "-J", "two words", "--comment=a b=c", "-t", "1-02:00:00", "--gres=gpu:2", "-c", "3")
     assert (seen.name, seen.user, seen.comment, seen.partitions) == ("two words", "root", "a b=c", ("main",))
     assert (seen.state, seen.batch, seen.requeueable, seen.restarts) == (JobState.RUNNING, True, True, 0)
     assert seen.time_limit_s == 26 * 3600
@@ -74,11 +76,12 @@ def test_a_plain_job(cluster: LocalCluster) -> None:
     assert seen.end_time is None
 
 
-def test_an_array(cluster: LocalCluster) -> None:
+def test_an_array(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     array = cluster.sbatch("--array=0-9%2", wrap=SLEEP)
 
     def started() -> dict[str, Job]:
-        seen = {each.label: each for each in look(cluster).jobs.values() if each.array_job_id == array}
+        seen = {each.label: each for each in look(client).jobs.values() if each.array_job_id == array}
         return seen if f"{array}_1" in seen and seen[f"{array}_1"].state is JobState.RUNNING else {}
 
     seen = cluster.wait_for(started, "two tasks to run")
@@ -91,8 +94,9 @@ def test_an_array(cluster: LocalCluster) -> None:
     assert task.nodes == ("n1",)
 
 
-def test_an_uneven_job(cluster: LocalCluster) -> None:
-    seen = running(cluster, "-N2", "-n6", "--gpus=4")
+def test_an_uneven_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    seen = running(cluster, client, "-N2", "-n6", "--gpus=4")
     assert seen.nodes == ("n1", "n2")
     assert sum(share.tres.cpus for share in seen.allocation) == 6
     assert sum(share.tres.gpus for share in seen.allocation) == 4
@@ -102,29 +106,32 @@ def test_an_uneven_job(cluster: LocalCluster) -> None:
     assert seen.request.gres_per_job == (("gpu", 4),)
 
 
-def test_typed_gpus_and_features(make_cluster: MakeCluster) -> None:
+def test_typed_gpus_and_features(make_cluster: MakeCluster, connect: Connect) -> None:
     made = make_cluster(
         ClusterDefinition(groups=(NodeGroup(count=1, gres={"gpu:a100": 4, "gpu:v100": 2}, features=("ib", "fast")),))
     )
-    seen = running(made, "--gres=gpu:a100:3", "-C", "ib&fast")
+    client = connect(made)
+    seen = running(made, client, "--gres=gpu:a100:3", "-C", "ib&fast")
     assert seen.request.gres_per_node == (("gpu:a100", 3),)
     assert seen.request.features == "ib&fast"
     assert shares(seen) == [("n1", 1, 1000, (("gpu", 3), ("gpu:a100", 3)))]
-    node = look(made).nodes["n1"]
+    node = look(client).nodes["n1"]
     assert node.total.gres == (("gpu", 6), ("gpu:a100", 4), ("gpu:v100", 2))
     assert node.features == {"ib", "fast"}
 
 
-def test_an_exclusive_job(cluster: LocalCluster) -> None:
-    seen = running(cluster, "--exclusive")
+def test_an_exclusive_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    seen = running(cluster, client, "--exclusive")
     assert seen.request.exclusive
     assert shares(seen) == [("n1", 32, 32000, (("gpu", 8),))]
 
 
-def test_what_pending_jobs_ask_for(cluster: LocalCluster) -> None:
+def test_what_pending_jobs_ask_for(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     span = cluster.sbatch("-N", "2-4", "--mem=2G", "--hold", wrap=SLEEP)
     listed = cluster.sbatch("-w", "n[2-3]", "-x", "n5", "-N2", "--hold", wrap=SLEEP)
-    seen = look(cluster).jobs
+    seen = look(client).jobs
     request = seen[JobId(span)].request
     assert (request.min_nodes, request.max_nodes) == (2, 4)
     assert (request.mem_per_node_mib, request.mem_per_cpu_mib) == (2048, None)
@@ -132,12 +139,13 @@ def test_what_pending_jobs_ask_for(cluster: LocalCluster) -> None:
     assert (request.required_nodes, request.excluded_nodes) == (("n2", "n3"), ("n5",))
 
 
-def test_why_jobs_wait(cluster: LocalCluster) -> None:
+def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     before = time.time()
     held = cluster.sbatch("--hold", "--nice=7", "--no-requeue", wrap=SLEEP)
     later = cluster.sbatch("--begin=now+1hour", wrap=SLEEP)
     after = cluster.sbatch(f"--dependency=afterok:{held}", wrap=SLEEP)
-    seen = look(cluster).jobs
+    seen = look(client).jobs
     first = seen[JobId(held)]
     assert (first.held, first.priority, first.reason, first.nice) == (True, 0, "JobHeldUser", 7)
     assert not first.requeueable
@@ -151,20 +159,22 @@ def test_why_jobs_wait(cluster: LocalCluster) -> None:
     assert third.dependency == f"afterok:{held}(unfulfilled)"
 
 
-def test_a_reservation(cluster: LocalCluster) -> None:
+def test_a_reservation(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     cluster.create_reservation("r1", nodes="n[6-7]", duration="60")
-    seen = running(cluster, "--reservation=r1")
+    seen = running(cluster, client, "--reservation=r1")
     assert (seen.reservation, seen.nodes) == ("r1", ("n6",))
-    reservation = look(cluster).reservations["r1"]
+    reservation = look(client).reservations["r1"]
     assert reservation.nodes == {"n6", "n7"}
     assert reservation.users == {"root"}
     assert reservation.end_time - reservation.start_time == 3600
 
 
-def test_nodes(cluster: LocalCluster) -> None:
+def test_nodes(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     cluster.drain_node("n8", "bad fan State=IDLE [a@b]")
     cluster.run("scontrol", "update", "nodename=n7", "state=down", "reason=broken")
-    nodes = look(cluster).nodes
+    nodes = look(client).nodes
     assert (nodes["n8"].available, nodes["n8"].reason) == (False, "bad fan State=IDLE [a@b]")
     assert "DRAIN" in nodes["n8"].flags
     assert (nodes["n7"].available, nodes["n7"].state, nodes["n7"].reason) == (False, "DOWN", "broken")
@@ -173,9 +183,10 @@ def test_nodes(cluster: LocalCluster) -> None:
     assert nodes["n1"].partitions == {"main", "debug"}
 
 
-def test_partitions(cluster: LocalCluster) -> None:
+def test_partitions(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     cluster.run("scontrol", "update", "partitionname=debug", "state=down")
-    seen = look(cluster).partitions
+    seen = look(client).partitions
     assert (seen["main"].state, seen["main"].default, seen["main"].max_time_s) == ("UP", True, None)
     assert (seen["debug"].state, seen["debug"].default) == ("DOWN", False)
     assert seen["main"].nodes == {f"n{number}" for number in range(1, 9)}
@@ -190,61 +201,52 @@ def test_partitions(cluster: LocalCluster) -> None:
         "a\nJobId=99 JobName=x",
     ],
 )
-def test_a_name_forges_nothing(cluster: LocalCluster, name: str) -> None:
-    seen = running(cluster, "-J", name, "--comment=x UserId=bob(1) GroupId=x(1) MCS_label= Restarts=9")
+def test_a_name_forges_nothing(cluster: LocalCluster, connect: Connect, name: str) -> None:
+    client = connect(cluster)
+    seen = running(cluster, client, "-J", name, "--comment=x UserId=bob(1) GroupId=x(1) MCS_label= Restarts=9")
     assert (seen.name, seen.user, seen.state, seen.restarts) == (name, "root", JobState.RUNNING, 0)
     assert seen.priority > 5
     assert seen.nodes == ("n1",)
 
 
-def test_a_suspended_job_keeps_its_room(cluster: LocalCluster) -> None:
-    seen = running(cluster, "--gres=gpu:1")
+def test_a_suspended_job_keeps_its_room(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    seen = running(cluster, client, "--gres=gpu:1")
     cluster.run("scontrol", "suspend", str(seen.job_id))
-    suspended = job(cluster, seen.job_id)
+    suspended = job(client, seen.job_id)
     assert suspended.state is JobState.SUSPENDED
     assert shares(suspended) == [("n1", 1, 1000, (("gpu", 1),))]
 
 
-def test_a_finished_job(cluster: LocalCluster) -> None:
+def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = cluster.sbatch(wrap="exit 3")
     cluster.wait_state(job_id, "FAILED")
-    seen = job(cluster, job_id)
+    seen = job(client, job_id)
     assert (seen.state, seen.exit_status, seen.exit_signal, seen.allocation) == (JobState.FAILED, 3, 0, ())
     assert seen.end_time is not None
 
 
-def test_a_job_killed_by_a_signal(cluster: LocalCluster) -> None:
+def test_a_job_killed_by_a_signal(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     job_id = cluster.sbatch(wrap="kill -9 $$")
     cluster.wait_state(job_id, "FAILED")
-    assert job(cluster, job_id).exit_signal == 9
+    assert job(client, job_id).exit_signal == 9
 
 
-def test_an_interactive_job(cluster: LocalCluster) -> None:
-    with subprocess.Popen(
-        ("salloc", "-J", "shell", "sleep", "100"),
-        env=cluster.env,
-        cwd=cluster.shared,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as client:
-        try:
-
-            def found() -> list[Job]:
-                seen = look(cluster).jobs.values()
-                return [each for each in seen if each.name == "shell" and each.state is JobState.RUNNING]
-
-            (seen,) = cluster.wait_for(found, "the allocation")
-            assert (seen.batch, seen.nodes) == (False, ("n1",))
-        finally:
-            client.terminate()
+def test_an_interactive_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    cluster.run("salloc", "--no-shell", "-J", "shell")
+    (seen,) = (each for each in look(client).jobs.values() if each.state is JobState.RUNNING)
+    assert (seen.name, seen.batch, seen.nodes) == ("shell", False, ("n1",))
 
 
-def test_a_heterogeneous_job(cluster: LocalCluster) -> None:
+def test_a_heterogeneous_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
     said = cluster.run("sbatch", "--parsable", "-J", "two", f"--wrap={SLEEP}", ":", "--gpus=1").stdout
     first = int(said)
     cluster.wait_state(first, "RUNNING")
-    seen = look(cluster).jobs
+    seen = look(client).jobs
     parts = [seen[JobId(first)], seen[JobId(first + 1)]]
     assert [(part.het_job_id, part.het_offset, part.label) for part in parts] == [
         (first, 0, f"{first}+0"),
@@ -255,10 +257,34 @@ def test_a_heterogeneous_job(cluster: LocalCluster) -> None:
     assert parts[1].request.gres_per_job == (("gpu", 1),)
 
 
-def test_a_controller_that_is_stopped(cluster: LocalCluster) -> None:
+def test_a_controller_that_is_stopped(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster, timeout_s=2)
+    look(client)
     cluster.stop_slurmctld()
     began = time.monotonic()
-    seen = CommandsObserver(commands=Commands(slurm_conf=str(cluster.slurm_conf), timeout_s=2)).observe()
+    seen = client.observer.observe()
     assert isinstance(seen, Failure)
     assert seen.kind is FailureKind.UNREACHABLE
     assert time.monotonic() - began < 5
+    cluster.start_slurmctld()
+    look(client)
+
+
+def test_a_controller_that_hangs(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster, timeout_s=2)
+    look(client)
+    with hanging(cluster):
+        began = time.monotonic()
+        seen = client.observer.observe()
+        assert isinstance(seen, Failure)
+        assert seen.kind is FailureKind.UNREACHABLE
+        assert time.monotonic() - began < 5
+    look(client)
+
+
+def test_waiting_tasks_of_an_array_that_have_a_record_of_their_own(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    array = cluster.sbatch("--array=0-3", "--begin=now+1hour", wrap=SLEEP)
+    cluster.run("scontrol", "update", f"jobid={array}_2", "nice=5")
+    seen = {each.label: each.nice for each in look(client).jobs.values() if each.array_job_id == array}
+    assert seen == {f"{array}_2": 5, f"{array}_[0-1,3]": 0}
