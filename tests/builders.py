@@ -151,6 +151,7 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
         memory=Memory(),
         waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
         running=overview.running,
+        others=overview.others,
         excuses=Excuses(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),)),
         room=room or overview.room,
     )

@@ -89,7 +89,8 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif work.now > order.expires_at:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
-        work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s
+        if not order.awaits:  # who waited in vain may ask somebody now
+            work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s
     else:
         return order
     return end_wait(order, ending, text, work)

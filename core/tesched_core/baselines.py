@@ -3,7 +3,7 @@
 All three that preempt ask running best-effort jobs one by one until the TE job fits somewhere, then let go of those
 that are not needed there (`planning.in_order`); they differ in whom they ask first:
 
-    lrtp       the longest remaining run time, by time limit; a job without a limit has the longest.
+    lrtp       the longest remaining run time, as far as it is known, else by time limit; without either, the longest.
                Rule of Big-C (Chen, Rao, Zhou: "Preemptive, Low Latency Datacenter Scheduling via Lightweight
                Virtualization", USENIX ATC 2017), as FitGpp's paper compares itself with it.
     rand       at random, the same for the same seed and the same pair of jobs.
@@ -63,7 +63,7 @@ class LongestRemaining:
 
 
 def _by_remaining(view: View) -> NDArray[np.float64]:
-    remaining = view.running.limit_at - view.snapshot.taken_at
+    remaining = view.running.ends_at - view.snapshot.taken_at
     return -np.where(np.isfinite(remaining), remaining, UNLIMITED_S)
 
 

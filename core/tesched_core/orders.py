@@ -156,6 +156,8 @@ class Order:
     nodes: tuple[str, ...]
     #: empty if the room was free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
+    #: jobs after whose own end the room is free, where that is awaited instead of asking anybody
+    awaits: tuple[JobId, ...] = ()
     raised: Raise | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None

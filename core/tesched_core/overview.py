@@ -18,7 +18,7 @@ from tesched_core.cluster import Job, JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.fit import Room, vector
 from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.snapshot import JobClass, Snapshot, Traits
 
 
 class Owner(NamedTuple):
@@ -44,13 +44,14 @@ BARS: tuple[tuple[RefusalCode, str] | None, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Running:
-    """The best-effort jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
+    """Jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
 
     job_id: NDArray[np.int64]
     #: start of the present run, Unix seconds; the snapshot's time where Slurm does not say
     started: NDArray[np.float64]
-    #: when its time limit ends it, Unix seconds; inf without a limit
-    limit_at: NDArray[np.float64]
+    #: when it is expected to end, Unix seconds: by what is known of its run time (`Traits.run_time_s`), else, or if it
+    #: has run longer than that, by its time limit; inf without either
+    ends_at: NDArray[np.float64]
     grace_s: NDArray[np.float64]
     #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
     size: NDArray[np.float64]
@@ -87,6 +88,11 @@ class Overview(Protocol):
     @property
     def running(self) -> Running:
         """Return the best-effort jobs that hold nodes; their shares' nodes are rows of `room`."""
+        ...
+
+    @property
+    def others(self) -> Running:
+        """Return everybody else who holds nodes: never asked to yield, but their room comes free, too."""
         ...
 
     @property
@@ -132,11 +138,18 @@ class _Taken:
 
     @cached_property
     def running(self) -> Running:
+        return self._columns(best_effort=True)
+
+    @cached_property
+    def others(self) -> Running:
+        return self._columns(best_effort=False)
+
+    def _columns(self, *, best_effort: bool) -> Running:
         snapshot, room = self.snapshot, self.room
         jobs = [
             job
             for job_id, job in sorted(snapshot.jobs.items())
-            if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
+            if job.on_nodes and (snapshot.job_class(job_id) is JobClass.BE) == best_effort
         ]
         owners: dict[Owner, int] = {}
         owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
@@ -147,13 +160,12 @@ class _Taken:
             if share.node in room.index
         ]
         now = snapshot.taken_at
-        started = [now if job.start_time is None else job.start_time for job in jobs]
-        limits = [inf if job.time_limit_s is None else job.time_limit_s for job in jobs]
+        traits = [snapshot.traits.get(job.job_id) for job in jobs]
         return Running(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
-            started=np.array(started, dtype=np.float64),
-            limit_at=np.array(started, dtype=np.float64) + np.array(limits, dtype=np.float64),
-            grace_s=np.array([snapshot.traits[job.job_id].grace_period_s for job in jobs], dtype=np.float64),
+            started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
+            ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
+            grace_s=np.array([known.grace_period_s if known else 0.0 for known in traits], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
             bar=np.array([_bar(job) for job in jobs], dtype=np.int8),
             owner=np.array(owner, dtype=np.intp),
@@ -193,6 +205,13 @@ class _Taken:
             ),
             0,
         )
+
+
+def _ends_at(job: Job, traits: Traits | None, now: float) -> float:
+    started = now if job.start_time is None else job.start_time
+    limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
+    expected = inf if traits is None or traits.run_time_s is None else started + traits.run_time_s
+    return min(expected, limit_at) if expected > now else limit_at
 
 
 def _owner(job: Job) -> Owner:

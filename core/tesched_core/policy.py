@@ -13,7 +13,7 @@ from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusals, Why
 from tesched_core.fit import Room
 from tesched_core.overview import Running
-from tesched_core.resources import JobId
+from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import Snapshot
 
 
@@ -41,6 +41,8 @@ class View:
     waiting: tuple[Job, ...]
     #: BE jobs that hold nodes: all of them, whether they may be asked or not
     running: Running
+    #: everybody else who holds nodes
+    others: Running
     excuses: Excuses
     #: free room, in which what open orders will free is free and what they wait for is taken
     room: Room
@@ -54,6 +56,9 @@ class Plan:
     nodes: tuple[str, ...]
     #: (job, score); empty if the room is free already
     victims: tuple[tuple[JobId, float], ...]
+    #: nobody is asked, since the room comes free by itself: when these end, and when that is expected
+    awaits: tuple[JobId, ...] = ()
+    awaited_at: UnixSeconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,8 @@ class Traits:
     notice_signal: str = "USR1"
     #: to the batch shell alone; else to the shell and all its children
     notice_batch_only: bool = True
+    #: how long the present run is expected to take in all, where anything is known of that
+    run_time_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,11 @@ from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
 
+#: An order that waits for room to come free by itself is given up when that takes longer than was expected by this part
+#: of it, and at least by so many seconds.
+OVERRUN = 0.5
+LEAST_OVERRUN_S = 10.0
+
 
 def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
@@ -67,6 +72,7 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
             memory=memory,
             waiting=waiting,
             running=overview.running,
+            others=overview.others,
             excuses=excuses(overview.running, memory, limits, snapshot.taken_at),
             room=room_after_orders(memory, snapshot, overview.room),
         )
@@ -136,7 +142,7 @@ def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
 
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     """Return the memory with a new order; its first actions go to `work`."""
-    snapshot, limits = work.snapshot, work.limits
+    snapshot = work.snapshot
     order_id = memory.next_order
     victims = tuple(_victim(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
@@ -146,11 +152,12 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
         preemptor=plan.preemptor,
         state=OrderState.OPEN,
         created_at=work.now,
-        expires_at=work.now + longest + snapshot.settings.kill_wait_s + limits.order_timeout_s,
+        expires_at=_expires_at(plan, longest, work),
         nodes=plan.nodes,
         victims=victims,
+        awaits=plan.awaits,
     )
-    yields = ", ".join(str(victim.job_id) for victim in victims) or "nobody, the room is free"
+    yields = ", ".join(str(victim.job_id) for victim in victims) or _without_victims(plan, work.now)
     work.moved(order_id, None, "", OrderState.OPEN, f"room for job {job.label} on {','.join(plan.nodes)}: {yields}")
     work.preemptors.add(plan.preemptor)
     order = keep_first(order, work)
@@ -159,6 +166,21 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in victims),
     )
     return replace(memory, next_order=OrderId(order_id + 1), orders={**memory.orders, order_id: order})
+
+
+def _expires_at(plan: Plan, longest_grace_s: float, work: Advance) -> UnixSeconds:
+    if plan.awaited_at is None:
+        return work.now + longest_grace_s + work.snapshot.settings.kill_wait_s + work.limits.order_timeout_s
+    # Who waits in vain asks somebody after all, so it is given up soon after the room should have been there.
+    wait_s = plan.awaited_at - work.now
+    return plan.awaited_at + max(wait_s * OVERRUN, LEAST_OVERRUN_S)
+
+
+def _without_victims(plan: Plan, now: UnixSeconds) -> str:
+    if plan.awaited_at is None:
+        return "nobody, the room is free"
+    after = ", ".join(str(job_id) for job_id in plan.awaits)
+    return f"nobody, it comes free by itself in about {plan.awaited_at - now:.0f} s, after {after}"
 
 
 def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
@@ -180,7 +202,7 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
     if plans:
         parts = [
             f"room for job {plan.preemptor} on {','.join(plan.nodes)}"
-            + (f" from {', '.join(str(job_id) for job_id, _ in plan.victims)}" if plan.victims else " (free)")
+            + (f" from {', '.join(str(job_id) for job_id, _ in plan.victims)}" if plan.victims else _how_free(plan))
             for plan in plans
         ]
         return "; ".join(parts)
@@ -196,6 +218,10 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
     if under_way:
         return f"did nothing, because {under_way} order(s) are under way"
     return "did nothing, because no trial-and-error job waits for room"
+
+
+def _how_free(plan: Plan) -> str:
+    return f" (after {', '.join(str(job_id) for job_id in plan.awaits)})" if plan.awaits else " (free)"
 
 
 def learned(

@@ -68,8 +68,11 @@ class Behaviour:
     native: NativePreemption | None = None
     #: the daemon looks once in so many seconds; 0: at every event
     poll_s: float = 0.0
-    #: policies see when a job will really end, not when its time limit would end it
+    #: policies know how long a job will run, not only when its time limit would end it
     true_run_times: bool = False
+    #: … but for a factor, lognormal with median 1 and this spread (0: exactly), drawn with this seed
+    run_time_sigma: float = 0.0
+    seed: int = 0
     #: use and queues are sampled at most once in so many seconds
     sample_s: float = 600.0
 

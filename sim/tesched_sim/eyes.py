@@ -53,6 +53,8 @@ class Eyes:
         of_kind = np.array([size_of(kind, largest, self.resources) for kind in sizes], dtype=np.float64)
         #: [jobs] FitGpp's Size, in nodes like the largest
         self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
+        #: [jobs] how long it is expected to run in all; inf: nobody knows
+        self.run_time_s = _foreseen(slurm)
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -169,6 +171,15 @@ _STATES = {
 }
 
 
+def _foreseen(slurm: Slurm) -> NDArray[np.float64]:
+    """Return [jobs] the run times that the daemon expects: the true ones, times a factor that depends on the seed."""
+    workload, behaviour = slurm.workload, slurm.behaviour
+    if not behaviour.true_run_times:
+        return np.full(len(workload), np.inf)
+    factor = np.random.default_rng(behaviour.seed).lognormal(0.0, behaviour.run_time_sigma, len(workload))
+    return workload.run_s * factor if behaviour.run_time_sigma > 0 else workload.run_s
+
+
 class _Jobs(Mapping[JobId, Job]):
     """The jobs that slurmctld knows: submitted, and not finished for long."""
 
@@ -243,25 +254,31 @@ class _Overview:
 
     @cached_property
     def running(self) -> Running:
+        return self._columns(list(self._eyes.slurm.running_be))
+
+    @cached_property
+    def others(self) -> Running:
+        slurm = self._eyes.slurm
+        return self._columns([row for row in slurm.running if row not in slurm.running_be])
+
+    def _columns(self, jobs: list[int]) -> Running:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
-        rows = np.fromiter(slurm.running_be, dtype=np.int64, count=len(slurm.running_be))
-        places = [slurm.where[row] for row in slurm.running_be]
-        counts = [len(nodes) for nodes in places]
-        share_job = np.repeat(np.arange(len(rows), dtype=np.intp), counts)
+        rows = np.array(jobs, dtype=np.int64)
+        places = [slurm.where[row] for row in jobs]
+        share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
         started = slurm.started_s[rows]
-        if slurm.behaviour.true_run_times:
-            ends = started + workload.run_s[rows] - np.array([slurm.saved_s[row] for row in slurm.running_be])
-        else:
-            ends = started + workload.limit_s[rows]
+        saved = np.array([slurm.saved_s[row] for row in jobs], dtype=np.float64)
+        limit_at = started + workload.limit_s[rows]
+        expected = started + eyes.run_time_s[rows] - saved
         job_id = rows + 1
         return Running(
             job_id=job_id,
             started=started,
-            limit_at=ends,
+            ends_at=np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
-            bar=np.array([1 if slurm.leaving[row] else 0 for row in slurm.running_be], dtype=np.int8),
+            bar=np.array([1 if slurm.leaving[row] else 0 for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
             row_of={JobId(job): row for row, job in enumerate(job_id.tolist())},
