@@ -207,7 +207,6 @@ def test_every_client_sees_the_same_of_sick_nodes_and_closed_partitions(
 ) -> None:
     pair = Pair.on(cluster, choice)
     busy = cluster.sbatch("-w", "n1", wrap=SLEEP)
-    stubborn(cluster, "-w", "n2")
     cluster.wait_state(busy, "RUNNING")
     cluster.drain_node("n1", "bad fan [a@b]")
     cluster.drain_node("n3", "bad disk")
