@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.local import LocalCluster
 
 TESCHED = Path(sys.executable).with_name("tesched")
@@ -23,7 +24,7 @@ mode = "{mode}"
 [store]
 url = "sqlite:///{folder}/tesched.sqlite"
 [slurm]
-client = "commands"
+client = "{client}"
 conf = "{slurm_conf}"
 [loop]
 poll_interval_s = 0.5
@@ -62,10 +63,12 @@ class Daemon:
 
 
 @contextmanager
-def running_daemon(cluster: LocalCluster, folder: Path, mode: str = "enforce") -> Iterator[Daemon]:
+def running_daemon(
+    cluster: LocalCluster, folder: Path, client: ClientChoice, mode: str = "enforce"
+) -> Iterator[Daemon]:
     """Run a daemon until the block ends; it must then end by SIGTERM with status 0."""
     config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(CONFIG.format(mode=mode, folder=folder, slurm_conf=cluster.slurm_conf))
+    config.write_text(CONFIG.format(mode=mode, folder=folder, client=client, slurm_conf=cluster.slurm_conf))
     with log.open("wb") as out:
         process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
     daemon = Daemon(config=config, process=process, log=log)

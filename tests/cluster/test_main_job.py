@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.load import EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
@@ -44,13 +45,13 @@ def seconds_waited(cluster: LocalCluster, job_id: int) -> float:
 
 
 def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkpoint(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster, "exit")
     # Waits before the TE job, fits into the victim's room as well, and must not get it: a whole node.
     rival = submit(cluster, LoadJob(name="be-rival", kind="be", cpus=8, gpus=8, ticks=10), cluster.shared)
     before = {job_id: cluster.job(job_id)["Priority"] for job_id in [*victims, rival]}
-    with running_daemon(cluster, tmp_path) as daemon:
+    with running_daemon(cluster, tmp_path, client_choice) as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=80), cluster.shared)
         first = cluster.job(te)["Priority"]
         cluster.wait_state(te, "RUNNING", timeout_s=10)
@@ -98,11 +99,14 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
             assert answer.returncode == 0, answer.stderr
             assert str(te) in answer.stdout, answer.stdout
         assert daemon.ask("status").returncode == 0
+        assert daemon.json("status")["daemon"]["client"].startswith(client_choice)
 
 
-def test_shadow_mode_decides_and_touches_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_shadow_mode_decides_and_touches_nothing(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
     fill(cluster, "exit")
-    with running_daemon(cluster, tmp_path, mode="shadow") as daemon:
+    with running_daemon(cluster, tmp_path, client_choice, mode="shadow") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
         cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision", timeout_s=15)
         assert not [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
@@ -111,11 +115,11 @@ def test_shadow_mode_decides_and_touches_nothing(cluster: LocalCluster, tmp_path
 
 
 def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
-    cluster: LocalCluster, tmp_path: Path
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     # Forty seconds of work: none of them ends by itself while the grace period of 10 s runs.
     victims = fill(cluster, "ignore", ticks=400, checkpoint_every=1)
-    with running_daemon(cluster, tmp_path):
+    with running_daemon(cluster, tmp_path, client_choice):
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
         cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
         # KillWait is 2 s here; the look before the end of the grace period may come half a second early.
@@ -123,9 +127,11 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
         assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in victims) == 1
 
 
-def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
     victims = fill(cluster, "exit", ticks=600)
-    with running_daemon(cluster, tmp_path) as daemon:
+    with running_daemon(cluster, tmp_path, client_choice) as daemon:
         held = submit(
             cluster, LoadJob(name="te-held", kind="te", cpus=2, gpus=2, ticks=1, options=("--hold",)), cluster.shared
         )
