@@ -40,6 +40,14 @@ match = {{ names = ["te*"] }}
 """
 
 
+def run_tesched(*argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `tesched argv…` with these environment variables besides."""
+    environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1", **variables}
+    return subprocess.run(
+        [str(TESCHED), *argv], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
     """A running daemon."""
@@ -50,10 +58,7 @@ class Daemon:
 
     def ask(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run `tesched argv…` against this daemon's store."""
-        environment = {**os.environ, "TESCHED_CONFIG": str(self.config), "COLUMNS": "160", "NO_COLOR": "1"}
-        return subprocess.run(
-            [str(TESCHED), *argv], env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        return run_tesched(*argv, TESCHED_CONFIG=str(self.config))
 
     def json(self, *argv: str) -> Any:
         """Return what `tesched argv… --json` prints."""
