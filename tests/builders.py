@@ -47,6 +47,7 @@ class Extra(TypedDict, total=False):
     requeueable: bool
     restarts: int
     submit_time: float
+    eligible_time: float | None
     start_time: float | None
     end_time: float | None
     time_limit_s: int | None
@@ -151,7 +152,6 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
         memory=Memory(),
         waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
         running=overview.running,
-        others=overview.others,
         excuses=Excuses(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),)),
         room=room or overview.room,
     )

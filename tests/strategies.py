@@ -65,6 +65,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         expires_at=times,
         nodes=nodes,
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
+        waits_until=st.none() | times,
         raised=st.none() | raises,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),

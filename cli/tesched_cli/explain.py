@@ -79,6 +79,10 @@ def _times(story: JobStory) -> str:
 def _as_preemptor(view: OrderView) -> Iterator[str]:
     order = view.order
     ending = order.ending.replace("_", " ") if order.ending else "under way"
+    if not order.nodes:
+        yield f"order {order.order_id}: it is first in the queue, for room that comes free by itself ({ending})"
+        yield from _steps(view)
+        return
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
         yield f"  job {label} was asked to yield: its score was {victim.score:.3f}, the lowest that fitted"

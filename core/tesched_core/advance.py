@@ -75,7 +75,7 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     job = work.snapshot.jobs.get(order.preemptor)
     if run is not None:
         # A job that has finished between two looks no longer says where it ran.
-        here = set(run.nodes) <= set(order.nodes)
+        here = set(run.nodes) <= set(order.nodes) or not order.nodes
         ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
         where = ",".join(run.nodes) or "the room made for it"
         text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
@@ -86,11 +86,10 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
-    elif work.now > order.expires_at:
+    elif work.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
-        if not order.awaits:  # who waited in vain may ask somebody now
-            work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s
+        work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s
     else:
         return order
     return end_wait(order, ending, text, work)

@@ -144,7 +144,11 @@ def admitted(
     kept: list[Plan] = []
     victims = 0
     under_way = len(memory.open_orders())
+    waiting = {order.preemptor for order in memory.open_orders() if order.waits}
     for plan in plans:
+        if plan.preemptor in waiting and not plan.victims:
+            kept.append(plan)
+            continue
         if under_way + len(kept) >= limits.max_open_orders:
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
         elif plan.victims and victims + len(plan.victims) > limits.max_victims_per_cycle:

@@ -152,16 +152,21 @@ class Order:
     created_at: UnixSeconds
     #: when it is given up if the preemptor has not started
     expires_at: UnixSeconds
-    #: where room is made
+    #: where room is made; empty while it is to come free by itself, wherever that is
     nodes: tuple[str, ...]
     #: empty if the room was free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
-    #: jobs after whose own end the room is free, where that is awaited instead of asking anybody
-    awaits: tuple[JobId, ...] = ()
+    #: until when room is awaited that comes free by itself, before anybody is asked
+    waits_until: UnixSeconds | None = None
     raised: Raise | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it waits for room to come free by itself, and has asked nobody yet."""
+        return self.state is OrderState.OPEN and not self.nodes
 
     @property
     def futile(self) -> bool:

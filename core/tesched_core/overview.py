@@ -44,7 +44,7 @@ BARS: tuple[tuple[RefusalCode, str] | None, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Running:
-    """Jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
+    """The best-effort jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
 
     job_id: NDArray[np.int64]
     #: start of the present run, Unix seconds; the snapshot's time where Slurm does not say
@@ -91,11 +91,6 @@ class Overview(Protocol):
         ...
 
     @property
-    def others(self) -> Running:
-        """Return everybody else who holds nodes: never asked to yield, but their room comes free, too."""
-        ...
-
-    @property
     def trials(self) -> Sequence[Job]:
         """Return the pending TE jobs, in order of job id."""
         ...
@@ -138,18 +133,11 @@ class _Taken:
 
     @cached_property
     def running(self) -> Running:
-        return self._columns(best_effort=True)
-
-    @cached_property
-    def others(self) -> Running:
-        return self._columns(best_effort=False)
-
-    def _columns(self, *, best_effort: bool) -> Running:
         snapshot, room = self.snapshot, self.room
         jobs = [
             job
             for job_id, job in sorted(snapshot.jobs.items())
-            if job.on_nodes and (snapshot.job_class(job_id) is JobClass.BE) == best_effort
+            if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
         ]
         owners: dict[Owner, int] = {}
         owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
@@ -160,12 +148,12 @@ class _Taken:
             if share.node in room.index
         ]
         now = snapshot.taken_at
-        traits = [snapshot.traits.get(job.job_id) for job in jobs]
+        traits = [snapshot.traits[job.job_id] for job in jobs]
         return Running(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
             started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
             ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
-            grace_s=np.array([known.grace_period_s if known else 0.0 for known in traits], dtype=np.float64),
+            grace_s=np.array([known.grace_period_s for known in traits], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
             bar=np.array([_bar(job) for job in jobs], dtype=np.int8),
             owner=np.array(owner, dtype=np.intp),
@@ -207,10 +195,10 @@ class _Taken:
         )
 
 
-def _ends_at(job: Job, traits: Traits | None, now: float) -> float:
+def _ends_at(job: Job, traits: Traits, now: float) -> float:
     started = now if job.start_time is None else job.start_time
     limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
-    expected = inf if traits is None or traits.run_time_s is None else started + traits.run_time_s
+    expected = inf if traits.run_time_s is None else started + traits.run_time_s
     return min(expected, limit_at) if expected > now else limit_at
 
 

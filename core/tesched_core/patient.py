@@ -1,37 +1,33 @@
-"""patient: waits a moment for room that comes free by itself; else asks whoever leaves soonest and holds least.
+"""patient: waits a moment, first in the queue, for room that comes free by itself; then asks whoever leaves soonest.
 
 Definitions
-    TE job         pending; it does not fit now. GP_j, Size(D_j), J as in `fitgpp`.
-    E              when it would fit without anybody's being asked, if everybody who runs (TE jobs, too) ends when he is
-                   expected to: by what is known of his run time, else by his time limit.
-    A              how long it has waited already.
+    TE job         pending; it does not fit now. GP_j, Size(D_j) as in `fitgpp`.
+    age            seconds since the TE job could first have started.
 
 Principle
-    A preemption costs best-effort jobs what their grace period and their restart hold idle, and their place; it saves
-    the TE job what is left of somebody's run time. If that is little, it is not worth it.
+    On a busy cluster somebody ends every few seconds, most often another TE job. Who is first in the queue gets his
+    room, and nobody pays. A preemption saves the TE job that moment, and costs a best-effort job its place, and the
+    cluster what a grace period and a restart hold idle. So nobody is asked while age < patience.
+    Then, and if it is still worth it, the victim is who leaves soonest, and of two the one that holds less:
 
-    Score(j) = GP_j + tilt * Size(D_j)        seconds; the victims are found by `fewest_and_cheapest`
+        Score(j) = GP_j + tilt * Size(D_j)        seconds
 
-    Let GP be the longest grace period of the victims found. The TE job waits for E, and nobody is asked, if
-        E - now <= GP                  (asking would be no faster), or
-        A + E - now <= GP + patience   (it is little slower).
-    Room that comes free is kept for it by its place at the head of the queue. If it does not come in time, somebody is
-    asked after all: A has grown by then, so that it does not wait for ever.
+    found like FitGpp's: one whose room fits, else few and cheap ones on one node.
+    No run time is needed, neither known nor guessed.
 
 Worked example
-    patience 120 s. A TE job has just come and wants 2 GPUs; all are busy.
-        j1 leaves 60 s after its notice, j2 after 30 s; a TE job on n3 with 2 GPUs has 100 s to go.
-        Whom it would ask is j2: GP = 30. E - now = 100 > 30, and 0 + 100 <= 30 + 120: it waits for n3.
-        With 200 s to go it would ask j2: 200 > 150.
-    Had it waited 60 s already when j2 began to be asked: 60 + 100 > 150, it asks.
+    patience 120 s, tilt 1 s. All GPUs are busy; j1 holds a node, j2 half of one, both leave 30 s after their notice.
+    A TE job comes at 0. It is put first in the queue. At 70 a debug job ends, its room fits, the TE job starts there.
+    Had nothing ended until 120, j2 would be asked: 30 + 0.5 < 30 + 1. The TE job would start at 150, and not at 30.
 
 Parameters
-    patience_s     120: how much later than by preemption a TE job may start to spare somebody. 0: never later.
-    tilt_s         1: seconds of grace period that a whole node's room is worth; it settles ties.
+    patience_s     how long a TE job waits before anybody is asked, 120. With 0 it asks at once, like FitGpp with a
+                   large s
+    tilt_s         seconds of grace period that a whole node's room is worth, 1: it settles ties
     P              as for FitGpp: `guard.Limits.max_preemptions_per_job`
 
 Source
-    tesched's own. It needs run times that are roughly known; where they are not, it is FitGpp with a large s.
+    tesched's own. docs/reproduction.md has what it gains, where, and what each part of it is worth.
 """
 
 from __future__ import annotations
@@ -58,19 +54,13 @@ class Patient:
     name: str = "patient"
 
     def propose(self, view: View) -> Proposal:
-        """Return for each waiting TE job whose end it awaits, or the victims that leave soonest."""
+        """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
         return plan_all(view, self._rank, fewest_and_cheapest, self._until)
 
     def _rank(self, view: View, _preemptor: Job) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size
         return scores
 
-    def _until(self, view: View, preemptor: Job, found: Found | None) -> UnixSeconds | None:
-        """Return until when room that comes free by itself is worth waiting for; None: nobody can be asked anyway."""
-        if found is None:
-            return None
-        now = view.snapshot.taken_at
-        grace_s = max((float(view.running.grace_s[row]) for row in found.victims), default=0.0)
+    def _until(self, _view: View, preemptor: Job, _found: Found) -> UnixSeconds:
         since = preemptor.eligible_time if preemptor.eligible_time is not None else preemptor.submit_time
-        waited_s = max(now - since, 0.0)
-        return now + max(grace_s, grace_s + self.patience_s - waited_s)
+        return since + self.patience_s

@@ -24,7 +24,6 @@ from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
 from tesched_core.overview import Running
 from tesched_core.policy import Plan, Proposal, View
 from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.soon import Soon, soonest
 from tesched_core.trial import Trial
 
 
@@ -37,9 +36,8 @@ class Found(NamedTuple):
 
 #: Scores every running BE job for one preemptor, [running]; lower yields first.
 Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
-#: Says until when room that comes free by itself is awaited instead of asking those who were found (None: nobody was);
-#: None if it is not.
-Patience: TypeAlias = Callable[[View, Job, Found | None], UnixSeconds | None]
+#: Says until when a job waits for room that comes free by itself, instead of asking those who were found.
+Patience: TypeAlias = Callable[[View, Job, Found], UnixSeconds]
 #: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
 Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], Found | None]
 
@@ -157,13 +155,9 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         else:
             score = rank(view, job)
             answer = search(demand, running, pool, score, room) if pool.any() else None
-            until = patience(view, job, answer) if patience else None
-            soon = None
-            if until is not None:
-                soon = soonest(demand, room, (running, view.others), until, view.snapshot.taken_at)
-            if soon is not None:
-                plans.append(_awaiting(job, soon, room))
-                room = room.changed(soon.nodes, -share_of(demand, room, soon.nodes))
+            until = patience(view, job, answer) if patience and answer else 0.0
+            if until > view.snapshot.taken_at:
+                plans.append(Plan(preemptor=job.job_id, nodes=(), victims=(), waits_until=until))
                 continue
             refusals += _passed_over(view, job, taken)
             found = answer or Found((), ())
@@ -187,16 +181,6 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             room = room.changed(running.share_node[going], running.frees[going])
         room = room.changed(found.nodes, -share_of(demand, room, found.nodes))
     return Proposal(plans=tuple(plans), refusals=Refusals(refusals))
-
-
-def _awaiting(job: Job, soon: Soon, room: Room) -> Plan:
-    return Plan(
-        preemptor=job.job_id,
-        nodes=tuple(room.names[row] for row in soon.nodes),
-        victims=(),
-        awaits=soon.awaits,
-        awaited_at=soon.at,
-    )
 
 
 def share_of(demand: Demand, room: Room, rows: Sequence[int]) -> NDArray[np.int64]:

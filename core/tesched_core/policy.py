@@ -41,8 +41,6 @@ class View:
     waiting: tuple[Job, ...]
     #: BE jobs that hold nodes: all of them, whether they may be asked or not
     running: Running
-    #: everybody else who holds nodes
-    others: Running
     excuses: Excuses
     #: free room, in which what open orders will free is free and what they wait for is taken
     room: Room
@@ -53,12 +51,12 @@ class Plan:
     """A proposal: let these go, so that the preemptor starts there."""
 
     preemptor: JobId
+    #: where room is made; empty if it is to come free by itself, wherever that is
     nodes: tuple[str, ...]
-    #: (job, score); empty if the room is free already
+    #: (job, score); empty if the room is free already, or is to come free by itself
     victims: tuple[tuple[JobId, float], ...]
-    #: nobody is asked, since the room comes free by itself: when these end, and when that is expected
-    awaits: tuple[JobId, ...] = ()
-    awaited_at: UnixSeconds | None = None
+    #: until when room is awaited that comes free by itself; the policy is asked again all the while
+    waits_until: UnixSeconds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,11 +49,6 @@ from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
 
-#: An order that waits for room to come free by itself is given up when that takes longer than was expected by this part
-#: of it, and at least by so many seconds.
-OVERRUN = 0.5
-LEAST_OVERRUN_S = 10.0
-
 
 def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
@@ -72,7 +67,6 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
             memory=memory,
             waiting=waiting,
             running=overview.running,
-            others=overview.others,
             excuses=excuses(overview.running, memory, limits, snapshot.taken_at),
             room=room_after_orders(memory, snapshot, overview.room),
         )
@@ -141,46 +135,45 @@ def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
 
 
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
-    """Return the memory with a new order; its first actions go to `work`."""
+    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `work`."""
     snapshot = work.snapshot
-    order_id = memory.next_order
+    before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
+    order_id = before.order_id if before else memory.next_order
+    next_order = memory.next_order if before else OrderId(order_id + 1)
+    if before is not None and not plan.nodes:
+        return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.waits_until)})
     victims = tuple(_victim(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
+    lasts_s = longest + snapshot.settings.kill_wait_s + work.limits.order_timeout_s
     order = Order(
         order_id=order_id,
         preemptor=plan.preemptor,
         state=OrderState.OPEN,
-        created_at=work.now,
-        expires_at=_expires_at(plan, longest, work),
+        created_at=before.created_at if before else work.now,
+        expires_at=(work.now if plan.waits_until is None else plan.waits_until) + lasts_s,
         nodes=plan.nodes,
         victims=victims,
-        awaits=plan.awaits,
+        waits_until=plan.waits_until,
+        raised=before.raised if before else None,
     )
-    yields = ", ".join(str(victim.job_id) for victim in victims) or _without_victims(plan, work.now)
-    work.moved(order_id, None, "", OrderState.OPEN, f"room for job {job.label} on {','.join(plan.nodes)}: {yields}")
+    opened = OrderState.OPEN if before else ""
+    work.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, work.now)}")
     work.preemptors.add(plan.preemptor)
-    order = keep_first(order, work)
+    if all(action.job_id != plan.preemptor for action in work.actions):
+        order = keep_first(order, work)
     order = replace(
         order,
-        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in victims),
+        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in order.victims),
     )
-    return replace(memory, next_order=OrderId(order_id + 1), orders={**memory.orders, order_id: order})
+    return replace(memory, next_order=next_order, orders={**memory.orders, order_id: order})
 
 
-def _expires_at(plan: Plan, longest_grace_s: float, work: Advance) -> UnixSeconds:
-    if plan.awaited_at is None:
-        return work.now + longest_grace_s + work.snapshot.settings.kill_wait_s + work.limits.order_timeout_s
-    # Who waits in vain asks somebody after all, so it is given up soon after the room should have been there.
-    wait_s = plan.awaited_at - work.now
-    return plan.awaited_at + max(wait_s * OVERRUN, LEAST_OVERRUN_S)
-
-
-def _without_victims(plan: Plan, now: UnixSeconds) -> str:
-    if plan.awaited_at is None:
-        return "nobody, the room is free"
-    after = ", ".join(str(job_id) for job_id in plan.awaits)
-    return f"nobody, it comes free by itself in about {plan.awaited_at - now:.0f} s, after {after}"
+def _where_from(plan: Plan, now: UnixSeconds) -> str:
+    if plan.waits_until is not None:
+        return f" may come free by itself; nobody is asked for the next {plan.waits_until - now:.0f} s"
+    yields = ", ".join(str(job_id) for job_id, _ in plan.victims) or "nobody, the room is free"
+    return f" on {','.join(plan.nodes)}: {yields}"
 
 
 def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
@@ -200,12 +193,7 @@ def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
 
 def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory) -> str:
     if plans:
-        parts = [
-            f"room for job {plan.preemptor} on {','.join(plan.nodes)}"
-            + (f" from {', '.join(str(job_id) for job_id, _ in plan.victims)}" if plan.victims else _how_free(plan))
-            for plan in plans
-        ]
-        return "; ".join(parts)
+        return "; ".join(_in_short(plan) for plan in plans)
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
     if work.actions:
         kinds = sorted({type(action).__name__.lower() for action in work.actions})
@@ -220,8 +208,11 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
     return "did nothing, because no trial-and-error job waits for room"
 
 
-def _how_free(plan: Plan) -> str:
-    return f" (after {', '.join(str(job_id) for job_id in plan.awaits)})" if plan.awaits else " (free)"
+def _in_short(plan: Plan) -> str:
+    if plan.waits_until is not None:
+        return f"job {plan.preemptor} waits for room that comes free by itself"
+    victims = ", ".join(str(job_id) for job_id, _ in plan.victims)
+    return f"room for job {plan.preemptor} on {','.join(plan.nodes)}" + (f" from {victims}" if victims else " (free)")
 
 
 def learned(

@@ -60,7 +60,10 @@ def why_not(job: Job) -> tuple[RefusalCode, str] | None:
 
 def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other."""
-    served = {order.preemptor: order for order in memory.open_orders() if order.state is OrderState.OPEN}
+    is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
+    # Of an order that waits for room to come free by itself the policy may think better.
+    served = {order.preemptor: order for order in is_open if not order.waits}
+    patient = {order.preemptor for order in is_open if order.waits}
     # A job array goes on waiting after one of its tasks has started.
     still_raised = {order.preemptor for order in memory.open_orders() if order.raised and not order.raised.restored}
     waiting: list[Job] = []
@@ -70,7 +73,7 @@ def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tu
         why = why_not(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
-        elif why is None and job_id in still_raised:
+        elif why is None and job_id in still_raised and job_id not in patient:
             why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
         elif why is None and job_id in memory.retry_at:
             why = RefusalCode.RETRY_LATER, "room was made, or refused, in vain; tried again after guard.retry_after_s"

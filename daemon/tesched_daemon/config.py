@@ -10,17 +10,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
-from enum import StrEnum
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
 from tesched_core.classify import Classification
-from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
-from tesched_core.policy import TePolicy
+from tesched_core.policies import PolicyConfig
 from tesched_slurm.clients import ClientChoice
 
 from tesched_daemon.loop import Mode, Pace
@@ -30,16 +27,6 @@ DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
 class ConfigError(Exception):
     """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
-
-
-class TePolicyName(StrEnum):
-    """Who yields to a TE job."""
-
-    FITGPP = "fitgpp"
-    LRTP = "lrtp"
-    RAND = "rand"
-    YOUNGEST = "youngest"
-    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,36 +51,6 @@ class SlurmConfig:
         """Raise ValueError for a time-out that would hang the loop, or none."""
         if not 0.5 <= self.timeout_s <= 300:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyConfig:
-    """Who yields to a TE job."""
-
-    te: TePolicyName = TePolicyName.FITGPP
-    #: FitGpp's weight of the grace period against the size
-    fitgpp_s: float = 4.0
-    #: for `rand`
-    rand_seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a weight that would turn the rule round."""
-        if not 0 <= self.fitgpp_s <= 1000:
-            raise ValueError("fitgpp_s must be between 0 and 1000")
-
-    def te_policy(self) -> TePolicy:
-        """Return the policy."""
-        match self.te:
-            case TePolicyName.FITGPP:
-                return FitGpp(s=self.fitgpp_s)
-            case TePolicyName.LRTP:
-                return LongestRemaining()
-            case TePolicyName.RAND:
-                return AtRandom(seed=self.rand_seed)
-            case TePolicyName.YOUNGEST:
-                return YoungestFirst()
-            case TePolicyName.NONE:
-                return Nobody()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,6 +265,7 @@ class OrderRow(Base):
     created_at: Mapped[float] = mapped_column(index=True)
     expires_at: Mapped[float]
     nodes: Mapped[list[str]]
+    waits_until: Mapped[float | None]
     raised_lever: Mapped[str | None]
     raised_previous: Mapped[int | None]
     raised_value: Mapped[int | None]

@@ -124,11 +124,12 @@ class Daemon:
                 continue
             watched.add(preemptor)
             watched |= {victim.job_id - 1 for victim in order.victims if not victim.settled}
-            if order.state is OrderState.OPEN:
+            if order.state is OrderState.OPEN and not order.waits:
                 served.add(preemptor)
                 if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and preemptor in slurm.te_pending:
                     scheduler.keep(preemptor, tuple(self.eyes.index[name] for name in order.nodes))
-            if order_id not in before:
+            known = before.get(order_id)
+            if known is None or known.waits != order.waits:
                 self._set_alarms(order)
         for row in set(scheduler.reserved) - served:
             scheduler.let_go(row)
@@ -138,6 +139,8 @@ class Daemon:
     def _set_alarms(self, order: Order) -> None:
         slurm = self.slurm
         slurm.push(order.expires_at + 1.0, Event.WAKE, 0)
+        if order.waits and order.waits_until is not None:
+            slurm.push(order.waits_until, Event.WAKE, 0)
         for victim in order.victims:
             row = victim.job_id - 1
             if victim.state is VictimState.NOTICED and slurm.yield_s[row] > slurm.grace_s[row]:

@@ -254,15 +254,8 @@ class _Overview:
 
     @cached_property
     def running(self) -> Running:
-        return self._columns(list(self._eyes.slurm.running_be))
-
-    @cached_property
-    def others(self) -> Running:
-        slurm = self._eyes.slurm
-        return self._columns([row for row in slurm.running if row not in slurm.running_be])
-
-    def _columns(self, jobs: list[int]) -> Running:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
+        jobs = list(slurm.running_be)
         rows = np.array(jobs, dtype=np.int64)
         places = [slurm.where[row] for row in jobs]
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])

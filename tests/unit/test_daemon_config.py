@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tesched_core.policies import TePolicyName
 from tesched_core.snapshot import JobClass
-from tesched_daemon.config import Config, ConfigError, TePolicyName, load, parse
+from tesched_daemon.config import Config, ConfigError, load, parse
 from tesched_daemon.loop import Mode
 
 

@@ -1,0 +1,58 @@
+"""The TE policies by name, with their parameters: what the configuration and the simulator choose from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
+from tesched_core.fitgpp import FitGpp
+from tesched_core.patient import Patient
+from tesched_core.policy import TePolicy
+
+
+class TePolicyName(StrEnum):
+    """Who yields to a TE job, and when."""
+
+    FITGPP = "fitgpp"
+    PATIENT = "patient"
+    LRTP = "lrtp"
+    RAND = "rand"
+    YOUNGEST = "youngest"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyConfig:
+    """Which policy, and its parameters; those of the others are not looked at."""
+
+    te: TePolicyName = TePolicyName.FITGPP
+    #: FitGpp's weight of the grace period against the size
+    fitgpp_s: float = 4.0
+    #: patient: seconds that a TE job waits for room that comes free by itself, before anybody is asked
+    patience_s: float = 120.0
+    #: for `rand`
+    rand_seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a weight that would turn a rule round, or a wait that makes no sense."""
+        if not 0 <= self.fitgpp_s <= 1000:
+            raise ValueError("fitgpp_s must be between 0 and 1000")
+        if not 0 <= self.patience_s <= 86_400:
+            raise ValueError("patience_s must be between 0 and 86400 seconds")
+
+    def te_policy(self) -> TePolicy:
+        """Return the policy."""
+        match self.te:
+            case TePolicyName.FITGPP:
+                return FitGpp(s=self.fitgpp_s)
+            case TePolicyName.PATIENT:
+                return Patient(patience_s=self.patience_s)
+            case TePolicyName.LRTP:
+                return LongestRemaining()
+            case TePolicyName.RAND:
+                return AtRandom(seed=self.rand_seed)
+            case TePolicyName.YOUNGEST:
+                return YoungestFirst()
+            case TePolicyName.NONE:
+                return Nobody()
