@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -63,8 +62,9 @@ from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Que
 log = logging.getLogger(__name__)
 
 COMPLETING = "COMPLETING"
-#: Up to this many jobs are looked at one by one; one of them costs slurmctld less than the whole queue.
+#: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.
 ONE_BY_ONE = 5
+ONE_IN = 100
 
 
 @dataclass(slots=True)
@@ -170,10 +170,10 @@ class PyslurmObserver:
         self._kept = kept
         return jobs
 
-    def _look_closely(self, wanted: set[int], ids: Iterable[int]) -> list[Job] | Failure:
+    def _look_closely(self, wanted: set[int], ids: set[int]) -> list[Job] | Failure:
         """Return these jobs as scontrol shows them; one that is gone meanwhile is left out."""
         name = partial(real_name, self.commands)
-        if len(wanted) > ONE_BY_ONE:
+        if len(wanted) > max(ONE_BY_ONE, len(ids) // ONE_IN):
             answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "job"))
             if isinstance(answer, Failure):
                 return answer

@@ -1,0 +1,80 @@
+"""What a look at the cluster costs: milliseconds an observe, for each client that runs here.
+
+Run it from the repository: `python -m benchmarks.observe`, or, with pyslurm, in the test image:
+`python -m tesched_testcluster docker run -- python -m benchmarks.observe`. It starts a local cluster for each size. The
+queue: that many waiting jobs, each with a record of its own, and eight running ones. `first` is the first look of a
+daemon; `unchanged` a look at the same queue again; `10 % changed` one after every tenth job got another nice value.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from tesched_core.actions import Failure
+from tesched_slurm.clients import Client, ClientChoice
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.slurm_clients import CLIENTS, connecting
+
+SIZES = (100, 1_000, 10_000)
+ROUNDS = 7
+
+
+def main() -> None:
+    """Print the table."""
+    print(f"{'jobs':>7} {'look':<13}" + "".join(f"{choice:>11}" for choice in CLIENTS) + f"{'ratio':>8}   ms, medians")
+    for size in SIZES:
+        with LocalCluster() as cluster:
+            array = fill(cluster, size)
+            clients = {choice: connecting(choice)(cluster, timeout_s=60) for choice in CLIENTS}
+            show(size, "first", {choice: [look(client)] for choice, client in clients.items()})
+            show(size, "unchanged", measured(clients, lambda _: None))
+
+            def change(number: int, array: int = array, cluster: LocalCluster = cluster, size: int = size) -> None:
+                cluster.run("scontrol", "update", f"jobid={array}_[1-{size // 10}]", f"nice={number + 2}")
+
+            show(size, "10 % changed", measured(clients, change))
+
+
+def fill(cluster: LocalCluster, size: int) -> int:
+    """Submit eight jobs that run and `size` that wait, and return the id of the array that these are."""
+    running = [cluster.sbatch("--gpus=2", "-n4", wrap="exec sleep 1000") for _ in range(8)]
+    for job_id in running:
+        cluster.wait_state(job_id, "RUNNING")
+    array = cluster.sbatch(f"--array=0-{size}", "--begin=now+1day", "--gpus=2", wrap="true")
+    # A change of some tasks alone gives each of them a record.
+    cluster.run("scontrol", "update", f"jobid={array}_[1-{size - 1}]", "nice=1", timeout_s=60)
+    return array
+
+
+def look(client: Client) -> float:
+    """Return how many milliseconds a look took."""
+    began = time.perf_counter()
+    seen = client.observer.observe()
+    took_ms = (time.perf_counter() - began) * 1000
+    if isinstance(seen, Failure):
+        raise SystemExit(f"{client.name}: {seen.message}")
+    return took_ms
+
+
+def measured(clients: dict[ClientChoice, Client], change: Callable[[int], None]) -> dict[ClientChoice, list[float]]:
+    """Return each client's milliseconds a look, the clients in turn, with a change before each turn."""
+    took: dict[ClientChoice, list[float]] = {choice: [] for choice in clients}
+    for number in range(ROUNDS):
+        change(number)
+        for choice, client in clients.items():
+            took[choice].append(look(client))
+    return took
+
+
+def show(size: int, what: str, took: dict[ClientChoice, list[float]]) -> None:
+    """Print one line: medians, and how many times longer the first client took than the last."""
+    medians = [statistics.median(each) for each in took.values()]
+    ratio = f"{medians[0] / medians[-1]:8.1f}" if len(medians) > 1 else ""
+    print(f"{size:>7} {what:<13}" + "".join(f"{median:>11.0f}" for median in medians) + ratio)
+
+
+if __name__ == "__main__":
+    main()
