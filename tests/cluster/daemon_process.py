@@ -28,6 +28,8 @@ client = "{client}"
 conf = "{slurm_conf}"
 [loop]
 poll_interval_s = 0.5
+[policy]
+te = "{policy}"
 [guard]
 min_run_time_s = 0
 cool_down_s = 0
@@ -69,11 +71,13 @@ class Daemon:
 
 @contextmanager
 def running_daemon(
-    cluster: LocalCluster, folder: Path, client: ClientChoice, mode: str = "enforce"
+    cluster: LocalCluster, folder: Path, client: ClientChoice, mode: str = "enforce", policy: str = "fitgpp"
 ) -> Iterator[Daemon]:
     """Run a daemon until the block ends; it must then end by SIGTERM with status 0."""
     config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(CONFIG.format(mode=mode, folder=folder, client=client, slurm_conf=cluster.slurm_conf))
+    config.write_text(
+        CONFIG.format(mode=mode, policy=policy, folder=folder, client=client, slurm_conf=cluster.slurm_conf)
+    )
     with log.open("wb") as out:
         process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
     daemon = Daemon(config=config, process=process, log=log)

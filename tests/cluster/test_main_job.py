@@ -148,3 +148,26 @@ def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
             )
         assert not [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
         assert {cluster.state(job_id) for job_id in victims} == {"RUNNING"}
+
+
+def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    fill(cluster, "exit", ticks=80)
+    # Both wait before the TE job, and fit into the room of whoever ends first: a whole node each.
+    rivals = [
+        submit(cluster, LoadJob(name=f"be-rival-{number}", kind="be", cpus=8, gpus=8, ticks=50), cluster.shared)
+        for number in range(8)
+    ]
+    with running_daemon(cluster, tmp_path, client_choice, policy="patient") as daemon:
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=20), cluster.shared)
+        cluster.wait_for(
+            lambda: "first in the queue, for room that comes free by itself" in daemon.ask("explain", str(te)).stdout,
+            "an explanation of its patience",
+            timeout_s=10,
+        )
+        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
+        waits = [job_id for job_id in rivals if cluster.state(job_id) == "PENDING"]
+        assert waits  # it did not wait behind them
+        assert not [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back", timeout_s=10)
