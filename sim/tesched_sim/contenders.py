@@ -1,0 +1,106 @@
+"""What is compared: a policy's name, the site that it runs on, and everything that can be set of either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from tesched_core.guard import Limits
+from tesched_core.policies import PolicyConfig, TePolicyName
+
+from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, RequeuedTo
+from tesched_sim.engine import NO_LIMITS, Simulation
+from tesched_sim.result import Result
+from tesched_sim.workload import Workload, WorkloadError
+
+
+class Site(StrEnum):
+    """What the simulated Slurm is like where nothing else is set."""
+
+    #: as FitGpp's paper has it: strict FIFO, nothing takes time, the daemon sees every event, run times are known
+    PAPER = "paper"
+    #: the same with EASY backfill
+    BACKFILL = "backfill"
+    #: as Slurm comes: backfill, requeue delay, KillWait, a daemon that polls, run times known by time limit only
+    SLURM = "slurm"
+
+
+#: contenders without tesched
+ALONE = {
+    "fifo": "one queue, first in first out; nobody yields",
+    "te-first": "TE jobs in a queue of their own, ahead of the others; nobody yields",
+    "native": "Slurm's own preemption by partition priority",
+}
+#: contenders by name
+CONTENDERS: Mapping[str, str] = {
+    **ALONE,
+    "fitgpp": "FitGpp",
+    "patient": "waits a moment for room that comes free by itself, then asks whoever leaves soonest",
+    "lrtp": "asks whoever would stay longest",
+    "rand": "asks at random",
+    "youngest": "asks whoever started last",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Everything that can be set, but for the workload: each part under its prefix, as in `policy.fitgpp_s=2`."""
+
+    site: Behaviour = field(default_factory=Behaviour)
+    native: NativePreemption = field(default_factory=NativePreemption)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    guard: Limits = NO_LIMITS
+
+    @staticmethod
+    def of(site: Site) -> Setting:
+        """Return a site's own."""
+        match site:
+            case Site.PAPER:
+                return Setting(site=Behaviour.paper(te_first=True))
+            case Site.BACKFILL:
+                return Setting(site=replace(Behaviour.paper(te_first=True), backfill=Backfill.EASY))
+            case Site.SLURM:
+                # Its own place in the queue, as on 22.05; tesched puts TE jobs first by their nice value.
+                return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=Limits())
+
+    def with_value(self, key: str, value: str) -> Setting:
+        """Return it with one key set, as in `policy.fitgpp_s`, `2`. Raises WorkloadError for what cannot be set so."""
+        part, _, name = key.partition(".")
+        parts = {one.name: getattr(self, one.name) for one in fields(self)}
+        known = [f"{part}.{one.name}" for part, whole in parts.items() for one in fields(whole)]
+        if key not in known:
+            raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
+        whole: Any = parts[part]
+        tree = {one.name: getattr(whole, one.name) for one in fields(whole)}
+        tree[name] = value
+        try:
+            changed = msgspec.convert(tree, type(whole), strict=False, from_attributes=True)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise WorkloadError(f"{key}={value}: {str(error).partition(' - at ')[0]}") from None
+        return replace(self, **{part: changed})
+
+
+def simulation(contender: str, setting: Setting, workload: Workload) -> Simulation:
+    """Return a run of one contender that has not begun. Raises WorkloadError for an unknown one."""
+    if contender not in CONTENDERS:
+        raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+    site = setting.site
+    if contender == "fifo":
+        run = Simulation(workload, replace(site, te_first=False, keeps_room=False))
+    elif contender == "te-first":
+        run = Simulation(workload, replace(site, te_first=True, keeps_room=False))
+    elif contender == "native":
+        run = Simulation(workload, replace(site, te_first=True, native=setting.native))
+    else:
+        policy = replace(setting.policy, te=TePolicyName(contender)).te_policy()
+        run = Simulation(workload, site, policy=policy, limits=setting.guard)
+    run.policy_name = contender
+    return run
+
+
+def run_one(contender: str, setting: Setting, workload: Workload) -> Result:
+    """Run one contender on one workload. Raises WorkloadError for an unknown one."""
+    return simulation(contender, setting, workload).run()
