@@ -1,6 +1,6 @@
 """Many runs, on all cores: every contender and every value that is swept, for every seed.
 
-Each seed's workload is made once and run under each contender, so that contenders can be compared seed by seed.
+Each seed's workload is the same for every contender, so that they can be compared seed by seed.
 Whatever has finished when somebody interrupts is kept.
 """
 
@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 from tesched_sim.contenders import Setting, run_one
@@ -51,12 +52,16 @@ def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[
 
 def run(one: Run) -> Run:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
-    workload = one.variant.make_workload(one.seed)
+    workload = _made(one.variant.make_workload, one.seed)
     setting = one.variant.setting
-    setting = replace(
-        setting, site=replace(setting.site, seed=one.seed), policy=replace(setting.policy, rand_seed=one.seed)
-    )
-    return replace(one, result=run_one(one.contender, setting, workload))
+    site, policy = replace(setting.site, seed=one.seed), replace(setting.policy, rand_seed=one.seed)
+    return replace(one, result=run_one(one.contender, replace(setting, site=site, policy=policy), workload))
+
+
+@lru_cache(maxsize=1)
+def _made(make_workload: MakeWorkload, seed: int) -> Workload:
+    """Return the workload; the runs of one seed come one after the other, so the last one is worth keeping."""
+    return make_workload(seed)
 
 
 def run_all(runs: Sequence[Run], *, processes: int | None = None) -> Iterator[Run]:
