@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,7 +32,7 @@ from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 
 from tesched_slurm.command import Commands
-from tesched_slurm.jobs import read_jobs
+from tesched_slurm.jobs import own_record, read_jobs
 from tesched_slurm.places import read_nodes, read_partitions, read_reservations, read_settings
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,9 @@ class CommandsObserver:
             return ids
         known = frozenset(int(word) for word in ids.split() if word.isdecimal())
         read = read_jobs(answers[0], partial(real_name, self.commands), known)
+        alone = read_alone(self.commands, read.doubtful)
+        if isinstance(alone, Failure):
+            return alone
         if read.dropped:
             log.warning("%d job record(s) of scontrol could not be read", read.dropped)
             if read.dropped > MOST_DROPPED:
@@ -105,7 +109,7 @@ class CommandsObserver:
         try:
             return Snapshot.of(
                 taken_at,
-                jobs=read.jobs,
+                jobs=(*read.jobs, *alone),
                 nodes=read_nodes(answers[1]),
                 partitions=read_partitions(answers[2]),
                 reservations=read_reservations(answers[3]),
@@ -113,6 +117,18 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
+
+
+def read_alone(commands: Commands, job_ids: Iterable[int]) -> list[Job] | Failure:
+    """Return these jobs, each asked for alone, so that nobody else's text is near; one that is gone is left out."""
+    found: list[Job] = []
+    for job_id in sorted(job_ids):
+        answer = commands.run(("scontrol", "-a", "-d", "-o", "show", "job", str(job_id)))
+        if not isinstance(answer, Failure):
+            found += read_jobs(own_record(answer, job_id), partial(real_name, commands), {job_id}).jobs
+        elif answer.kind is not FailureKind.NOT_FOUND:
+            return answer
+    return found
 
 
 def real_name(commands: Commands, job_id: str) -> str:
@@ -181,7 +197,7 @@ class CommandsActuator:
         answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
         if isinstance(answer, Failure):
             return answer
-        for job in read_jobs(answer, partial(real_name, self.commands)).jobs:
+        for job in read_jobs(own_record(answer, job_id), partial(real_name, self.commands), {job_id}).jobs:
             if job.job_id == job_id:
                 return job
         return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")

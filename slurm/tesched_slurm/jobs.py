@@ -8,8 +8,10 @@ record in which that sequence stands twice is ambiguous: the caller is asked for
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tesched_core.cluster import FINISHED, Job, JobState, NodeShare, Request
 from tesched_core.resources import JobId, Tres, with_bare_names
@@ -41,6 +43,8 @@ class Read:
     jobs: tuple[Job, ...]
     #: records that could not be read
     dropped: int
+    #: jobs to be asked for one by one: somebody's text has a line that looks like the beginning of a job's record
+    doubtful: frozenset[int] = frozenset()
 
 
 def read_jobs(
@@ -49,21 +53,43 @@ def read_jobs(
     """Return the jobs in the answer; a record that cannot be read is dropped alone.
 
     `real_name` is asked for the name of the job with this id if its record is ambiguous. `ids` are the jobs that there
-    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99. Of these only the
-    `wanted` are read, all of them if it is None.
+    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99. Where it does,
+    that job and the one whose text it may be are not read but `doubtful`. Only the `wanted` are read, or all.
     """
-    starts = [match.start() for match in _RECORD.finditer(answer) if ids is None or int(match[1]) in ids]
-    jobs: dict[JobId, Job] = {}
+    found = [
+        (match.start(), int(match[1])) for match in _RECORD.finditer(answer) if ids is None or int(match[1]) in ids
+    ]
+    often = {job_id for job_id, times in Counter(job_id for _, job_id in found).items() if times > 1}
+    before = {job_id for (_, job_id), (_, following) in pairwise(found) if following in often} if often else set()
+    doubtful = often | before
+    jobs: list[Job] = []
     dropped = 0
-    for start, end in zip(starts, [*starts[1:], len(answer)], strict=False):
-        if wanted is not None and int(answer[start + len("JobId=") : answer.index(" ", start)]) not in wanted:
+    for (start, job_id), (end, _) in zip(found, [*found[1:], (len(answer), 0)], strict=False):
+        if job_id in doubtful or (wanted is not None and job_id not in wanted):
             continue
         job = _read_job(answer[start:end].rstrip("\n"), real_name)
-        if job is None or job.job_id in jobs:
+        if job is None:
             dropped += 1
         else:
-            jobs[job.job_id] = job
-    return Read(jobs=tuple(jobs.values()), dropped=dropped)
+            jobs.append(job)
+    if wanted is not None:
+        doubtful &= set(wanted)
+    return Read(jobs=tuple(jobs), dropped=dropped, doubtful=frozenset(doubtful))
+
+
+def own_record(answer: str, job_id: int) -> str:
+    """Return this job's part of what `scontrol -o show job ID` said.
+
+    With a job come the others of its array, or of its heterogeneous job. A line of its own text that looks like one of
+    those cuts it short: with such a name its user deceives us about this job, and about no other.
+    """
+    start = re.search(rf"^JobId={job_id} ", answer, re.MULTILINE)
+    if start is None:
+        return ""
+    family = re.compile(r"^JobId=\d+ (?:ArrayJobId|HetJobId)=\d+ ", re.MULTILINE)
+    first = family.match(answer, start.start())
+    after = family.search(answer, start.end()) if first else None
+    return answer[start.start() : after.start() if after else len(answer)]
 
 
 def _read_job(record: str, real_name: RealName) -> Job | None:

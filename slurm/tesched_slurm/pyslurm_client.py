@@ -41,7 +41,15 @@ from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import MOST_DROPPED, CommandsActuator, Settings, not_that_run, real_name, strange
+from tesched_slurm.commands import (
+    MOST_DROPPED,
+    CommandsActuator,
+    Settings,
+    not_that_run,
+    read_alone,
+    real_name,
+    strange,
+)
 from tesched_slurm.jobs import read_jobs
 from tesched_slurm.places import read_nodes, read_reservations
 from tesched_slurm.pyslurm_jobs import (
@@ -172,26 +180,18 @@ class PyslurmObserver:
 
     def _look_closely(self, wanted: set[int], ids: set[int]) -> list[Job] | Failure:
         """Return these jobs as scontrol shows them; one that is gone meanwhile is left out."""
-        name = partial(real_name, self.commands)
         if len(wanted) > max(ONE_BY_ONE, len(ids) // ONE_IN):
             answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "job"))
             if isinstance(answer, Failure):
                 return answer
-            read = read_jobs(answer, name, frozenset(ids), wanted)
+            read = read_jobs(answer, partial(real_name, self.commands), ids, wanted)
             if read.dropped:
                 log.warning("%d job record(s) of scontrol could not be read", read.dropped)
             if read.dropped > MOST_DROPPED:
                 return Failure(kind=FailureKind.UNKNOWN, message=f"{read.dropped} job records could not be read")
-            return list(read.jobs)
-        found: list[Job] = []
-        for job_id in sorted(wanted):
-            answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "job", str(job_id)))
-            if not isinstance(answer, Failure):
-                # The other jobs of its array, or of its heterogeneous job, come with it.
-                found += read_jobs(answer, name, wanted={job_id}).jobs
-            elif answer.kind is not FailureKind.NOT_FOUND:
-                return answer
-        return found
+            alone = read_alone(self.commands, read.doubtful)
+            return alone if isinstance(alone, Failure) else [*read.jobs, *alone]
+        return read_alone(self.commands, wanted)
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
         if seen.nodes is not None and not any(map(may_be_wrong, seen.nodes)):

@@ -9,7 +9,7 @@ from tesched_slurm.clients import ClientChoice, NoPyslurmError, choose
 from tesched_slurm.command import Commands
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.daemon_process import CONFIG, run_tesched
+from tests.cluster.daemon_process import run_tesched
 from tests.cluster.slurm_clients import CLIENTS
 
 pytestmark = pytest.mark.slurm
@@ -66,7 +66,8 @@ def test_a_daemon_that_shall_use_a_pyslurm_that_does_not_fit_ends_with_status_2(
 ) -> None:
     fake_pyslurm(tmp_path, '__version__ = "17.11.0"', monkeypatch)
     config = tmp_path / "tesched.toml"
-    config.write_text(CONFIG.format(mode="shadow", folder=tmp_path, client="pyslurm", slurm_conf=cluster.slurm_conf))
+    store = f"sqlite:///{tmp_path}/tesched.sqlite"
+    config.write_text(f'[store]\nurl = "{store}"\n[slurm]\nclient = "pyslurm"\nconf = "{cluster.slurm_conf}"\n')
     done = run_tesched("daemon", "--config", str(config), "--once")
     assert done.returncode == 2
     assert "slurm.client: pyslurm cannot be used: it is 17.11.0" in done.stderr

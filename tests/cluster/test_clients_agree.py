@@ -16,7 +16,7 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.slurm_clients import CLIENTS, connecting
 
-#: what the commands client gives is compared with what each other one gives; where it is alone, with its own second look
+#: what the commands client gives is compared with what each other one gives, or with its own where it is alone
 OTHERS = CLIENTS[1:] or CLIENTS
 
 pytestmark = pytest.mark.slurm

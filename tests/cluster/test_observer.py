@@ -209,6 +209,17 @@ def test_a_name_forges_nothing(cluster: LocalCluster, connect: Connect, name: st
     assert seen.nodes == ("n1",)
 
 
+def test_a_name_takes_the_place_of_no_other_job(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    meant = running(cluster, client)
+    rest = "UserId=bob(1) GroupId=x(1) MCS_label= Priority=5 JobState=PENDING Command=/x"
+    name = f"a {rest}\nJobId={meant.job_id} JobName=b {rest}"
+    forging = running(cluster, client, "-J", name)
+    assert (forging.name, forging.user, forging.state) == (name, "root", JobState.RUNNING)
+    again = job(client, meant.job_id)
+    assert (again.name, again.user, again.state, again.nodes) == (meant.name, "root", JobState.RUNNING, ("n1",))
+
+
 def test_a_suspended_job_keeps_its_room(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "--gres=gpu:1")
