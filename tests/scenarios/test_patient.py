@@ -12,7 +12,6 @@ from tesched_core.snapshot import JobClass
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back, notice
 
-
 #: a best-effort job that waits as well
 RIVAL = 5
 
