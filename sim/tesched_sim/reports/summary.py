@@ -1,0 +1,198 @@
+"""One run in figures: what jobs of each class went through, what preemption cost, how well the cluster was used.
+
+Percentiles are numpy's linear ones: of n sorted values, the one at place (n - 1) * q / 100, counted from 0, and between
+two places in proportion. Worked example: of 1, 2, 3, 10 the median is 2.5, the 95th percentile 3 + 0.85 * 7 = 8.95.
+
+A job that has not ended has no slowdown, wait or JCT; it is counted as not finished, and missing from the percentiles.
+What there is nothing to say about is None. Times are rounded to microseconds first: what is below, in a difference
+between two instants of a long simulation, is the numbers' own error, and in a comparison it would not be 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.metrics import bounded_slowdown
+
+from tesched_sim.result import Result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Percentiles:
+    """Mean and percentiles of the values that are known, in their own unit."""
+
+    count: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+    @staticmethod
+    def of(values: NDArray[np.float64]) -> Percentiles:
+        """Return those of the finite values."""
+        known = values[np.isfinite(values)]
+        if not len(known):
+            return Percentiles(count=0, mean=None, p50=None, p95=None, p99=None)
+        p50, p95, p99 = (float(value) for value in np.percentile(known, (50, 95, 99)))
+        return Percentiles(count=len(known), mean=float(known.mean()), p50=p50, p95=p95, p99=p99)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassSummary:
+    """The jobs of one class."""
+
+    jobs: int
+    not_finished: int
+    #: 1 + waiting / run time (FitGpp, section on the metric)
+    slowdown: Percentiles
+    #: max(1, (waiting + run time) / max(run time, 10 s)) (Feitelson et al., JSSPP 1997)
+    bounded_slowdown: Percentiles
+    #: completion time in which no work was done that lasted
+    wait_s: Percentiles
+    #: end - submission, over all restarts
+    jct_s: Percentiles
+    #: how often a job of the class was put back in the queue
+    preemptions_per_job: float | None
+    #: parts of the class's jobs, 0 to 1, that were put back so often
+    preempted_once_share: float | None
+    preempted_twice_share: float | None
+    preempted_more_share: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One run."""
+
+    workload: str
+    policy: str
+    te: ClassSummary
+    be: ClassSummary
+    all_jobs: ClassSummary
+    #: victims that were given notice, and those that left their room for it
+    notices: int
+    preemptions: int
+    #: left, and did not run again before the simulation's end
+    not_back: int
+    #: from leaving the room to running again
+    restart_interval_s: Percentiles
+    #: preemptions after which the preemptor did not start in the room that was made
+    futile: int
+    #: nodes times seconds that jobs held and did no work in that lasted; a job counts all of each node that it is on
+    lost_node_s: float
+    lost_node_s_per_preemption: float | None
+    #: nodes times seconds that finished jobs held, and the part of it, 0 to 1, that they lost
+    used_node_s: float
+    lost_share: float | None
+    #: seconds in which jobs waited or ran, and the part, 0 to 1, of each resource that was held in them
+    busy_s: float
+    utilisation_share: Mapping[str, float | None]
+    #: from the first submission to the last end
+    makespan_s: float | None
+    #: real time that the simulation took
+    took_s: float
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON has it; the keys are the fields' names and stay."""
+        return asdict(self)
+
+
+def waited_s(result: Result) -> NDArray[np.float64]:
+    """Return [jobs] the seconds of each job's completion time in which it did no work that lasted; nan: not ended."""
+    return _rounded(result.waited_s)
+
+
+def slowdown(result: Result) -> NDArray[np.float64]:
+    """Return [jobs] 1 + waiting / run time; nan: not ended."""
+    return 1.0 + waited_s(result) / result.workload.run_s
+
+
+def lost_node_s(result: Result) -> NDArray[np.float64]:
+    """Return [jobs] the nodes times seconds that each held without doing work that lasted."""
+    return _rounded(result.lost_s) * result.workload.nodes
+
+
+def restart_intervals_s(result: Result) -> NDArray[np.float64]:
+    """Return, for each victim that left its room, the seconds until it ran again; nan: it did not."""
+    left = np.isfinite(result.preemptions.left_s)
+    return _rounded((result.preemptions.back_s - result.preemptions.left_s)[left])
+
+
+def summarise(result: Result) -> Summary:
+    """Return one run in figures."""
+    workload, preemptions = result.workload, result.preemptions
+    left = np.isfinite(preemptions.left_s)
+    intervals_s = restart_intervals_s(result)
+    lost = lost_node_s(result)
+    finished = result.finished
+    # What an unfinished job has held is not in a result, so it counts on neither side of the share.
+    used_node_s = float((workload.run_s * workload.nodes + lost)[finished].sum())
+    busy_s, utilisation = _utilisation(result)
+    return Summary(
+        workload=workload.name,
+        policy=result.policy,
+        te=_of_class(result, workload.te),
+        be=_of_class(result, ~workload.te),
+        all_jobs=_of_class(result, np.ones(len(workload), dtype=np.bool_)),
+        notices=len(left),
+        preemptions=int(left.sum()),
+        not_back=int(np.isnan(intervals_s).sum()),
+        restart_interval_s=Percentiles.of(intervals_s),
+        futile=int((left & preemptions.futile).sum()),
+        lost_node_s=float(lost.sum()),
+        lost_node_s_per_preemption=_ratio(float(lost.sum()), int(left.sum())),
+        used_node_s=used_node_s,
+        lost_share=_ratio(float(lost[finished].sum()), used_node_s),
+        busy_s=busy_s,
+        utilisation_share=utilisation,
+        makespan_s=float(result.end_s[finished].max() - workload.submit_s[0]) if finished.any() else None,
+        took_s=result.took_s,
+    )
+
+
+def _of_class(result: Result, mask: NDArray[np.bool_]) -> ClassSummary:
+    jobs = int(mask.sum())
+    preempted = result.preempted[mask]
+    done = mask & result.finished
+    wait_s, run_s = waited_s(result)[done], result.workload.run_s[done]
+    bounded = np.fromiter(map(bounded_slowdown, wait_s, run_s), dtype=np.float64, count=len(run_s))
+    return ClassSummary(
+        jobs=jobs,
+        not_finished=jobs - len(run_s),
+        slowdown=Percentiles.of(slowdown(result)[done]),
+        bounded_slowdown=Percentiles.of(bounded),
+        wait_s=Percentiles.of(wait_s),
+        jct_s=Percentiles.of(result.jct_s[done]),
+        preemptions_per_job=_ratio(int(preempted.sum()), jobs),
+        preempted_once_share=_ratio(int((preempted == 1).sum()), jobs),
+        preempted_twice_share=_ratio(int((preempted == 2).sum()), jobs),
+        preempted_more_share=_ratio(int((preempted > 2).sum()), jobs),
+    )
+
+
+def _utilisation(result: Result) -> tuple[float, dict[str, float | None]]:
+    """Return the seconds in which there was work, and how much of each resource was held in them."""
+    use, machines = result.use, result.workload.machines
+    lasted_s = np.diff(use.at_s)
+    held = use.held[: len(lasted_s)]
+    work = (use.te_waiting + use.be_waiting)[: len(lasted_s)] > 0
+    work |= (held > 0).any(axis=1)
+    busy_s = float(lasted_s[work].sum())
+    held_s = (held[work] * lasted_s[work, np.newaxis]).sum(axis=0)
+    total = machines.total.sum(axis=0)
+    return busy_s, {
+        name: _ratio(float(held_s[column]), float(total[column]) * busy_s)
+        for column, name in enumerate(machines.resources)
+    }
+
+
+def _rounded(values_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    # The sum makes 0 of -0, which would be seen in JSON.
+    rounded: NDArray[np.float64] = np.round(values_s, 6) + 0.0
+    return rounded
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
