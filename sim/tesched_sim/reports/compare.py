@@ -1,0 +1,192 @@
+"""Policies beside each other, over several seeds: means, their confidence intervals, and differences to a baseline.
+
+A mean over n seeds has the interval mean ± t * s / sqrt(n): s is the values' standard deviation (with n - 1), t the
+97.5 % point of Student's t with n - 1 degrees of freedom. One seed has no interval.
+
+A difference is taken seed by seed, as every policy gets the same workload for a seed: 100 * (policy / baseline - 1), in
+per cent; its mean and interval are those of these values. Worked example: 10 and 20 with the baseline, 9 and 16 with
+the policy: -10 and -20 %, mean -15 %, s = 7.07, t = 12.71, so -15 ± 63.5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any
+
+from tesched_sim.reports.case import Case, Missing, ReportError
+
+#: Probability with which an interval holds the mean.
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean over seeds."""
+
+    mean: float
+    #: half the width of the confidence interval; None if there is none
+    half_width: float | None
+    #: seeds in which there was a value
+    seeds: int
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {"mean": self.mean, "half_width": self.half_width, "seeds": self.seeds}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One policy, or one value of what is swept under it."""
+
+    policy: str
+    variant: str
+    seeds: tuple[int, ...]
+    #: by the summary's keys, as in "te.slowdown.p95"; a figure that no seed has is missing
+    figures: Mapping[str, Estimate]
+    #: in per cent of the baseline's, which has none; missing where the baseline's is 0 or missing
+    difference_percent: Mapping[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """Return what stands at its head."""
+        return f"{self.policy} {self.variant}".strip()
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {
+            "policy": self.policy,
+            "variant": self.variant,
+            "seeds": list(self.seeds),
+            "figures": {key: value.as_json() for key, value in self.figures.items()},
+            "difference_percent": {key: value.as_json() for key, value in self.difference_percent.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Everything that was run, in the order in which it was given."""
+
+    columns: tuple[Column, ...]
+    #: the policy that differences are taken to, within each variant
+    baseline: str | None
+    #: what the reader must know to read the figures: jobs that did not finish, intervals that could not be made
+    warnings: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return it as JSON has it; the keys stay."""
+        return {
+            "baseline": self.baseline,
+            "confidence": CONFIDENCE,
+            "warnings": list(self.warnings),
+            "columns": [column.as_json() for column in self.columns],
+        }
+
+
+def compare(cases: Sequence[Case], *, baseline: str | None = None) -> Comparison:
+    """Return the cases beside each other; without a baseline there are no differences.
+
+    Raises ReportError if there are no cases, if one comes twice, if no case has the baseline's policy, or if a seed's
+    workload is not the same for policy and baseline.
+    """
+    if not cases:
+        raise ReportError("there is no run to report on")
+    groups = grouped(cases)
+    if baseline is not None and all(policy != baseline for _, policy in groups):
+        known = ", ".join(dict.fromkeys(policy for _, policy in groups))
+        raise ReportError(f"no run of the baseline {baseline}; there are runs of {known}")
+    columns = tuple(
+        Column(
+            policy=policy,
+            variant=variant,
+            seeds=tuple(mine),
+            figures=_means([_flat(case) for case in mine.values()]),
+            difference_percent=_differences(mine, groups.get((variant, baseline), {}))
+            if baseline is not None and policy != baseline
+            else {},
+        )
+        for (variant, policy), mine in groups.items()
+    )
+    return Comparison(columns=columns, baseline=baseline, warnings=tuple(_warnings(columns, cases)))
+
+
+def grouped(cases: Sequence[Case]) -> dict[tuple[str, str], dict[int, Case]]:
+    """Return the cases by (variant, policy), then by seed in ascending order. Raises ReportError if one comes twice."""
+    groups: dict[tuple[str, str], dict[int, Case]] = {}
+    for case in cases:
+        mine = groups.setdefault(case.column, {})
+        if case.seed in mine:
+            raise ReportError(f"there are two runs of {case.policy} {case.variant} with seed {case.seed}")
+        mine[case.seed] = case
+    return {column: dict(sorted(mine.items())) for column, mine in groups.items()}
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return the mean of the values (at least one) with its interval."""
+    count = len(values)
+    mean = sum(values) / count
+    t = student_t(count - 1) if count > 1 else None
+    if t is None:
+        return Estimate(mean=mean, half_width=None, seeds=count)
+    deviation = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
+    return Estimate(mean=mean, half_width=t * deviation / sqrt(count), seeds=count)
+
+
+def student_t(freedom: int) -> float | None:
+    """Return the point that Student's t, with so many degrees of freedom, passes with (1 - CONFIDENCE) / 2.
+
+    None if scipy is not installed.
+    """
+    try:
+        # Not scipy.stats, which takes a second to import.
+        from scipy.special import stdtrit  # noqa: PLC0415
+    except ImportError:
+        return None
+    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
+
+
+def _means(flats: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
+    keys = dict.fromkeys(key for flat in flats for key in flat)
+    return {key: estimate([flat[key] for flat in flats if key in flat]) for key in keys}
+
+
+def _differences(mine: Mapping[int, Case], theirs: Mapping[int, Case]) -> dict[str, Estimate]:
+    pairs: list[dict[str, float]] = []
+    for seed, case in mine.items():
+        other = theirs.get(seed)
+        if other is None:
+            continue
+        if other.fingerprint != case.fingerprint:
+            raise ReportError(f"seed {seed}: {case.policy} and {other.policy} did not get the same workload")
+        base = _flat(other)
+        pairs.append(
+            {key: 100 * (value / base[key] - 1) for key, value in _flat(case).items() if base.get(key, 0) != 0}
+        )
+    return _means(pairs)
+
+
+def _flat(case: Case) -> dict[str, float]:
+    return dict(_leaves(case.summary.as_json(), ""))
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{key}", float(value)
+
+
+def _warnings(columns: Sequence[Column], cases: Sequence[Case]) -> Iterator[str]:
+    for column in columns:
+        open_jobs = column.figures["all_jobs.not_finished"]
+        if open_jobs.mean:
+            jobs = round(open_jobs.mean * open_jobs.seeds)
+            yield f"{column.title}: jobs not finished: {jobs}; its percentiles are those of the others"
+    if len({case.seed for case in cases}) == 1:
+        yield "one seed: no confidence intervals"
+    elif student_t(1) is None:
+        yield f"no confidence intervals: {Missing(package='scipy')}"
+    if len({column.seeds for column in columns}) > 1:
+        yield "not every policy has run with every seed; differences are taken over the seeds that both have"
