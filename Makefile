@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 PYTEST_WORKERS ?= 2
 
-.PHONY: help setup install demo test check format bench clean
+.PHONY: help setup install demo test test-docker check format bench clean
 
 help:  ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -22,12 +22,22 @@ install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL (
 	@slurm_test_cluster/install-slurm.sh
 	@slurm_test_cluster/install-postgresql.sh
 
+# On which cluster the demo runs: auto (containers where a Docker engine answers), docker, local.
+DEMO ?= auto
 demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that start in seconds.
-	@slurm_test_cluster/install-slurm.sh
-	@$(BIN)/python -m tesched_testcluster demo
+	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
+	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
 
-test: install  ## Run all tests, on a real Slurm and a real PostgreSQL.
+test: install  ## Run all tests: on a real Slurm and PostgreSQL here and, where a Docker engine answers, in containers.
 	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -m 'not docker'
+	@if docker info >/dev/null 2>&1; then $(MAKE) --no-print-directory test-docker; else \
+	  echo 'No Docker engine answers: not run are the Docker cluster (make test-docker) and all that needs Slurm 26.05,'; \
+	  echo 'the pyslurm client among it.'; fi
+
+test-docker: install  ## Run the tests of the Docker cluster, and those of Slurm with pyslurm on Slurm 26.05.
+	$(BIN)/python -m tesched_testcluster docker image
+	$(BIN)/pytest -m docker
+	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker' -n $(PYTEST_WORKERS) --dist loadfile
 
 check: setup  ## Run ruff, its formatter, mypy (strict) and import-linter.
 	$(BIN)/ruff check
@@ -45,8 +55,3 @@ bench: install  ## Print the benchmarks' figures.
 
 clean:  ## Remove the virtual environment and the tools' caches.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-
-.PHONY: docker-test
-docker-test: install  ## Run the tests that need a Docker engine; makes the image first.
-	$(BIN)/python -m tesched_testcluster docker image
-	$(BIN)/pytest -m docker

@@ -44,12 +44,20 @@ main.add_command(docker_commands)
 
 
 @main.command()
-def demo() -> None:
+@click.option(
+    "--on",
+    "where",
+    type=click.Choice(("auto", "docker", "local")),
+    default="auto",
+    show_default=True,
+    help="Containers, this host, or containers where a Docker engine answers.",
+)
+def demo(*, where: str) -> None:
     """Show tesched's main job on a cluster of its own."""
     # It needs tesched itself, which the cluster's other commands do not.
-    from tesched_testcluster.demo import run_demo  # noqa: PLC0415
+    from tesched_testcluster.demo import Where, run_demo  # noqa: PLC0415
 
-    run_demo()
+    run_demo(Where(where))
 
 
 @main.command()

@@ -1,30 +1,24 @@
 """The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
 
-Everything is real but the work of the jobs: slurmctld and eight slurmd on this host, `tesched daemon` as a process of
-its own, jobs that heed a notice, write a checkpoint and go on from it.
+Everything is real but the work of the jobs: slurmctld and eight nodes, in containers or on this host, `tesched daemon`
+beside them, jobs that heed a notice, write a checkpoint and go on from it.
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import tempfile
+import json
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from enum import StrEnum
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from tesched_core.metrics import lost_node_s
-from tesched_db import read
-from tesched_db.engine import open_store
 from tesched_db.views import OrderView
 
-from tesched_testcluster.load import LoadJob, OnNotice, submit
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.cluster import Cluster
+from tesched_testcluster.load import LoadJob, OnNotice
+from tesched_testcluster.stage import Stage, docker_is_there, docker_stage, local_stage
 
 #: Each best-effort job takes a whole node for 12 s of work; what it does on notice, and the seconds that saving takes.
 #: All have the same size and grace period, so FitGpp asks them in order of their ids.
@@ -35,73 +29,72 @@ BEST_EFFORT: tuple[tuple[OnNotice, float], ...] = (
     *((("exit", 1.0),) * 5),
 )
 BEST_EFFORT_TICKS = 120
+#: so long that no trial-and-error job gets the room that another one leaves
+TRIAL_TICKS = 90
 #: trial-and-error jobs that come at once, and the GPUs that each wants
 TRIALS = (8, 4, 8)
 
-CONFIG = """\
-mode = "enforce"
 
-[store]
-url = "sqlite:///{folder}/tesched.sqlite"
+class Where(StrEnum):
+    """On what the demo runs."""
 
-[slurm]
-client = "commands"
-conf = "{slurm_conf}"
-
-[loop]
-poll_interval_s = 0.5
-
-[guard]
-min_run_time_s = 0       # a demo is short; leave a minute or more to real jobs
-
-[classes]
-default_class = "be"
-default_grace_period_s = 6
-
-[[classes.rules]]
-name = "debug-jobs"
-job_class = "te"
-match = {{ names = ["te-*"] }}
-"""
+    AUTO = "auto"
+    DOCKER = "docker"
+    LOCAL = "local"
 
 
-def run_demo() -> None:
+def run_demo(where: Where = Where.AUTO) -> None:
     """Show the main job. Raises ClusterError if Slurm does not do its part."""
     console = Console(highlight=False)
-    began = time.monotonic()
     console.rule("[bold]tesched on a real Slurm")
-    with LocalCluster() as cluster, tempfile.TemporaryDirectory(prefix="tesched-demo-") as name:
-        folder = Path(name)
-        release = ".".join(str(part) for part in cluster.release)
-        console.print(
-            f"A local cluster: slurmctld and 8 slurmd of Slurm {release}, 8 (fake) GPUs a node. No container."
+    if where is Where.DOCKER or (where is Where.AUTO and docker_is_there()):
+        why = "a Docker engine answers" if where is Where.AUTO else "as asked"
+        console.print(f"In containers ({why}): slurmctld, slurmdbd, PostgreSQL, tesched, and 8 nodes of 8 (fake) GPUs.")
+        with docker_stage() as stage:
+            _show(stage, console)
+        return
+    why = "no Docker engine answers" if where is Where.AUTO else "as asked"
+    console.print(f"On this host ({why}): slurmctld, tesched, and 8 slurmd, which stand for nodes of 8 (fake) GPUs.")
+    with local_stage() as stage:
+        _show(stage, console)
+
+
+def _show(stage: Stage, console: Console) -> None:
+    began = time.monotonic()
+    cluster = stage.cluster
+    console.print(cluster.run("scontrol", "--version").stdout.strip())
+    victims = _fill(stage)
+    console.print(f"{len(victims) - 1} best-effort jobs hold all 64 GPUs; one more waits for its turn.")
+    with stage.daemon():
+        console.print("tesched daemon runs, mode enforce. Trial-and-error jobs come:")
+        trials = _trials(stage, console)
+        everybody = [*victims, *trials]
+        console.print("Now the victims come back and everybody finishes ...")
+        cluster.wait_for(
+            lambda: all(cluster.state(job_id) == "COMPLETED" for job_id in everybody),
+            "all jobs to complete",
+            timeout_s=120,
         )
-        victims = _fill(cluster)
-        console.print(f"{len(victims)} best-effort jobs hold all 64 GPUs; one more waits for its turn.")
-        with _daemon(cluster, folder, console) as config:
-            trials = _trials(cluster, console)
-            everybody = [*victims, *trials]
-            console.print("Now the victims come back and everybody finishes ...")
-            cluster.wait_for(
-                lambda: all(cluster.state(job_id) == "COMPLETED" for job_id in everybody),
-                "all jobs to complete",
-                timeout_s=90,
-            )
-            engine = open_store(f"sqlite:///{folder}/tesched.sqlite", read_only=True)
-            cluster.wait_for(
-                lambda: not read.status(engine).open_orders, "the orders to end, all put back", timeout_s=20
-            )
-            console.print()
-            _report(read.orders(engine), cluster, console)
-            engine.dispose()
-            console.rule("tesched explain " + str(trials[0]))
-            _tesched(config, "explain", str(trials[0]))
-            console.rule("tesched status")
-            _tesched(config, "status")
+        cluster.wait_for(
+            lambda: all(view.order.ended_at is not None for view in _orders(stage)),
+            "the orders to end, all put back",
+            timeout_s=20,
+        )
+        console.print()
+        _report(_orders(stage), cluster, console)
+        console.rule("tesched explain " + str(trials[0]))
+        console.out(stage.tesched("explain", str(trials[0])), end="")
+        console.rule("tesched status")
+        console.out(stage.tesched("status"), end="")
     console.rule(f"{time.monotonic() - began:.0f} s; nothing is left behind")
 
 
-def _fill(cluster: LocalCluster) -> list[int]:
+def _orders(stage: Stage) -> tuple[OrderView, ...]:
+    """Return the orders that tesched remembers."""
+    return msgspec.convert(json.loads(stage.tesched("orders", "--json"))["orders"], tuple[OrderView, ...])
+
+
+def _fill(stage: Stage) -> list[int]:
     jobs = [
         LoadJob(
             name=f"be-{number}",
@@ -115,63 +108,35 @@ def _fill(cluster: LocalCluster) -> list[int]:
         )
         for number, (on_notice, checkpoint_s) in enumerate(BEST_EFFORT, 1)
     ]
-    ids = [submit(cluster, job, cluster.shared) for job in jobs]
+    ids = [stage.submit(job) for job in jobs]
     for job_id in ids:
-        cluster.wait_state(job_id, "RUNNING")
-    ids.append(submit(cluster, LoadJob(name="be-next", kind="be", cpus=2, gpus=2, ticks=20), cluster.shared))
+        stage.cluster.wait_state(job_id, "RUNNING")
+    ids.append(stage.submit(LoadJob(name="be-next", kind="be", cpus=2, gpus=2, ticks=20)))
     return ids
 
 
-def _trials(cluster: LocalCluster, console: Console) -> list[int]:
+def _trials(stage: Stage, console: Console) -> list[int]:
     """Submit trial-and-error jobs, and say of each when it runs."""
     begin = time.monotonic()
     waiting = {}
     for number, gpus in enumerate(TRIALS, 1):
-        job = LoadJob(name=f"te-{number}", kind="te", cpus=gpus, gpus=gpus, ticks=20)
-        waiting[submit(cluster, job, cluster.shared)] = job
+        job = LoadJob(name=f"te-{number}", kind="te", cpus=gpus, gpus=gpus, ticks=TRIAL_TICKS)
+        waiting[stage.submit(job)] = job
     ids = list(waiting)
 
     def look() -> bool:
         for job_id in list(waiting):
-            if cluster.state(job_id) in {"RUNNING", "COMPLETED"}:
+            if stage.cluster.state(job_id) in {"RUNNING", "COMPLETED"}:
                 job = waiting.pop(job_id)
                 took_s = time.monotonic() - begin
                 console.print(f"  {job.name} (job {job_id}, {job.gpus} GPUs) [bold green]runs after {took_s:.1f} s[/]")
         return not waiting
 
-    cluster.wait_for(look, "the trial-and-error jobs to run", timeout_s=60)
+    stage.cluster.wait_for(look, "the trial-and-error jobs to run", timeout_s=60)
     return ids
 
 
-@contextmanager
-def _daemon(cluster: LocalCluster, folder: Path, console: Console) -> Iterator[Path]:
-    """Run `tesched daemon` beside the cluster until the block ends."""
-    config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(CONFIG.format(folder=folder, slurm_conf=cluster.slurm_conf))
-    with log.open("wb") as out:
-        process = subprocess.Popen([_program(), "daemon", "--config", str(config)], stdout=out, stderr=out)
-    try:
-        cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
-        console.print("tesched daemon runs, mode enforce. Trial-and-error jobs come:")
-        yield config
-    except BaseException:
-        console.print(log.read_text(), markup=False)
-        raise
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=30)
-
-
-def _program() -> str:
-    return str(Path(sys.executable).with_name("tesched"))
-
-
-def _tesched(config: Path, *argv: str) -> None:
-    sys.stdout.flush()
-    subprocess.run([_program(), *argv], env={**os.environ, "TESCHED_CONFIG": str(config)}, check=True, timeout=60)
-
-
-def _report(orders: tuple[OrderView, ...], cluster: LocalCluster, console: Console) -> None:
+def _report(orders: tuple[OrderView, ...], cluster: Cluster, console: Console) -> None:
     """Print what each trial-and-error job waited, and what it cost."""
     table = Table(title="What it cost (LOST counts a whole run, saved or not)", title_justify="left")
     for column in ("TE JOB", "WAITED", "VICTIM", "NOTICE TO GONE", "OF GRACE", "HOW IT LEFT", "AWAY", "LOST"):

@@ -196,6 +196,15 @@ class DockerCluster(Cluster):
         with _engine_errors():
             self._container("tesched").stop(timeout=20)
 
+    def tesched_log(self) -> str:
+        """Return what tesched has logged."""
+        with _engine_errors():
+            return str(self._container("tesched").logs().decode(errors="replace"))
+
+    def tesched(self, *argv: str, columns: str = "110") -> subprocess.CompletedProcess[str]:
+        """Run `tesched argv…` beside the daemon, as its user, for a terminal of so many columns."""
+        return self.exec("tesched", "env", f"COLUMNS={columns}", "tesched", *argv, timeout_s=60, user="tesched")
+
     def container_name(self, place: str) -> str:
         """Return what Docker calls the container of a service or a node."""
         return str(self._container(place).name)
@@ -366,6 +375,12 @@ def engine_available() -> bool:
     except ClusterError:
         return False
     return True
+
+
+def image_is_there(image: str) -> bool:
+    """Return whether the engine has the image. ClusterError if none answers."""
+    with _engine_errors():
+        return bool(_connect().images.list(image))
 
 
 def _missed(state: str) -> bool:

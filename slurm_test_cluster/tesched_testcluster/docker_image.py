@@ -20,14 +20,19 @@ _VARIABLES = {
 }
 
 
-def build_image(image: str = IMAGE) -> None:
-    """Make the base image if it is missing, then the image. What they print goes to the terminal. ClusterError."""
+def build_image(image: str = IMAGE, *, quiet: bool = False) -> None:
+    """Make the base image if it is missing, then the image, or bring it up to date. ClusterError if that fails.
+
+    What is printed goes to the terminal; with `quiet` only where something fails.
+    """
     for command in (
         [str(FOLDER / "base-image.sh")],
         ["docker", "build", "--file", str(FOLDER / "Dockerfile"), "--tag", image, str(REPOSITORY)],
     ):
-        if status := subprocess.run(command, check=False).returncode:
-            raise ClusterError(f"{' '.join(command)} ended with status {status}")
+        done = subprocess.run(command, check=False, capture_output=quiet, text=True)
+        if done.returncode:
+            said = (done.stdout + done.stderr)[-2000:] if quiet else ""
+            raise ClusterError(f"{' '.join(command)} ended with status {done.returncode} {said}".rstrip())
 
 
 def run_in_image(*args: str, image: str = IMAGE, timeout_s: float | None = None) -> int:

@@ -141,15 +141,29 @@ def _setup() -> None:
 
 
 def _tesched_config(store_password: str) -> str:
-    """Return tesched's configuration: what it remembers is in PostgreSQL, and a job's class is its QOS."""
+    """Return tesched's configuration: what it remembers is in PostgreSQL; a job's class is its QOS, or its name's.
+
+    Jobs on a test cluster take seconds, so they may be asked at once.
+    """
     return (
         'mode = "enforce"\n\n'
         "[store]\n"
         f'url = "postgresql+psycopg://tesched:{store_password}@postgresql/tesched"\n\n'
+        "[loop]\n"
+        "poll_interval_s = 0.5\n\n"
+        "[guard]\n"
+        "min_run_time_s = 0\n"
+        "cool_down_s = 0\n\n"
+        "[classes]\n"
+        "default_grace_period_s = 6\n\n"
         "[[classes.rules]]\n"
         'name = "trial and error"\n'
         'job_class = "te"\n'
-        'match = { qos = ["te"] }\n'
+        'match = { qos = ["te"] }\n\n'
+        "[[classes.rules]]\n"
+        'name = "debug-jobs"\n'
+        'job_class = "te"\n'
+        'match = { names = ["te-*"] }\n'
     )
 
 
@@ -242,6 +256,7 @@ def _run_postgresql() -> NoReturn:
 
 def _run_tesched() -> NoReturn:
     _start_munged()
+    subprocess.run([*_as("tesched"), "tesched", "db", "upgrade", "--config", str(_TESCHED_CONFIG)], check=True)
     _become(*_as("tesched"), "tesched", "daemon", "--config", str(_TESCHED_CONFIG))
 
 

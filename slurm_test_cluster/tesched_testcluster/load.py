@@ -115,7 +115,7 @@ def plan(mix: Mix, rng: random.Random) -> tuple[LoadJob, ...]:
     return tuple(sorted(jobs, key=lambda job: job.submit_after_s))
 
 
-def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_SCRIPT) -> int:
+def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_SCRIPT, user: str | None = None) -> int:
     """Submit one job, which writes to `folder`, and return its id. Folder and script are as the cluster sees them."""
     gres = (f"--gres=gpu:{job.gpus}",) if job.gpus else ()
     return cluster.sbatch(
@@ -138,6 +138,7 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
             str(job.checkpoint_every),
             str(folder),
         ),
+        user=user,
     )
 
 

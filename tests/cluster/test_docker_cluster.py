@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,9 @@ from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.docker import DockerCluster
 from tesched_testcluster.docker_image import run_in_image
 from tesched_testcluster.docker_service import docker_definition
+from tesched_testcluster.load import LoadJob
 from tesched_testcluster.registry import UnknownClusterError
+from tesched_testcluster.stage import DockerStage
 
 pytestmark = pytest.mark.docker
 
@@ -128,6 +131,29 @@ def test_qos_and_users_are_those_of_the_definition(cluster: DockerCluster) -> No
     assert {"be|0", "te|100"} <= set(qos)
     users = cluster.run("sacctmgr", "-nP", "list", "user", "format=user,adminlevel", user="alice").stdout.splitlines()
     assert {"tesched|Operator", "alice|None", "bob|None"} <= set(users)
+
+
+def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_postgresql(
+    cluster: DockerCluster,
+) -> None:
+    stage = DockerStage(cluster=cluster)
+    victims = [
+        stage.submit(LoadJob(name=f"be-{number}", kind="be", cpus=8, gpus=8, ticks=150, checkpoint_s=1.0))
+        for number in range(NODES)
+    ]
+    for job_id in victims:
+        cluster.wait_state(job_id, "RUNNING")
+    with stage.daemon():
+        te = cluster.sbatch("--qos=te", "--gres=gpu:2", "--mem=1000M", wrap="sleep 5", user="bob")
+        cluster.wait_state(te, "RUNNING", timeout_s=20)
+        (order,) = json.loads(stage.tesched("orders", "--json"))["orders"]
+        (paid,) = order["order"]["victims"]
+        assert paid["job_id"] in victims
+        assert cluster.job(paid["job_id"])["Restarts"] == "1"
+        assert "trial and error (TE)" in stage.tesched("explain", str(te))
+        cluster.wait_state(paid["job_id"], "COMPLETED", timeout_s=60)
+        cluster.wait_for(lambda: "no order is under way" in stage.tesched("status"), "the order to end", timeout_s=20)
+        assert {cluster.job(job_id)["Nice"] for job_id in [*victims, te]} == {"0"}
 
 
 def test_a_killed_node_is_down_and_comes_back_with_its_job(cluster: DockerCluster) -> None:

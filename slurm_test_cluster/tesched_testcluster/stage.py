@@ -1,0 +1,181 @@
+"""Where the demo is shown: a test cluster with tesched beside it, on this host or in containers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tesched_testcluster.cluster import Cluster, ClusterError
+from tesched_testcluster.docker import SHARED, DockerCluster, engine_available, image_is_there
+from tesched_testcluster.docker_image import IMAGE, build_image
+from tesched_testcluster.docker_service import docker_definition
+from tesched_testcluster.load import JOB_SCRIPT, LoadJob, submit
+from tesched_testcluster.local import LocalCluster
+
+#: what every look of the daemon that finds nothing to do says
+FIRST_LOOK = "did nothing"
+
+_CONFIG = """\
+mode = "enforce"
+
+[store]
+url = "sqlite:///{folder}/tesched.sqlite"
+
+[slurm]
+conf = "{slurm_conf}"
+
+[loop]
+poll_interval_s = 0.5
+
+[guard]
+min_run_time_s = 0       # a demo is short; leave a minute or more to real jobs
+cool_down_s = 0
+
+[classes]
+default_class = "be"
+default_grace_period_s = 6
+
+[[classes.rules]]
+name = "debug-jobs"
+job_class = "te"
+match = {{ names = ["te-*"] }}
+"""
+
+
+class Stage(Protocol):
+    """A running cluster and a tesched that is not running yet."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Return the cluster."""
+        ...
+
+    def submit(self, job: LoadJob) -> int:
+        """Submit a job and return its id."""
+        ...
+
+    @contextmanager
+    def daemon(self) -> Iterator[None]:
+        """Run the daemon until the block ends; it has had its first look when the block begins."""
+        ...
+
+    def tesched(self, *argv: str) -> str:
+        """Return what `tesched argv…` prints. ClusterError if it fails."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStage:
+    """On this host; tesched keeps its state in SQLite."""
+
+    cluster: LocalCluster
+    folder: Path
+
+    def submit(self, job: LoadJob) -> int:
+        """Submit a job and return its id."""
+        return submit(self.cluster, job, self.cluster.shared)
+
+    @contextmanager
+    def daemon(self) -> Iterator[None]:
+        """Run the daemon until the block ends."""
+        log = self.folder / "daemon.log"
+        self._config.write_text(_CONFIG.format(folder=self.folder, slurm_conf=self.cluster.slurm_conf))
+        with log.open("wb") as out:
+            process = subprocess.Popen([_program(), "daemon", "--config", str(self._config)], stdout=out, stderr=out)
+        try:
+            self.cluster.wait_for(lambda: FIRST_LOOK in log.read_text(), "the daemon's first look", timeout_s=30)
+            yield
+        except BaseException:
+            sys.stderr.write(log.read_text())
+            raise
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+
+    def tesched(self, *argv: str) -> str:
+        """Return what `tesched argv…` prints."""
+        environment = {**os.environ, "TESCHED_CONFIG": str(self._config), "COLUMNS": _columns()}
+        done = subprocess.run(
+            [_program(), *argv], env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        return _printed(done, argv)
+
+    @property
+    def _config(self) -> Path:
+        return self.folder / "tesched.toml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DockerStage:
+    """In containers; tesched runs as an Operator of Slurm and keeps its state in PostgreSQL."""
+
+    cluster: DockerCluster
+
+    def submit(self, job: LoadJob) -> int:
+        """Submit a job of an ordinary user and return its id."""
+        return submit(self.cluster, job, Path(SHARED), script=_script_in_image(), user="alice")
+
+    @contextmanager
+    def daemon(self) -> Iterator[None]:
+        """Run the daemon until the block ends."""
+        self.cluster.start_tesched()
+        try:
+            self.cluster.wait_for(
+                lambda: FIRST_LOOK in self.cluster.tesched_log(), "the daemon's first look", timeout_s=60
+            )
+            yield
+        except BaseException:
+            sys.stderr.write(self.cluster.tesched_log())
+            raise
+        finally:
+            self.cluster.stop_tesched()
+
+    def tesched(self, *argv: str) -> str:
+        """Return what `tesched argv…` prints."""
+        return _printed(self.cluster.tesched(*argv, columns=_columns()), argv)
+
+
+@contextmanager
+def local_stage() -> Iterator[LocalStage]:
+    """Give eight nodes on this host until the block ends."""
+    with LocalCluster() as cluster, tempfile.TemporaryDirectory(prefix="tesched-demo-") as name:
+        yield LocalStage(cluster=cluster, folder=Path(name))
+
+
+@contextmanager
+def docker_stage() -> Iterator[DockerStage]:
+    """Give eight nodes in containers until the block ends; the image is made first, or brought up to date."""
+    build_image(quiet=image_is_there(IMAGE))
+    with DockerCluster(docker_definition(8)) as cluster:
+        yield DockerStage(cluster=cluster)
+
+
+def docker_is_there() -> bool:
+    """Return whether a Docker engine answers."""
+    return engine_available()
+
+
+def _script_in_image() -> Path:
+    return Path("/opt/tesched/slurm_test_cluster/tesched_testcluster") / JOB_SCRIPT.name
+
+
+def _program() -> str:
+    return str(Path(sys.executable).with_name("tesched"))
+
+
+def _columns() -> str:
+    return os.environ.get("COLUMNS", "110")
+
+
+def _printed(done: subprocess.CompletedProcess[str], argv: tuple[str, ...]) -> str:
+    if done.returncode:
+        raise ClusterError(f"tesched {' '.join(argv)} ended with status {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
