@@ -7,6 +7,7 @@ beside them, jobs that heed a notice, write a checkpoint and go on from it.
 from __future__ import annotations
 
 import json
+import sys
 import time
 from enum import StrEnum
 
@@ -45,7 +46,7 @@ class Where(StrEnum):
 
 def run_demo(where: Where = Where.AUTO) -> None:
     """Show the main job. Raises ClusterError if Slurm does not do its part."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     console.rule("[bold]tesched on a real Slurm")
     if where is Where.DOCKER or (where is Where.AUTO and docker_is_there()):
         why = "a Docker engine answers" if where is Where.AUTO else "as asked"
