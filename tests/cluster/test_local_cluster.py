@@ -178,7 +178,7 @@ def test_two_clusters_side_by_side_do_not_see_each_other(cluster: LocalCluster, 
     theirs = other.sbatch("--job-name=theirs", wrap="sleep 60")
     other.wait_state(theirs, "RUNNING")
     other.down()
-    assert [fields["JobName"] for fields in cluster.jobs() if fields["JobState"] == "RUNNING"] == ["mine"]
+    assert cluster.run("squeue", "-h", "-t", "RUNNING", "-o", "%j").stdout.split() == ["mine"]
     assert set(cluster.node_states()) == {f"n{number}" for number in range(1, 9)}
 
 
