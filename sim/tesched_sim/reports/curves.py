@@ -2,8 +2,8 @@
 
 A distribution keeps at most 500 of its own points, and is nowhere more than 1/399 of the jobs away from all of them
 (twice that when distributions are pooled, which are thinned before and after). A series that is too long becomes means
-over equal stretches of time, so that the area under it stays. Of too many victims every n-th is kept, and how many there
-were.
+over equal stretches of time, so that the area under it stays. Of too many victims every n-th is kept, and how many
+there were.
 """
 
 from __future__ import annotations
