@@ -8,10 +8,13 @@ import click
 from tesched_core.ports import JournalError
 from tesched_daemon.config import ConfigError
 from tesched_daemon.wiring import StartError
+from tesched_sim.reports.case import ReportError
+from tesched_sim.workload import WorkloadError
 
 from tesched_cli.explain import explain
 from tesched_cli.jobs import jobs, orders
 from tesched_cli.service import config, daemon, db
+from tesched_cli.simulate import simulate
 from tesched_cli.status import status
 
 
@@ -26,7 +29,7 @@ class _Commands(click.Group):
         """Run a command."""
         try:
             return super().invoke(ctx)
-        except (ConfigError, StartError, JournalError) as error:
+        except (ConfigError, StartError, JournalError, ReportError, WorkloadError) as error:
             raise _InputError(str(error)) from error
 
 
@@ -36,5 +39,5 @@ def main() -> None:
     """A companion to Slurm: trial-and-error jobs start at once, best-effort jobs hardly notice."""
 
 
-for command in (config, daemon, db, explain, jobs, orders, status):
+for command in (config, daemon, db, explain, jobs, orders, simulate, status):
     main.add_command(command)

@@ -1,45 +1,48 @@
-"""Many runs, on all cores: every contender and every value that is swept, for every seed.
+"""Many runs, on all cores or as an array of Slurm jobs: every contender, every value that is swept, every seed.
 
-Each seed's workload is the same for every contender, so that they can be compared seed by seed.
-Whatever has finished when somebody interrupts is kept.
+Each seed's workload is the same for every contender, so that they can be compared seed by seed. Whatever has finished
+when somebody interrupts is kept.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 
 from tesched_sim.contenders import Setting, run_one
-from tesched_sim.result import Result
-from tesched_sim.workload import Workload
+from tesched_sim.reports.case import Case
+from tesched_sim.workload import Workload, WorkloadError
 
-#: Makes a workload for a seed, with these settings of its own. It is sent to other processes, so it is a plain function
-#: of a module, or a partial of one.
+#: Makes a workload for a seed. It is sent to other processes, so it is a function of a module, or a partial of one.
 MakeWorkload = Callable[[int], Workload]
+
+#: seconds between two looks at jobs on Slurm
+POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:
-    """One value of each key that is swept: a column of its own in the report."""
+    """One value of each key that is swept: columns of its own in the report."""
 
-    #: (key, value) as they were typed; empty if nothing is swept
-    values: tuple[tuple[str, str], ...]
+    #: "policy.fitgpp_s=2, site.poll_s=5"; empty if nothing is swept
+    name: str = ""
     setting: Setting
     make_workload: MakeWorkload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One run to be made, and what came of it."""
+    """One run to be made."""
 
     contender: str
     seed: int
     variant: Variant
-    result: Result | None = None
 
 
 def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[Variant]) -> tuple[Run, ...]:
@@ -50,12 +53,13 @@ def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[
     )
 
 
-def run(one: Run) -> Run:
+def perform(run: Run) -> Case:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
-    workload = _made(one.variant.make_workload, one.seed)
-    setting = one.variant.setting
-    site, policy = replace(setting.site, seed=one.seed), replace(setting.policy, rand_seed=one.seed)
-    return replace(one, result=run_one(one.contender, replace(setting, site=site, policy=policy), workload))
+    workload = _made(run.variant.make_workload, run.seed)
+    setting = run.variant.setting
+    site, policy = replace(setting.site, seed=run.seed), replace(setting.policy, rand_seed=run.seed)
+    result = run_one(run.contender, replace(setting, site=site, policy=policy), workload)
+    return Case.of(result, seed=run.seed, variant=run.variant.name)
 
 
 @lru_cache(maxsize=1)
@@ -64,17 +68,17 @@ def _made(make_workload: MakeWorkload, seed: int) -> Workload:
     return make_workload(seed)
 
 
-def run_all(runs: Sequence[Run], *, processes: int | None = None) -> Iterator[Run]:
-    """Yield each run when it is done, in any order. An interruption ends it; what was yielded stands.
+def perform_all(runs: Sequence[Run], *, processes: int | None = None) -> Iterator[Case]:
+    """Yield each run's case when it is done, in any order. An interruption ends it; what was yielded stands.
 
-    `processes` is how many at once; all cores by default. Raises WorkloadError as `run` does.
+    `processes` is how many at once; all cores by default. Raises WorkloadError as `perform` does.
     """
     count = min(processes or os.cpu_count() or 1, len(runs))
     if count <= 1:
-        yield from map(run, runs)
+        yield from map(perform, runs)
         return
     with ProcessPoolExecutor(max_workers=count) as pool:
-        pending: set[Future[Run]] = {pool.submit(run, one) for one in runs}
+        pending: set[Future[Case]] = {pool.submit(perform, run) for run in runs}
         try:
             while pending:
                 done, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -83,3 +87,35 @@ def run_all(runs: Sequence[Run], *, processes: int | None = None) -> Iterator[Ru
         finally:
             for future in pending:
                 future.cancel()
+
+
+def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, str], at_once: int) -> Iterator[Case]:
+    """Yield each run's case when its job on Slurm is done; the runs are one job array, at most `at_once` at a time.
+
+    `folder` must be on a file system that the compute nodes share; submitit keeps its pickles and logs there.
+    `options` are sbatch's, without dashes: {"partition": "debug"}. An interruption cancels what has not finished.
+    Raises WorkloadError if submitit is missing, or a job fails.
+    """
+    try:
+        import submitit  # noqa: PLC0415 - only who asks for it needs it
+    except ImportError:
+        raise WorkloadError("submitit is not installed: pip install 'tesched[sim]'") from None
+    executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=0)
+    executor.update_parameters(
+        job_name="tesched-simulate", array_parallelism=at_once, additional_parameters=dict(options), time=24 * 60
+    )
+    pending = dict(enumerate(executor.map_array(perform, list(runs))))
+    try:
+        while pending:
+            finished = [place for place, job in pending.items() if job.done()]
+            for place in finished:
+                try:
+                    yield pending.pop(place).result()
+                except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
+                    what = str(error).strip().splitlines()
+                    raise WorkloadError(f"a job on Slurm failed: {what[-1] if what else error}") from None
+            if not finished:
+                time.sleep(POLL_S)
+    finally:
+        for job in pending.values():
+            job.cancel(check=False)

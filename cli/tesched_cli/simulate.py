@@ -1,0 +1,197 @@
+"""`tesched simulate`: policies side by side on a simulated Slurm."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from tesched_sim import workloads
+from tesched_sim.contenders import CONTENDERS, Setting, Site
+from tesched_sim.reports.case import Case, Missing
+from tesched_sim.reports.compare import compare
+from tesched_sim.reports.page import page
+from tesched_sim.reports.terminal import tables
+from tesched_sim.sweep import MakeWorkload, Run, Variant, perform_all, perform_on_slurm, runs_of
+from tesched_sim.workload import Workload, WorkloadError
+
+from tesched_cli.common import console, json_option, print_json
+
+#: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
+_WORKLOAD = "workload."
+
+
+@click.command()
+@click.option("--workload", "name", default="fitgpp", show_default=True, help=f"One of {', '.join(workloads.NAMES)}.")
+@click.option(
+    "--policy",
+    "policies",
+    default="fifo,fitgpp",
+    show_default=True,
+    help=f"Policies to compare, of {', '.join(CONTENDERS)}; differences are to the first one.",
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on.")
+@click.option(
+    "--site",
+    type=click.Choice([site.value for site in Site]),
+    default=Site.PAPER.value,
+    show_default=True,
+    help="paper: strict FIFO, as in FitGpp's paper; backfill: the same with backfill; slurm: as Slurm comes.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE[,VALUE...]",
+    help="Set anything (workload.jobs=10000, policy.fitgpp_s=2, site.poll_s=5, guard.cool_down_s=600); of several "
+    "values each is tried.",
+)
+@click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
+@click.option("--on", "where", type=click.Choice(("here", "slurm")), default="here", show_default=True)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --on slurm: where the runs and their logs are kept; compute nodes must share it.",
+)
+@click.option("--sbatch", "sbatch", multiple=True, metavar="KEY=VALUE", help="With --on slurm: an option of sbatch.")
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots.")
+@json_option
+def simulate(
+    *,
+    name: str,
+    policies: str,
+    seeds: int,
+    site: str,
+    sets: tuple[str, ...],
+    processes: int | None,
+    where: str,
+    folder: Path | None,
+    sbatch: tuple[str, ...],
+    html: Path | None,
+    as_json: bool,
+) -> None:
+    """Run policies on a simulated Slurm and compare what TE jobs gain and what BE jobs pay."""
+    contenders = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
+    for contender in contenders:
+        if contender not in CONTENDERS:
+            raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+    if where == "slurm" and folder is None:
+        raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
+    variants = tuple(_variants(name, Site(site), sets))
+    _try(variants)
+    runs = runs_of(contenders, range(seeds), variants)
+    if where == "slurm" and folder is not None:
+        options = dict(_pair(one, "--sbatch") for one in sbatch)
+        made = perform_on_slurm(runs, folder.absolute(), options=options, at_once=processes or len(runs))
+    else:
+        made = perform_all(runs, processes=processes)
+    cases = _collected(made, runs)
+    if not cases:
+        raise click.ClickException("interrupted before the first run had finished")
+    baseline = contenders[0] if len(contenders) > 1 and any(case.policy == contenders[0] for case in cases) else None
+    comparison = compare(cases, baseline=baseline)
+    if html is not None:
+        _write_page(cases, baseline, html)
+    if as_json:
+        print_json("simulate", {"comparison": comparison.as_json()})
+        return
+    out = console()
+    out.print(tables(comparison, width=out.width))
+
+
+def _load(name: str, settings: tuple[tuple[str, str], ...], seed: int) -> Workload:
+    return workloads.make(name, seed=seed, **dict(settings))
+
+
+def _variants(name: str, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
+    """Yield one variant for each combination of the values that were given."""
+    choices = []
+    for word in sets:
+        key, values = _pair(word, "--set")
+        choices.append([(key, value.strip()) for value in values.split(",")])
+    swept = {pairs[0][0] for pairs in choices if len(pairs) > 1}
+    for pairs in product(*choices):
+        setting = Setting.of(site)
+        for key, value in pairs:
+            if not key.startswith(_WORKLOAD):
+                setting = setting.with_value(key, value)
+        own = tuple((key.removeprefix(_WORKLOAD), value) for key, value in pairs if key.startswith(_WORKLOAD))
+        make: MakeWorkload = partial(_load, name, own)
+        shown = ", ".join(f"{key}={value}" for key, value in pairs if key in swept)
+        yield Variant(name=shown, setting=setting, make_workload=make)
+
+
+def _pair(word: str, option: str) -> tuple[str, str]:
+    key, equals, value = word.partition("=")
+    if not equals or not key or not value:
+        raise WorkloadError(f"{option} {word}: it takes the form key=value")
+    return key.strip(), value
+
+
+def _try(variants: Sequence[Variant]) -> None:
+    """Make the first workload, so that what is wrong with it is told before anything is run."""
+    for variant in variants:
+        variant.make_workload(0)
+
+
+def _collected(made: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
+    """Return the cases in the order of their runs; those that had finished, if somebody interrupts."""
+    cases: list[Case] = []
+    with _progress(len(runs)) as tell:
+        try:
+            for case in made:
+                cases.append(case)
+                tell()
+        except KeyboardInterrupt:
+            click.echo(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
+    place = {(run.contender, run.seed, run.variant.name): index for index, run in enumerate(runs)}
+    return sorted(cases, key=lambda case: place[case.policy, case.seed, case.variant])
+
+
+class _Tell:
+    """Moves the bar on by one run."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._task = progress.add_task("runs", total=total) if progress else None
+
+    def __call__(self) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[_Tell]:
+    """Show how far it is, with an estimate, on a terminal; nothing in a pipe."""
+    terminal = Console(stderr=True)
+    if not terminal.is_terminal:
+        yield _Tell(None, total)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=terminal, transient=True) as progress:
+        yield _Tell(progress, total)
+
+
+def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:
+    text = page(cases, baseline=baseline)
+    if isinstance(text, Missing):
+        raise click.ClickException(str(text))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise WorkloadError(f"--html {path}: cannot be written: {error.strerror}") from None
+    click.echo(f"{path} is written", err=True)
+    sys.stderr.flush()

@@ -1,0 +1,37 @@
+"""Workloads by name, and their parameters as they are typed: `make("fitgpp", seed=1, jobs="1000")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import msgspec
+
+from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
+
+_MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {"fitgpp": (FitGppWorkload, fitgpp)}
+#: what `make` takes
+NAMES = tuple(_MADE)
+
+
+def make(name: str, *, seed: int, **settings: str) -> Workload:
+    """Return the workload of that name. Raises WorkloadError for an unknown name, key or a value that does not do."""
+    if name not in _MADE:
+        raise WorkloadError(f"there is no workload {name}; there are {', '.join(NAMES)}")
+    kind, maker = _MADE[name]
+    return maker(parameters(kind, settings), seed)
+
+
+def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:
+    """Return parameters of a kind, each key from what was typed. Raises WorkloadError, naming the key."""
+    known = [one.name for one in fields(kind)]
+    for key in settings:
+        if key not in known:
+            raise WorkloadError(f"workload.{key}: there is no such key; there are {', '.join(known)}")
+    try:
+        return msgspec.convert(dict(settings), kind, strict=False)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        raise WorkloadError(f"workload{where.strip('`').removeprefix('$')}: {what}") from None
