@@ -208,6 +208,9 @@ class Slurm:
             self.records.append(record)
         self._epoch[row] += 1
         self.leaving[row] = True
+        # A requeue begins with SIGTERM: who needs no longer than KillWait saves all the same.
+        if not isfinite(self.noticed_s[row]) and self.yield_s[row] <= self.behaviour.kill_wait_s:
+            self.noticed_s[row] = self.now
         wait_s = self.behaviour.kill_wait_s if self.yield_s[row] > self.grace_s[row] else 0.0
         self.push(self.now + wait_s, Event.LEAVE, row)
 

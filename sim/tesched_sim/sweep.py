@@ -6,7 +6,9 @@ when somebody interrupts is kept.
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -100,11 +102,17 @@ def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, st
         import submitit  # noqa: PLC0415 - only who asks for it needs it
     except ImportError:
         raise WorkloadError("submitit is not installed: pip install 'tesched[sim]'") from None
+    for handler in logging.getLogger("submitit").handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setStream(sys.stderr)  # standard output is the report's
     executor = submitit.SlurmExecutor(folder=folder, max_num_timeout=0)
     executor.update_parameters(
         job_name="tesched-simulate", array_parallelism=at_once, additional_parameters=dict(options), time=24 * 60
     )
-    pending = dict(enumerate(executor.map_array(perform, list(runs))))
+    try:
+        pending = dict(enumerate(executor.map_array(perform, list(runs))))
+    except submitit.core.utils.FailedSubmissionError as error:
+        raise WorkloadError(f"Slurm takes no such job: {_last_line(error)}") from None
     try:
         while pending:
             finished = [place for place, job in pending.items() if job.done()]
@@ -112,10 +120,14 @@ def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, st
                 try:
                     yield pending.pop(place).result()
                 except (submitit.core.utils.FailedJobError, submitit.core.utils.UncompletedJobError) as error:
-                    what = str(error).strip().splitlines()
-                    raise WorkloadError(f"a job on Slurm failed: {what[-1] if what else error}") from None
+                    raise WorkloadError(f"a job on Slurm failed: {_last_line(error)}") from None
             if not finished:
                 time.sleep(POLL_S)
     finally:
         for job in pending.values():
             job.cancel(check=False)
+
+
+def _last_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[-1] if lines else type(error).__name__

@@ -44,7 +44,7 @@ class FitGppWorkload:
     te_run_max: float = 30.0
     #: minutes; mean and maximum paper, spread ours
     be_run_mean: float = 30.0
-    be_run_spread: float = 60.0
+    be_run_spread: float = 30.0
     be_run_max: float = 24 * 60.0
     #: minutes; mean and maximum paper, spread ours
     grace_mean: float = 3.0

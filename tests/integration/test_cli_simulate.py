@@ -1,0 +1,82 @@
+"""`tesched simulate`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+
+SMALL = ("simulate", "--processes", "1", "--set", "workload.jobs=150", "--set", "workload.nodes=4")
+
+
+def run(*argv: str) -> Result:
+    return CliRunner().invoke(main, [*argv])
+
+
+def compared(*argv: str) -> Any:
+    """Return the comparison but for the seconds of real time that it took."""
+    done = run(*SMALL, *argv, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)["comparison"]
+    for column in found["columns"]:
+        del column["figures"]["took_s"]
+        column["difference_percent"].pop("took_s", None)
+    return found
+
+
+def test_policies_stand_beside_each_other_and_the_first_is_the_baseline() -> None:
+    found = compared("--policy", "fifo,te-first,fitgpp")
+    assert found["baseline"] == "fifo"
+    assert [column["policy"] for column in found["columns"]] == ["fifo", "te-first", "fitgpp"]
+
+
+def test_the_same_command_gives_the_same_figures() -> None:
+    assert compared("--seeds", "2") == compared("--seeds", "2")
+
+
+def test_each_value_of_a_key_is_a_column_and_keys_with_one_value_are_not_named() -> None:
+    columns = compared("--policy", "fitgpp", "--set", "policy.fitgpp_s=0,4")["columns"]
+    assert [column["variant"] for column in columns] == ["policy.fitgpp_s=0", "policy.fitgpp_s=4"]
+
+
+def test_nobody_is_preempted_with_p_0() -> None:
+    never, once = compared("--policy", "fitgpp", "--set", "guard.max_preemptions_per_job=0,1")["columns"]
+    assert never["figures"]["preemptions"]["mean"] == 0
+    assert once["figures"]["preemptions"]["mean"] > 0
+
+
+def test_a_page_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    done = run(*SMALL, "--html", str(path))
+    assert done.exit_code == 0, done.output
+    assert path.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_more_processes_give_the_same_figures() -> None:
+    assert compared("--seeds", "2") == compared("--seeds", "2", "--processes", "2")
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (("--policy", "fitgp"), "there is no policy fitgp; there are fifo,"),
+        (("--workload", "none"), "there is no workload none; there are fitgpp"),
+        (("--set", "workload.jbs=1"), "workload.jbs: there is no such key; there are jobs,"),
+        (("--set", "workload.jobs=many"), "workload.jobs: Expected `int`"),
+        (("--set", "workload.te_share=2"), "workload.te_share must be between 0 and 1"),
+        (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),
+        (("--set", "policy.fitgpp_s=-1"), "policy.fitgpp_s=-1: fitgpp_s must be between 0 and 1000"),
+        (("--set", "workload.jobs"), "--set workload.jobs: it takes the form key=value"),
+        (("--on", "slurm"), "--on slurm needs --folder"),
+        (("--html", "/none/such/page.html"), "--html /none/such/page.html: cannot be written"),
+    ],
+)
+def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> None:
+    done = run(*SMALL, *argv)
+    assert done.exit_code == 2
+    assert says in done.output
+    assert "Traceback" not in done.output
