@@ -111,7 +111,7 @@ def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, st
     )
     try:
         pending = dict(enumerate(executor.map_array(perform, list(runs))))
-    except submitit.core.utils.FailedSubmissionError as error:
+    except (submitit.core.utils.FailedJobError, submitit.core.utils.FailedSubmissionError) as error:
         raise WorkloadError(f"Slurm takes no such job: {_last_line(error)}") from None
     try:
         while pending:
