@@ -1,0 +1,197 @@
+"""Random small workloads through the simulator: what holds whatever the policy and the site.
+
+The room that jobs hold is reckoned here anew, in plain integers, from starts and ends as they happen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_core.fitgpp import FitGpp
+from tesched_core.patient import Patient
+from tesched_core.policy import TePolicy
+from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_sim.engine import NO_LIMITS, Outage, Simulation
+from tesched_sim.result import Result
+from tesched_sim.slurm import State
+from tesched_sim.workload import Machines, Workload
+
+POLICIES: tuple[TePolicy | None, ...] = (
+    None,
+    FitGpp(),
+    Patient(patience_s=20),
+    LongestRemaining(),
+    AtRandom(seed=3),
+    YoungestFirst(),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A simulation that has not been run."""
+
+    workload: Workload
+    behaviour: Behaviour
+    policy: TePolicy | None
+    most: int
+    outages: tuple[Outage, ...]
+
+    def simulation(self) -> Simulation:
+        limits = replace(NO_LIMITS, max_preemptions_per_job=self.most)
+        return Simulation(self.workload, self.behaviour, policy=self.policy, limits=limits, outages=self.outages)
+
+    def run(self) -> Result:
+        return self.simulation().run()
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Draw a case."""
+    nodes = draw(st.integers(1, 3))
+    count = draw(st.integers(1, 14))
+
+    def column(values: st.SearchStrategy[float]) -> list[float]:
+        return draw(st.lists(values, min_size=count, max_size=count))
+
+    run_s = column(st.integers(1, 60))
+    te = column(st.booleans())
+    machines = Machines.alike(nodes, cpus=8, mem_mib=80, gpus=8)
+    workload = Workload.of(
+        "drawn",
+        machines,
+        submit_s=column(st.integers(0, 60)),
+        run_s=run_s,
+        limit_s=np.array(run_s) * draw(st.sampled_from([1, 3, np.inf])),
+        nodes=[draw(st.integers(1, nodes)) if draw(st.integers(0, 4)) == 0 else 1 for _ in range(count)],
+        demand=[[draw(st.integers(1, 8)), draw(st.integers(1, 80)), draw(st.integers(0, 8))] for _ in range(count)],
+        te=te,
+        grace_s=column(st.sampled_from([0, 5, 20])),
+        yield_s=column(st.sampled_from([0, 3, 20, np.inf])),
+        saves_on_notice=column(st.booleans()),
+        checkpoint_s=column(st.sampled_from([7, np.inf])),
+        restart_s=column(st.sampled_from([0, 2])),
+    )
+    behaviour = Behaviour(
+        backfill=draw(st.sampled_from(Backfill)),
+        placement=draw(st.sampled_from(Placement)),
+        te_first=draw(st.booleans()),
+        keeps_room=draw(st.booleans()),
+        requeued_to=draw(st.sampled_from(RequeuedTo)),
+        requeue_delay_s=draw(st.sampled_from([0, 6])),
+        kill_wait_s=draw(st.sampled_from([0, 4])),
+        native=draw(st.sampled_from([None, NativePreemption(), NativePreemption(grace_s=9, tells_job=True)])),
+        poll_s=draw(st.sampled_from([0, 5])),
+        true_run_times=draw(st.booleans()),
+    )
+    policy = draw(st.sampled_from(POLICIES))
+    if policy is not None:
+        behaviour = replace(behaviour, native=None)
+    outages = (Outage(node=0, from_s=30, to_s=45),) if draw(st.integers(0, 4)) == 0 else ()
+    return Case(
+        workload=workload,
+        behaviour=behaviour,
+        policy=policy,
+        most=draw(st.sampled_from([1, 2, 0])),
+        outages=outages,
+    )
+
+
+@given(cases())
+@settings(max_examples=250, deadline=None)
+def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> None:
+    simulation = case.simulation()
+    slurm = simulation.slurm
+    held: dict[int, tuple[float, tuple[int, ...]]] = {}
+    held_s = [0.0] * len(case.workload)
+    room = [[8, 80, 8] for _ in range(len(case.workload.machines.names))]
+
+    def saw(row: int) -> None:
+        demand = case.workload.demand[row].tolist()
+        if slurm.state[row] is State.RUNNING:
+            assert row not in held
+            assert slurm.now >= case.workload.submit_s[row]
+            held[row] = (slurm.now, slurm.where[row])
+            assert len(set(slurm.where[row])) == case.workload.nodes[row]
+            for node in slurm.where[row]:
+                room[node] = [left - want for left, want in zip(room[node], demand, strict=True)]
+                assert min(room[node]) >= 0
+        else:
+            since, nodes = held.pop(row)
+            held_s[row] += slurm.now - since
+            for node in nodes:
+                room[node] = [left + want for left, want in zip(room[node], demand, strict=True)]
+
+    slurm.watchers.append(saw)
+    result = simulation.run()
+    assert result.finished.all()
+    assert not held
+    # What it held its nodes for is its work and what was lost of it.
+    np.testing.assert_allclose(held_s, case.workload.run_s + result.lost_s, atol=1e-6)
+    assert (result.jct_s >= case.workload.run_s + result.lost_s - 1e-6).all()
+    assert (slurm.free == slurm.total).all()
+
+
+@given(cases())
+@settings(max_examples=150, deadline=None)
+def test_te_jobs_are_never_preempted_nor_anybody_more_often_than_p(case: Case) -> None:
+    result = replace(case, outages=()).run()
+    assert not result.preempted[case.workload.te].any()
+    if case.policy is not None:
+        assert (result.preempted <= case.most).all()
+        assert len(result.preemptions.victim) == 0 or not case.workload.te[result.preemptions.victim].any()
+
+
+@given(cases())
+@settings(max_examples=60, deadline=None)
+def test_the_same_gives_the_same(case: Case) -> None:
+    first, second = case.run(), case.run()
+    np.testing.assert_array_equal(first.end_s, second.end_s)
+    np.testing.assert_array_equal(first.preemptions.victim, second.preemptions.victim)
+    assert (first.events, first.asked) == (second.events, second.asked)
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None)
+def test_strict_fifo_starts_jobs_in_their_order(case: Case) -> None:
+    result = replace(case, policy=None, outages=(), behaviour=Behaviour.paper(te_first=False)).run()
+    assert (np.diff(result.start_s) >= 0).all()
+
+
+@given(cases())
+@settings(max_examples=100, deadline=None)
+def test_kept_room_is_never_a_best_effort_job_s(case: Case) -> None:
+    behaviour = replace(Behaviour.paper(te_first=True), backfill=case.behaviour.backfill)
+    simulation = replace(case, policy=FitGpp(), outages=(), behaviour=behaviour).simulation()
+    slurm, scheduler = simulation.slurm, simulation.scheduler
+
+    def saw(row: int) -> None:
+        if slurm.state[row] is State.RUNNING and not slurm.te[row]:
+            for node in slurm.where[row]:
+                leaving = sum(
+                    (
+                        slurm.workload.demand[job]
+                        for job in slurm.running_be
+                        if node in slurm.where[job] and np.isfinite(slurm.noticed_s[job])
+                    ),
+                    np.zeros(3, dtype=np.int64),
+                )
+                assert (slurm.free[node] + leaving >= scheduler.kept[node]).all()
+
+    slurm.watchers.append(saw)
+    simulation.run()
+
+
+@pytest.mark.parametrize("policy", [FitGpp(), LongestRemaining(), AtRandom(seed=1)], ids=lambda policy: policy.name)
+@given(case=cases())
+@settings(max_examples=60, deadline=None)
+def test_with_p_0_all_policies_are_the_same(policy: TePolicy, case: Case) -> None:
+    behaviour = Behaviour.paper(te_first=True)
+    nobody = replace(case, policy=FitGpp(), most=0, outages=(), behaviour=behaviour).run()
+    other = replace(case, policy=policy, most=0, outages=(), behaviour=behaviour).run()
+    np.testing.assert_array_equal(nobody.end_s, other.end_s)
+    assert not other.preempted.any()

@@ -1,0 +1,241 @@
+"""The simulated Slurm's queue, worked out by hand: who starts when. One node of 8 GPUs where nothing else is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_sim.engine import Outage, Simulation, holding_load
+from tesched_sim.workload import Machines, Workload, WorkloadError
+
+from tests.sim_examples import Sketch, ends, preemptions, simulate, starts, te, workload
+
+FIFO = Behaviour.paper(te_first=False)
+TE_FIRST = replace(Behaviour.paper(te_first=True), keeps_room=False)
+EASY = replace(FIFO, backfill=Backfill.EASY)
+
+
+class TestFifo:
+    """One line; the first job that does not fit blocks all behind it."""
+
+    def test_the_first_that_does_not_fit_blocks_one_that_would(self) -> None:
+        # 4 GPUs run until 100; the job of 8 waits for that, and the job of 2 behind it, though 4 are free.
+        result = simulate(Sketch(run=100, gpus=4), Sketch(at=1, run=10), Sketch(at=2, run=10, gpus=2), behaviour=FIFO)
+        assert starts(result) == [0, 100, 110]
+
+    def test_jobs_that_fit_beside_each_other_run_at_once(self) -> None:
+        result = simulate(Sketch(run=100, gpus=4), Sketch(at=1, run=10, gpus=4), behaviour=FIFO)
+        assert (starts(result), ends(result)) == ([0, 1], [100, 11])
+
+    def test_a_te_job_waits_its_turn(self) -> None:
+        result = simulate(Sketch(run=100), Sketch(at=1, run=100), te(2, 10), behaviour=FIFO)
+        assert starts(result) == [0, 100, 200]
+
+    def test_a_job_of_two_nodes_waits_for_both(self) -> None:
+        jobs = (Sketch(run=50), Sketch(run=100), Sketch(at=1, run=10, nodes=2))
+        result = simulate(*jobs, nodes=2, behaviour=FIFO)
+        assert starts(result) == [0, 0, 100]
+
+    def test_a_job_starts_only_where_it_may(self) -> None:
+        second = [[True, True], [False, True]]
+        result = simulate(Sketch(run=10, only=1), Sketch(at=1, run=10, only=1), nodes=2, allowed=second, behaviour=FIFO)
+        assert starts(result) == [0, 10]
+
+
+class TestTeFirst:
+    """Two lines; each stops at its first job that does not fit."""
+
+    def test_a_te_job_starts_before_who_waited_longer(self) -> None:
+        result = simulate(Sketch(run=100), Sketch(at=1, run=100), te(2, 10), behaviour=TE_FIRST)
+        assert starts(result) == [0, 110, 100]
+
+    def test_a_te_job_that_does_not_fit_does_not_block_best_effort_jobs(self) -> None:
+        result = simulate(Sketch(run=100, gpus=4), te(1, 10), Sketch(at=2, run=10, gpus=4), behaviour=TE_FIRST)
+        assert starts(result) == [0, 100, 2]
+
+
+class TestBackfill:
+    """A job may start early if, by the time limits, it does not delay the first one."""
+
+    def test_a_short_one_goes_first_and_a_long_one_does_not(self) -> None:
+        # The first one, of 8 GPUs, will start at 100 by the limit of who runs.
+        running, first = Sketch(run=100, gpus=4, limit=100), Sketch(at=1, run=10, limit=10)
+        short = Sketch(at=2, run=90, gpus=4, limit=98)
+        assert starts(simulate(running, first, short, behaviour=EASY)) == [0, 100, 2]
+        long = replace(short, limit=99)  # until 101
+        assert starts(simulate(running, first, long, behaviour=EASY)) == [0, 100, 110]
+
+    def test_a_long_one_goes_first_where_the_first_one_does_not_need_the_node(self) -> None:
+        # Two nodes: n1 is free at 10, n2 at 1000; the first one wants a whole node, and will get n1.
+        jobs = (
+            Sketch(run=10, gpus=4, limit=10),
+            Sketch(run=1000, gpus=6, limit=1000),
+            Sketch(at=1, run=10, limit=10),
+            Sketch(at=2, run=500, gpus=2, limit=500),
+        )
+        placed = replace(EASY, placement=Placement.LEAST_LOADED)  # one on each node
+        assert starts(simulate(*jobs, nodes=2, behaviour=placed)) == [0, 0, 10, 2]
+
+    def test_two_that_fit_each_alone_into_what_is_spare_do_not_both_start(self) -> None:
+        jobs = (
+            Sketch(run=100, gpus=2, limit=100),
+            Sketch(at=0, run=100, gpus=2, limit=100),
+            Sketch(at=1, run=10, gpus=5, limit=10),
+            Sketch(at=2, run=500, gpus=2, limit=500),
+            Sketch(at=3, run=500, gpus=2, limit=500),
+        )
+        # 4 of 8 are held; the first one wants 5, and gets them at 100. 3 are spare then: one of the two may start.
+        assert starts(simulate(*jobs, behaviour=EASY)) == [0, 0, 100, 2, 110]
+
+    def test_who_has_no_limit_is_never_sure_to_be_gone(self) -> None:
+        running, first = Sketch(run=100, gpus=4), Sketch(at=1, run=10)
+        assert starts(simulate(running, first, Sketch(at=2, run=1, gpus=4, limit=1), behaviour=EASY)) == [0, 100, 2]
+
+    def test_a_job_that_ends_before_its_limit_lets_the_first_one_start_sooner(self) -> None:
+        running, first = Sketch(run=50, gpus=4, limit=100), Sketch(at=1, run=10, limit=10)
+        assert starts(simulate(running, first, behaviour=EASY)) == [0, 50]
+
+
+class TestPlacement:
+    """Which node a job gets: n1 has 4 of 8 GPUs free, n2 all."""
+
+    @pytest.mark.parametrize(
+        ("placement", "third"), [(Placement.FIRST_FIT, 1), (Placement.BEST_FIT, 1), (Placement.LEAST_LOADED, 100)]
+    )
+    def test_a_whole_node_is_left_or_not(self, placement: Placement, third: float) -> None:
+        # The second one, of 2 GPUs, takes n1 or n2; the third wants a whole node.
+        jobs = (Sketch(run=100, gpus=4), Sketch(at=0.5, run=100, gpus=2), Sketch(at=1, run=10))
+        assert starts(simulate(*jobs, nodes=2, behaviour=replace(FIFO, placement=placement)))[2] == third
+
+
+class TestNative:
+    """Slurm's own preemption, as it was measured."""
+
+    def native(self, **more: object) -> Behaviour:
+        return replace(TE_FIRST, native=NativePreemption(**more))  # type: ignore[arg-type]
+
+    def test_the_first_that_started_goes_and_loses_its_work(self) -> None:
+        jobs = (Sketch(run=100, gpus=4), Sketch(at=10, run=100, gpus=4), te(20, 5, gpus=4))
+        result = simulate(*jobs, behaviour=self.native())
+        assert preemptions(result) == [(0, 2, 20, 20, 25)]
+        assert ends(result) == [125, 110, 25]
+        assert result.preemptions.lost_node_s.tolist() == [20]
+
+    def test_the_last_that_started_goes_where_that_is_set(self) -> None:
+        jobs = (Sketch(run=100, gpus=4), Sketch(at=10, run=100, gpus=4), te(20, 5, gpus=4))
+        assert preemptions(simulate(*jobs, behaviour=self.native(youngest_first=True)))[0][0] == 1
+
+    def test_nobody_goes_whose_room_is_not_needed(self) -> None:
+        jobs = (*(Sketch(run=100, gpus=2) for _ in range(4)), te(20, 5, gpus=4))
+        assert [one[0] for one in preemptions(simulate(*jobs, behaviour=self.native()))] == [0, 1]
+
+    def test_who_is_not_told_works_on_in_its_grace_period_and_kill_wait_comes_on_top(self) -> None:
+        behaviour = replace(self.native(grace_s=30), kill_wait_s=10)
+        result = simulate(Sketch(run=100), te(20, 5), behaviour=behaviour)
+        assert preemptions(result) == [(0, 1, 20, 60, 65)]
+        assert ends(result) == [165, 65]
+
+    def test_who_would_have_ended_anyway_does(self) -> None:
+        result = simulate(Sketch(run=40), te(20, 5), behaviour=self.native(grace_s=30))
+        assert ends(result) == [40, 45]
+        assert result.preempted.tolist() == [0, 0]
+
+    def test_who_is_told_saves_and_leaves(self) -> None:
+        result = simulate(Sketch(run=100, yields=3), te(20, 5), behaviour=self.native(grace_s=30, tells_job=True))
+        assert preemptions(result) == [(0, 1, 20, 23, 28)]
+        assert ends(result) == [108, 28]  # 80 s of work were left
+
+
+class TestNodes:
+    """A node goes and comes back."""
+
+    def test_its_jobs_go_back_to_the_queue_and_lose_their_work(self) -> None:
+        result = simulate(Sketch(run=100), behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
+        assert (starts(result), ends(result)) == ([0], [150])
+        assert result.lost_s.tolist() == [30]
+
+    def test_nobody_starts_on_it_meanwhile(self) -> None:
+        result = simulate(Sketch(at=40, run=10), behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
+        assert starts(result) == [50]
+
+    def test_a_periodic_checkpoint_is_kept(self) -> None:
+        job = Sketch(run=100, checkpoint=20, restart=5)
+        result = simulate(job, behaviour=FIFO, outages=[Outage(node=0, from_s=30, to_s=50)])
+        # 20 s are kept; from 50 on: 5 s to restart, 80 s of work.
+        assert ends(result) == [135]
+
+
+class TestRequeuedTo:
+    """Where a requeued job waits: behind it came two others, of a whole node each."""
+
+    @pytest.mark.parametrize(
+        ("to", "order"), [(RequeuedTo.HEAD, [0, 1, 2]), (RequeuedTo.PLACE, [0, 1, 2]), (RequeuedTo.TAIL, [1, 2, 0])]
+    )
+    def test_its_place(self, to: RequeuedTo, order: list[int]) -> None:
+        jobs = (Sketch(run=100), Sketch(at=1, run=100), Sketch(at=2, run=100))
+        result = simulate(*jobs, behaviour=replace(FIFO, requeued_to=to), outages=[Outage(node=0, from_s=30, to_s=40)])
+        assert np.argsort(result.end_s).tolist() == order
+
+    def test_the_head_is_ahead_of_who_was_submitted_earlier(self) -> None:
+        # On n2, the third one is requeued while the second one, of two nodes, waits since 1.
+        jobs = (Sketch(run=100), Sketch(at=1, run=10, nodes=2), Sketch(run=100))
+        ordered = (jobs[0], jobs[2], jobs[1])
+        outage = [Outage(node=1, from_s=30, to_s=40)]
+        head = simulate(*ordered, nodes=2, behaviour=FIFO, outages=outage)
+        assert ends(head) == [100, 140, 150]
+
+    def test_it_may_not_start_before_the_requeue_delay_is_over(self) -> None:
+        behaviour = replace(FIFO, requeue_delay_s=25)
+        result = simulate(Sketch(run=100), behaviour=behaviour, outages=[Outage(node=0, from_s=30, to_s=31)])
+        assert ends(result) == [155]
+
+
+class TestHoldingLoad:
+    """Jobs are submitted whenever what runs and waits is below the load."""
+
+    def test_the_next_comes_when_one_ends(self) -> None:
+        # Each is half a node: at load 1.0 two are outstanding; at 1.5, three.
+        jobs = workload([Sketch(run=10 * (place + 1), gpus=4) for place in range(5)])
+        assert holding_load(jobs, 1.0).submit_s.tolist() == [0, 0, 10, 20, 40]
+        assert holding_load(jobs, 1.5).submit_s.tolist() == [0, 0, 0, 10, 20]
+
+    def test_the_tightest_resource_counts(self) -> None:
+        machines = Machines.alike(1, cpus=8, mem_mib=80, gpus=8)
+        wants = [[1, 80, 1], [1, 1, 1]]
+        jobs = Workload.of("two", machines, submit_s=[0, 0], run_s=[10, 10], demand=wants, te=False)
+        assert holding_load(jobs, 1.0).submit_s.tolist() == [0, 10]
+
+
+class TestWorkload:
+    """What cannot be run is told with the job and the reason."""
+
+    @pytest.mark.parametrize(
+        ("job", "says"),
+        [
+            (Sketch(run=0), "job 2: run_s must be above 0"),
+            (Sketch(run=10, limit=9), "job 2: limit_s is below run_s"),
+            (Sketch(run=10, gpus=9), "job 2: it fits on no node"),
+            (Sketch(run=10, nodes=2), "job 2: it fits on no node"),
+            (Sketch(run=10, gpus=0), "job 2: it asks for nothing"),
+            (Sketch(run=10, grace=-1), "job 2: grace_s must be at least 0"),
+            (Sketch(run=float("nan")), "job 2: run_s is not a number"),
+            (Sketch(run=10, only=1), "job 2: constraint is not a row of allowed"),
+        ],
+    )
+    def test_the_first_job_that_is_wrong_is_named(self, job: Sketch, says: str) -> None:
+        with pytest.raises(WorkloadError, match=f"sketch: {says}"):
+            workload([Sketch(run=1), job])
+
+    def test_jobs_are_sorted_by_submission(self) -> None:
+        made = workload([Sketch(at=5, run=1), Sketch(at=2, run=3)])
+        assert (made.submit_s.tolist(), made.run_s.tolist()) == ([2, 5], [3, 1])
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    jobs = workload([Sketch(run=1, gpus=1) for _ in range(2500)])
+    Simulation(jobs, FIFO, progress=lambda done, count: told.append((done, count))).run()
+    assert [count for _, count in told] == [2500, 2500]
+    assert told[0][0] < told[1][0]
