@@ -99,6 +99,13 @@ def test_nobody_is_asked_twice() -> None:
     assert starts(result)[2] == 110  # when the victim has ended: 20 s of work, then 80 from 30 on
 
 
+def test_who_may_be_asked_twice_goes_on_from_where_it_was_both_times() -> None:
+    # 20 s of work, then 30 from 30 to 60, then 50 from 70 on.
+    jobs = workload([Sketch(run=100), te(20, 10), te(60, 10)])
+    limits = replace(NO_LIMITS, max_preemptions_per_job=2)
+    assert ends(Simulation(jobs, PAPER, policy=FitGpp(), limits=limits).run()) == [120, 30, 70]
+
+
 def test_a_te_job_of_two_nodes_gets_both() -> None:
     jobs = (Sketch(run=100, grace=10), Sketch(run=100, grace=30), te(20, 10, nodes=2))
     result = with_fitgpp(*jobs, nodes=2)

@@ -178,13 +178,14 @@ class TestRequeuedTo:
         result = simulate(*jobs, behaviour=replace(FIFO, requeued_to=to), outages=[Outage(node=0, from_s=30, to_s=40)])
         assert np.argsort(result.end_s).tolist() == order
 
-    def test_the_head_is_ahead_of_who_was_submitted_earlier(self) -> None:
-        # On n2, the third one is requeued while the second one, of two nodes, waits since 1.
-        jobs = (Sketch(run=100), Sketch(at=1, run=10, nodes=2), Sketch(run=100))
-        ordered = (jobs[0], jobs[2], jobs[1])
+    @pytest.mark.parametrize(("to", "ended"), [(RequeuedTo.HEAD, [100, 120, 110]), (RequeuedTo.PLACE, [100, 110, 180])])
+    def test_the_head_is_ahead_of_who_was_submitted_earlier(self, to: RequeuedTo, ended: list[float]) -> None:
+        # On n2, the third one was backfilled while the second one, of two nodes, waits. n2 is gone from 30 to 40; then
+        # the third one would delay the second, which could start at 100.
+        jobs = (Sketch(run=100, limit=100), Sketch(at=1, run=10, nodes=2, limit=10), Sketch(at=2, run=70, limit=70))
         outage = [Outage(node=1, from_s=30, to_s=40)]
-        head = simulate(*ordered, nodes=2, behaviour=FIFO, outages=outage)
-        assert ends(head) == [100, 140, 150]
+        result = simulate(*jobs, nodes=2, behaviour=replace(EASY, requeued_to=to), outages=outage)
+        assert ends(result) == ended
 
     def test_it_may_not_start_before_the_requeue_delay_is_over(self) -> None:
         behaviour = replace(FIFO, requeue_delay_s=25)
