@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -29,6 +30,12 @@ _WORKLOAD = "workload."
 
 @click.command()
 @click.option("--workload", "name", default="fitgpp", show_default=True, help=f"One of {', '.join(workloads.NAMES)}.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="A recorded workload instead, such as what sacct prints (docs/workloads.md).",
+)
+@click.option("--format", "form", help=f"The trace's format, if not told by itself: {', '.join(workloads.FORMATS)}.")
 @click.option(
     "--policy",
     "policies",
@@ -65,6 +72,8 @@ _WORKLOAD = "workload."
 def simulate(
     *,
     name: str,
+    trace: Path | None,
+    form: str | None,
     policies: str,
     seeds: int,
     site: str,
@@ -83,7 +92,8 @@ def simulate(
             raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
     if where == "slurm" and folder is None:
         raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
-    variants = tuple(_variants(name, Site(site), sets))
+    source = _Source(name=name, trace=trace.absolute() if trace else None, form=form)
+    variants = tuple(_variants(source, Site(site), sets))
     _try(variants)
     runs = runs_of(contenders, range(seeds), variants)
     if where == "slurm" and folder is not None:
@@ -105,11 +115,22 @@ def simulate(
     out.print(tables(comparison, width=out.width))
 
 
-def _load(name: str, settings: tuple[tuple[str, str], ...], seed: int) -> Workload:
-    return workloads.make(name, seed=seed, **dict(settings))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """Where workloads come from: a name, or a trace."""
+
+    name: str
+    trace: Path | None
+    form: str | None
 
 
-def _variants(name: str, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
+def _load(source: _Source, settings: tuple[tuple[str, str], ...], seed: int) -> Workload:
+    if source.trace is not None:
+        return workloads.read(source.trace, form=source.form, seed=seed, **dict(settings))
+    return workloads.make(source.name, seed=seed, **dict(settings))
+
+
+def _variants(source: _Source, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
     """Yield one variant for each combination of the values that were given."""
     choices = []
     for word in sets:
@@ -122,7 +143,7 @@ def _variants(name: str, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
             if not key.startswith(_WORKLOAD):
                 setting = setting.with_value(key, value)
         own = tuple((key.removeprefix(_WORKLOAD), value) for key, value in pairs if key.startswith(_WORKLOAD))
-        make: MakeWorkload = partial(_load, name, own)
+        make: MakeWorkload = partial(_load, source, own)
         shown = ", ".join(f"{key}={value}" for key, value in pairs if key in swept)
         yield Variant(name=shown, setting=setting, make_workload=make)
 

@@ -1,19 +1,25 @@
-"""Workloads by name, and their parameters as they are typed: `make("fitgpp", seed=1, jobs="1000")`."""
+"""Workloads by name or from a trace, and their parameters as they are typed: `make("fitgpp", seed=1, jobs="1000")`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from tesched_sim import traces
+from tesched_sim.traces import FORMATS
 from tesched_sim.workload import Workload, WorkloadError
+from tesched_sim.workloads.fill import Fill, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 
 _MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {"fitgpp": (FitGppWorkload, fitgpp)}
 #: what `make` takes
 NAMES = tuple(_MADE)
+
+__all__ = ["FORMATS", "NAMES", "make", "parameters", "read"]
 
 
 def make(name: str, *, seed: int, **settings: str) -> Workload:
@@ -22,6 +28,12 @@ def make(name: str, *, seed: int, **settings: str) -> Workload:
         raise WorkloadError(f"there is no workload {name}; there are {', '.join(NAMES)}")
     kind, maker = _MADE[name]
     return maker(parameters(kind, settings), seed)
+
+
+def read(path: Path, *, seed: int, form: str | None = None, **settings: str) -> Workload:
+    """Return a trace as a workload; `form` is one of `FORMATS`. Raises WorkloadError, naming the line or the key."""
+    model = parameters(Fill, settings)
+    return fill(traces.read(path, form), model, seed)
 
 
 def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:

@@ -1,0 +1,47 @@
+"""Readers of recorded workloads: what a trace says, and no more. `workloads.fill` makes up what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tesched_sim.traces.gpu_clusters import read_openb, read_philly
+from tesched_sim.traces.recorded import Recorded
+from tesched_sim.traces.sacct import read_sacct
+from tesched_sim.traces.swf import read_swf
+from tesched_sim.traces.text import lines_of
+from tesched_sim.workload import WorkloadError
+
+READERS: Mapping[str, Callable[[Path], Recorded]] = {
+    "sacct": read_sacct,
+    "swf": read_swf,
+    "philly": read_philly,
+    "openb": read_openb,
+}
+FORMATS = tuple(READERS)
+
+
+def read(path: Path, form: str | None = None) -> Recorded:
+    """Return what a trace says. Raises WorkloadError for a format that is not known or told, or a malformed line."""
+    if form is None:
+        form = _format_of(path)
+    elif form not in READERS:
+        raise WorkloadError(f"there is no trace format {form}; there are {', '.join(FORMATS)}")
+    return READERS[form](path)
+
+
+def _format_of(path: Path) -> str:
+    """Return the format that the first line tells. Raises WorkloadError if it tells none."""
+    first = next((text for _, text in lines_of(path)), "")
+    if first.startswith(";") or (len(first.split()) == 18 and "," not in first):
+        return "swf"
+    if "|" in first and "JobID" in first.split("|"):
+        return "sacct"
+    words = set(first.split(","))
+    if {"timestamp", "duration", "num_gpus"} <= words:
+        return "philly"
+    if {"cpu_milli", "memory_mib", "creation_time", "deletion_time"} <= words:
+        return "openb"
+    raise WorkloadError(
+        f"{path}:1: this is the beginning of none of the formats {', '.join(FORMATS)}; --format says which it is"
+    )

@@ -1,0 +1,91 @@
+"""What a trace says of its jobs, as columns; -1 (or nan, or "") where it does not say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recorded:
+    """Jobs in the order of the trace. Amounts are over all nodes of a job."""
+
+    name: str
+    #: seconds, from any beginning
+    submit_s: NDArray[np.float64]
+    run_s: NDArray[np.float64]
+    #: nan: not told; inf: none
+    limit_s: NDArray[np.float64]
+    #: at once; -1: not told
+    nodes: NDArray[np.int64]
+    cpus: NDArray[np.int64]
+    mem_mib: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    users: tuple[str, ...]
+    #: 1 TE, 0 BE, -1 not told
+    te: NDArray[np.int8]
+    #: how many lines were left out, by reason
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Jobs that are being read, one after the other."""
+
+    name: str
+    submit_s: list[float] = field(default_factory=list)
+    run_s: list[float] = field(default_factory=list)
+    limit_s: list[float] = field(default_factory=list)
+    nodes: list[int] = field(default_factory=list)
+    cpus: list[int] = field(default_factory=list)
+    mem_mib: list[int] = field(default_factory=list)
+    gpus: list[int] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
+    te: list[int] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(
+        self,
+        *,
+        submit_s: float,
+        run_s: float,
+        limit_s: float = np.nan,
+        nodes: int = -1,
+        cpus: int = -1,
+        mem_mib: int = -1,
+        gpus: int = -1,
+        user: str = "",
+        te: int = -1,
+    ) -> None:
+        """Take a job; one that never ran is left out."""
+        if run_s <= 0:
+            self.left_out["never ran"] += 1
+            return
+        self.submit_s.append(submit_s)
+        self.run_s.append(run_s)
+        self.limit_s.append(limit_s)
+        self.nodes.append(nodes)
+        self.cpus.append(cpus)
+        self.mem_mib.append(mem_mib)
+        self.gpus.append(gpus)
+        self.users.append(user)
+        self.te.append(te)
+
+    def recorded(self) -> Recorded:
+        """Return them."""
+        return Recorded(
+            name=self.name,
+            submit_s=np.array(self.submit_s, dtype=np.float64),
+            run_s=np.array(self.run_s, dtype=np.float64),
+            limit_s=np.array(self.limit_s, dtype=np.float64),
+            nodes=np.array(self.nodes, dtype=np.int64),
+            cpus=np.array(self.cpus, dtype=np.int64),
+            mem_mib=np.array(self.mem_mib, dtype=np.int64),
+            gpus=np.array(self.gpus, dtype=np.int64),
+            users=tuple(self.users),
+            te=np.array(self.te, dtype=np.int8),
+            left_out=self.left_out,
+        )

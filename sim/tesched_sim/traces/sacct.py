@@ -1,0 +1,76 @@
+"""A site's own history, as `sacct` prints it (sacct(1)).
+
+    sacct --allusers --allocations --parsable2 --starttime now-7days --state CD,F,TO,CA,NF,PR
+          --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
+
+Columns are found by their names; others may stand beside them. Steps, and jobs that never ran, are left out. A job that
+was requeued has several records, of which sacct prints the last.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from tesched_sim.traces.recorded import Recorded, Rows
+from tesched_sim.traces.text import Line, table
+
+_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+_NOT_RUN = ["NONE", "UNKNOWN"]
+
+
+def read_sacct(path: Path) -> Recorded:
+    """Return the jobs. Raises WorkloadError, naming the line."""
+    rows = Rows(name=path.name)
+    for line in table(path, "|", ("JobID", "Submit", "ElapsedRaw", "NNodes", "NCPUS")):
+        if "." in line.text("JobID"):
+            rows.left_out["steps"] += 1
+            continue
+        if line.text("Start").upper() in _NOT_RUN:
+            rows.left_out["never ran"] += 1
+            continue
+        nodes = line.read("NNodes", int, "a whole number")
+        cpus = line.read("NCPUS", int, "a whole number")
+        tres = _tres(line)
+        rows.add(
+            submit_s=line.read("Submit", _seconds, "a time such as 2026-01-31T12:00:00"),
+            run_s=line.number("ElapsedRaw"),
+            limit_s=_limit_s(line),
+            nodes=max(nodes, 1),
+            cpus=max(cpus, 1),
+            mem_mib=_mem_mib(tres.get("mem", ""), line, nodes, cpus),
+            gpus=int(float(tres.get("gres/gpu", "0") or 0)),
+            user=line.text("User"),
+        )
+    return rows.recorded()
+
+
+def _tres(line: Line) -> dict[str, str]:
+    """Return AllocTRES, or ReqTRES, as sacct writes it: cpu=8,gres/gpu=2,mem=64G,node=1."""
+    text = line.text("AllocTRES") or line.text("ReqTRES")
+    return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+
+
+def _mem_mib(of_tres: str, line: Line, nodes: int, cpus: int) -> int:
+    """Return the memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not told."""
+    word = of_tres or line.text("ReqMem")
+    found = re.fullmatch(r"([\d.]+)([KMGT]?)([nc]?)", word)
+    if not found or float(found[1]) == 0:
+        return -1
+    times = {"n": nodes, "c": cpus}.get(found[3], 1)
+    return int(float(found[1]) * _MIB[found[2] or "M"] * times)
+
+
+def _limit_s(line: Line) -> float:
+    """Return the time limit; TimelimitRaw is in minutes, or a word."""
+    word = line.text("TimelimitRaw")
+    if not word:
+        return np.nan
+    return float(word) * 60 if word.isdecimal() else np.inf
+
+
+def _seconds(word: str) -> float:
+    return float(word) if word.isdecimal() else datetime.fromisoformat(word).timestamp()

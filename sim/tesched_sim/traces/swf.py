@@ -1,0 +1,47 @@
+"""The Standard Workload Format, version 2, of the Parallel Workloads Archive.
+
+A line has 18 numbers; -1 stands for "not known". Processors are taken for CPUs, memory is in KiB a processor.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tesched_sim.traces.recorded import Recorded, Rows
+from tesched_sim.traces.text import lines_of
+from tesched_sim.workload import WorkloadError
+
+FIELDS = 18
+_SUBMIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB, _USER = 1, 3, 4, 7, 8, 9, 11
+
+
+def read_swf(path: Path) -> Recorded:
+    """Return the jobs of a trace. Raises WorkloadError, naming the line."""
+    rows = Rows(name=path.name)
+    for number, line in lines_of(path):
+        if not line.strip() or line.startswith(";"):
+            continue
+        words = line.split()
+        if len(words) != FIELDS:
+            raise WorkloadError(f"{path}:{number}: it has {len(words)} fields; a job of SWF has {FIELDS}")
+        try:
+            values = [float(word) for word in words]
+        except ValueError:
+            raise WorkloadError(f"{path}:{number}: a field is not a number") from None
+        cpus = int(values[_WANTED_CPUS] if values[_WANTED_CPUS] > 0 else values[_USED_CPUS])
+        if cpus <= 0:
+            rows.left_out["no processors are told"] += 1
+            continue
+        kib = values[_WANTED_KIB]
+        rows.add(
+            submit_s=values[_SUBMIT],
+            run_s=values[_RUN],
+            limit_s=values[_WANTED_S] if values[_WANTED_S] > 0 else np.nan,
+            cpus=cpus,
+            mem_mib=int(kib * cpus / 1024) if kib > 0 else -1,
+            gpus=0,
+            user=f"user{int(values[_USER])}",
+        )
+    return rows.recorded()

@@ -1,0 +1,75 @@
+"""Lines and tables of text files, and errors that name the file and the line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TextIO, TypeVar
+
+from tesched_sim.workload import WorkloadError
+
+T = TypeVar("T")
+
+
+def lines_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) without line ends; a file that ends in .gz is unpacked. Raises WorkloadError."""
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                yield number, line.rstrip("\r\n")
+    except FileNotFoundError:
+        raise WorkloadError(f"{path}: there is no such file") from None
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise WorkloadError(f"{path}: cannot be read: {error}") from None
+
+
+def _opened(path: Path) -> TextIO:
+    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+
+
+class Line:
+    """One line of a table, by the names of its columns."""
+
+    def __init__(self, path: Path, number: int, values: Mapping[str, str]) -> None:
+        """Take a line."""
+        self._where = f"{path}:{number}"
+        self._values = values
+
+    def text(self, name: str) -> str:
+        """Return a column's text; empty if the table has no such column."""
+        return self._values.get(name, "")
+
+    def read(self, name: str, kind: Callable[[str], T], what: str) -> T:
+        """Return a column's value. Raises WorkloadError, naming the line, if it is not `what`."""
+        word = self._values[name]
+        try:
+            return kind(word)
+        except (ValueError, KeyError):
+            raise WorkloadError(f"{self._where}: {name} is {word!r}; it must be {what}") from None
+
+    def number(self, name: str) -> float:
+        """Return a column's number. Raises WorkloadError, naming the line."""
+        return self.read(name, float, "a number")
+
+
+def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]:
+    """Yield the lines of a table whose first line names its columns.
+
+    Raises WorkloadError if a needed column is missing, or a line has another number of fields than the first.
+    """
+    numbered = lines_of(path)
+    _, head = next(numbered, (1, ""))
+    names = head.split(delimiter)
+    missing = [name for name in needed if name not in names]
+    if missing:
+        raise WorkloadError(f"{path}:1: there is no column {missing[0]}; there are {', '.join(names) or 'none'}")
+    for number, line in numbered:
+        if not line.strip():
+            continue
+        # Slurm's parsable output quotes nothing.
+        values = line.split(delimiter) if delimiter == "|" else next(csv.reader([line], delimiter=delimiter))
+        if len(values) != len(names):
+            raise WorkloadError(f"{path}:{number}: it has {len(values)} fields; the first line has {len(names)}")
+        yield Line(path, number, dict(zip(names, values, strict=True)))

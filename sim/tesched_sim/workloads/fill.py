@@ -1,0 +1,158 @@
+"""What a trace lacks, made up: who is trial and error, grace periods, time limits, memory, and the cluster itself.
+
+Every number is a parameter, drawn with the seed that the caller gives, and told in the workload's notes. What the trace
+says stands, except that amounts which no node of the cluster has are spread over several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_sim.traces.recorded import Recorded
+from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
+
+#: Time limits that people type, minutes; a limit is rounded up to one of them.
+LIMITS_MIN = (5, 10, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 4320, 7200, 10080)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """The model's parameters."""
+
+    #: only the first so many jobs of the trace; 0: all
+    jobs: int = 0
+    #: the cluster: so many nodes, or with 0 as many as give the load
+    nodes: int = 0
+    cpus: int = 32
+    mem_gib: int = 256
+    gpus: int = 8
+    #: offered load: what the jobs take over the time in which they come, as a part of the cluster's tightest resource
+    load: float = 0.9
+    #: a job is TE if it runs at most so long (minutes), on at most so many GPUs (or, without any, CPUs), …
+    te_run_max: float = 30.0
+    te_gpus_max: int = 2
+    te_cpus_max: int = 8
+    #: … and it is drawn; where the trace says who is TE, that counts
+    te_share: float = 1.0
+    #: minutes
+    grace_mean: float = 3.0
+    grace_spread: float = 3.0
+    grace_max: float = 20.0
+    #: time limit by run time: median and spread of a lognormal factor, at least 1; then rounded up
+    limit_factor: float = 2.0
+    limit_spread: float = 0.7
+    #: for jobs of which the trace does not tell CPUs or memory
+    cpus_per_gpu: int = 4
+    mem_gib_per_gpu: float = 32.0
+    mem_gib_per_cpu: float = 4.0
+    #: seconds that a restart takes before work goes on
+    restart_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise WorkloadError for what makes no sense."""
+        if min(self.cpus, self.mem_gib) < 1 or min(self.jobs, self.nodes, self.gpus) < 0:
+            raise WorkloadError("workload: a node has at least 1 CPU and 1 GiB; jobs, nodes and gpus are at least 0")
+        if not self.load > 0:
+            raise WorkloadError("workload.load must be above 0")
+        if not 0 <= self.te_share <= 1:
+            raise WorkloadError("workload.te_share must be between 0 and 1")
+        if not (self.grace_spread > 0 and self.limit_factor > 0 and self.limit_spread >= 0 and self.restart_s >= 0):
+            text = "grace_spread and limit_factor must be above 0, limit_spread and restart_s not below"
+            raise WorkloadError(f"workload: {text}")
+
+
+def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
+    """Return a trace as a workload. Raises WorkloadError for an empty one."""
+    p = parameters
+    count = min(len(recorded.run_s), p.jobs or len(recorded.run_s))
+    if count == 0:
+        raise WorkloadError(f"{recorded.name}: there is no job that ran in it")
+    first = np.argsort(recorded.submit_s, kind="stable")[:count]
+    rng = np.random.default_rng(seed)
+    run_s, gpus = recorded.run_s[first], np.maximum(recorded.gpus[first], 0)
+    cpus, mem_mib = recorded.cpus[first].copy(), recorded.mem_mib[first].copy()
+    cpus = np.where(cpus > 0, cpus, np.maximum(gpus * p.cpus_per_gpu, 1))
+    by_gpu, by_cpu = gpus * p.mem_gib_per_gpu, cpus * p.mem_gib_per_cpu
+    mem_mib = np.where(mem_mib > 0, mem_mib, (np.where(gpus > 0, by_gpu, by_cpu) * MIB_PER_GIB).astype(np.int64))
+    small = np.where(gpus > 0, gpus <= p.te_gpus_max, cpus <= p.te_cpus_max)
+    drawn = small & (run_s <= p.te_run_max * MINUTE_S) & (rng.random(count) < p.te_share)
+    te = np.where(recorded.te[first] >= 0, recorded.te[first] == 1, drawn)
+    wants, nodes = _per_node(np.column_stack([cpus, mem_mib, gpus]), recorded.nodes[first], p)
+    submit_s = recorded.submit_s[first] - recorded.submit_s[first].min()
+    machines = Machines.alike(_node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
+    told = recorded.limit_s[first]
+    grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), count))
+    names = [recorded.users[row] or "user" for row in first.tolist()]
+    known = {name: row for row, name in enumerate(dict.fromkeys(names))}
+    return Workload.of(
+        recorded.name,
+        machines,
+        submit_s=submit_s,
+        run_s=run_s,
+        limit_s=np.where(np.isnan(told), _limits(run_s, p, rng), np.maximum(told, run_s)),
+        nodes=nodes,
+        demand=wants,
+        te=te,
+        grace_s=grace_min * MINUTE_S,
+        restart_s=p.restart_s,
+        user=[known[name] for name in names],
+        user_names=tuple(known),
+        notes=_notes(recorded, p, te, machines),
+    )
+
+
+def _mem(p: Fill) -> int:
+    return p.mem_gib * MIB_PER_GIB
+
+
+def _per_node(
+    wants: NDArray[np.int64], told: NDArray[np.int64], p: Fill
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what each job takes of each of its nodes, and how many: as told, and at least as many as it needs.
+
+    Raises WorkloadError where a job wants GPUs and nodes have none.
+    """
+    most = np.array([p.cpus, _mem(p), p.gpus], dtype=np.int64)
+    if p.gpus == 0 and wants[:, 2].any():
+        raise WorkloadError("workload.gpus is 0, and the trace has jobs that want GPUs")
+    needed = np.ceil(wants / np.maximum(most, 1)).max(axis=1).astype(np.int64)
+    nodes = np.maximum(np.maximum(told, 1), needed)
+    return np.ceil(wants / nodes[:, np.newaxis]).astype(np.int64), nodes
+
+
+def _node_count(
+    wants: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    run_s: NDArray[np.float64],
+    submit_s: NDArray[np.float64],
+    p: Fill,
+) -> int:
+    """Return how many nodes there are: as many as were said, or as give the load, and no fewer than a job needs."""
+    if p.nodes:
+        return p.nodes
+    span_s = max(float(submit_s.max()), float(run_s.mean()))
+    capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
+    offered = (wants * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / (span_s * capacity)
+    return max(int(np.ceil(offered.max() / p.load)), int(nodes.max()))
+
+
+def _limits(run_s: NDArray[np.float64], p: Fill, rng: np.random.Generator) -> NDArray[np.float64]:
+    factor = np.maximum(rng.lognormal(np.log(p.limit_factor), p.limit_spread, len(run_s)), 1.0)
+    typed_s = np.array(LIMITS_MIN, dtype=np.float64) * MINUTE_S
+    place = np.searchsorted(typed_s, run_s * factor)
+    return np.where(place < len(typed_s), typed_s[np.minimum(place, len(typed_s) - 1)], run_s * factor)
+
+
+def _notes(recorded: Recorded, p: Fill, te: NDArray[np.bool_], machines: Machines) -> tuple[str, ...]:
+    left = ", ".join(f"{count} ({why})" for why, count in recorded.left_out.items())
+    sized = "as asked" if p.nodes else f"for an offered load of {p.load}"
+    who = "as the trace says" if (recorded.te >= 0).any() else f"those of at most {p.te_run_max:g} min and few GPUs"
+    return (
+        f"{recorded.name}: {len(te)} jobs; left out: {left or 'none'}",
+        f"{len(machines.names)} nodes of {p.cpus} CPUs, {p.mem_gib} GiB, {p.gpus} GPUs ({sized})",
+        f"{te.mean():.1%} TE ({who}); grace periods, and limits where the trace has none, are drawn",
+    )

@@ -1,0 +1,208 @@
+"""What each reader takes from a trace, what it leaves out, and how it names what is malformed."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tesched_sim import traces, workloads
+from tesched_sim.workload import WorkloadError
+
+#: job, submit, wait, run, used CPUs, -1, -1, wanted CPUs, wanted seconds, wanted KiB a CPU, status, user, …
+SWF = """\
+; Version: 2
+; MaxNodes: 8
+1 0 5 100 4 -1 -1 8 600 1024 1 7 1 -1 1 1 -1 -1
+2 10 -1 50 2 -1 -1 -1 -1 -1 1 8 1 -1 1 1 -1 -1
+3 20 -1 -1 2 -1 -1 2 -1 -1 0 8 1 -1 1 1 -1 -1
+4 30 -1 10 -1 -1 -1 -1 -1 -1 0 8 1 -1 1 1 -1 -1
+"""
+PHILLY = """\
+timestamp,duration,num_gpus,gpu_time,cluster
+2017-10-03 00:00:00,120.0,1,120.0,vc1
+2017-10-03 00:01:00,3600.5,16,0,vc2
+"""
+OPENB = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+p0,12000,16384,1,1000,,LS,Running,0,100,5
+p1,1500,2048,0,0,,BE,Succeeded,10,70,
+p2,6000,12288,1,460,,BE,Running,20,,20
+"""
+SACCT = """\
+JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State
+101|alice|2026-11-20T10:00:00|2026-11-20T10:00:05|2026-11-20T10:02:05|120|60|1|8|64G|billing=8,cpu=8,gres/gpu=2,mem=64G,node=1|COMPLETED
+101.batch||2026-11-20T10:00:05|2026-11-20T10:00:05|2026-11-20T10:02:05|120||1|8||cpu=8|COMPLETED
+102_7|bob|2026-11-20T10:00:10|2026-11-20T10:01:00|2026-11-20T10:02:00|60|UNLIMITED|2|16|4Gc||FAILED
+103|bob|2026-11-20T10:00:20|None|Unknown|0|60|1|1|1Gn||CANCELLED by 0
+104|eve|2026-11-20T10:00:30|2026-11-20T10:00:30|2026-11-20T10:00:40|10|Partition_Limit|2|4|500Mn||TIMEOUT
+"""
+
+
+def written(folder: Path, text: str, name: str = "trace") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+class TestSwf:
+    """The Standard Workload Format."""
+
+    def test_what_is_told_and_what_is_not(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, SWF))
+        assert found.submit_s.tolist() == [0, 10]
+        assert found.run_s.tolist() == [100, 50]
+        assert found.cpus.tolist() == [8, 2]  # wanted, else used
+        assert found.mem_mib.tolist() == [8, -1]
+        assert found.limit_s[0] == 600
+        assert np.isnan(found.limit_s[1])
+        assert found.users == ("user7", "user8")
+        assert found.left_out == {"never ran": 1, "no processors are told": 1}
+
+    def test_a_packed_file_is_unpacked(self, tmp_path: Path) -> None:
+        path = tmp_path / "trace.swf.gz"
+        path.write_bytes(gzip.compress(SWF.encode()))
+        assert len(traces.read(path).run_s) == 2
+
+    @pytest.mark.parametrize(
+        ("line", "says"),
+        [("1 2 3", "it has 3 fields; a job of SWF has 18"), (" ".join(["x"] * 18), "a field is not a number")],
+    )
+    def test_a_malformed_line_is_named(self, tmp_path: Path, line: str, says: str) -> None:
+        path = written(tmp_path, SWF + line + "\n")
+        with pytest.raises(WorkloadError, match=f"{path}:7: {says}"):
+            traces.read(path)
+
+
+class TestGpuClusters:
+    """Philly and openb."""
+
+    def test_philly(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, PHILLY))
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 60]
+        assert (found.run_s.tolist(), found.gpus.tolist()) == ([120, 3600.5], [1, 16])
+        assert found.users == ("vc1", "vc2")
+        assert found.te.tolist() == [-1, -1]
+
+    def test_openb(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, OPENB))
+        assert found.run_s.tolist() == [95, 60]  # from when it was scheduled, where that is told
+        assert found.cpus.tolist() == [12, 2]
+        assert (found.gpus.tolist(), found.te.tolist()) == ([1, 0], [1, 0])
+        assert found.left_out == {"its end is not told": 1}
+
+    @pytest.mark.parametrize(
+        ("line", "says"),
+        [
+            ("yesterday,1,1,1,vc", "timestamp is 'yesterday'; it must be a time such as"),
+            ("2017-10-03 00:00:00,long,1,1,vc", "duration is 'long'; it must be a number"),
+            ("2017-10-03 00:00:00,1,0.5,1,vc", "num_gpus is '0.5'; it must be a whole number"),
+            ("2017-10-03 00:00:00,1", "it has 2 fields; the first line has 5"),
+        ],
+    )
+    def test_a_malformed_line_is_named(self, tmp_path: Path, line: str, says: str) -> None:
+        path = written(tmp_path, PHILLY + line + "\n")
+        with pytest.raises(WorkloadError, match=f"{path}:4: {says}"):
+            traces.read(path)
+
+
+class TestSacct:
+    """A site's own history."""
+
+    def test_what_is_told(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, SACCT))
+        assert (found.submit_s - found.submit_s[0]).tolist() == [0, 10, 30]
+        assert found.run_s.tolist() == [120, 60, 10]
+        assert found.limit_s.tolist() == [3600, np.inf, np.inf]
+        assert found.nodes.tolist() == [1, 2, 2]
+        assert found.cpus.tolist() == [8, 16, 4]
+        assert found.mem_mib.tolist() == [65536, 16 * 4096, 1000]  # in all; of each CPU; of each node
+        assert found.gpus.tolist() == [2, 0, 0]
+        assert found.users == ("alice", "bob", "eve")
+        assert found.left_out == {"steps": 1, "never ran": 1}
+
+    def test_a_missing_column_is_named(self, tmp_path: Path) -> None:
+        path = written(tmp_path, SACCT.replace("ElapsedRaw", "Elapsed"))
+        with pytest.raises(WorkloadError, match=f"{path}:1: there is no column ElapsedRaw; there are JobID, User"):
+            traces.read(path)
+
+
+class TestWhichFormat:
+    """A format is told by the first line, or by whoever asks."""
+
+    @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT])
+    def test_it_is_told_by_the_first_line(self, tmp_path: Path, text: str) -> None:
+        assert len(traces.read(written(tmp_path, text)).run_s) >= 2
+
+    def test_an_unknown_one_is_refused(self, tmp_path: Path) -> None:
+        path = written(tmp_path, "hello\n")
+        with pytest.raises(WorkloadError, match=f"{path}:1: this is the beginning of none of the formats sacct, swf"):
+            traces.read(path)
+        with pytest.raises(WorkloadError, match="there is no trace format pcap; there are sacct"):
+            traces.read(path, "pcap")
+
+    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(WorkloadError, match=r"none-such: there is no such file"):
+            traces.read(tmp_path / "none-such")
+
+
+class TestFilled:
+    """What a trace lacks is made up, and told."""
+
+    def test_amounts_that_no_node_has_are_spread_over_several(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4")
+        assert made.nodes.tolist() == [1, 2]
+        assert made.demand.tolist() == [[4, 32 * 1024, 1], [32, 256 * 1024, 8]]
+
+    def test_short_and_small_jobs_are_te_where_the_trace_does_not_say(self, tmp_path: Path) -> None:
+        assert workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4").te.tolist() == [True, False]
+        assert workloads.read(written(tmp_path, PHILLY), seed=1, nodes="4", te_share="0").te.tolist() == [False, False]
+
+    def test_where_the_trace_says_who_is_te_that_counts(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, OPENB), seed=1, nodes="4", te_share="0")
+        assert made.te.tolist() == [True, False]
+
+    def test_a_limit_that_is_told_stands_and_another_is_one_that_people_type(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, SWF), seed=1, nodes="2", gpus="0")
+        assert made.limit_s[0] == 600
+        assert made.limit_s[1] in {300, 600, 900}
+        assert (made.limit_s >= made.run_s).all()
+
+    def test_the_cluster_is_as_large_as_the_load_wants(self, tmp_path: Path) -> None:
+        # 100 jobs of 10 s on one CPU each, one a second: 10 CPUs are busy. At a load of 0.5 that takes 20 nodes of one.
+        lines = [f"{n} {n} 0 10 1 -1 -1 1 -1 -1 1 1 1 -1 1 1 -1 -1" for n in range(1, 101)]
+        path = written(tmp_path, "\n".join(lines))
+        made = workloads.read(path, seed=1, load="0.5", cpus="1", mem_gib="4", gpus="0")
+        assert len(made.machines.names) in {20, 21}  # the span is 99 s
+
+    def test_the_notes_tell_what_was_left_out_and_made_up(self, tmp_path: Path) -> None:
+        made = workloads.read(written(tmp_path, SACCT), seed=1, nodes="4")
+        assert "3 jobs; left out: 1 (steps), 1 (never ran)" in made.notes[0]
+        assert "4 nodes of 32 CPUs, 256 GiB, 8 GPUs (as asked)" in made.notes[1]
+
+    def test_a_seed_gives_one_workload(self, tmp_path: Path) -> None:
+        path = written(tmp_path, PHILLY)
+        first, again, other = (workloads.read(path, seed=seed, nodes="4") for seed in (1, 1, 2))
+        assert first.grace_s.tolist() == again.grace_s.tolist()
+        assert (first.grace_s.tolist(), first.limit_s.tolist()) != (other.grace_s.tolist(), other.limit_s.tolist())
+
+    def test_only_the_first_jobs(self, tmp_path: Path) -> None:
+        assert len(workloads.read(written(tmp_path, SACCT), seed=1, jobs="2", nodes="4")) == 2
+
+    @pytest.mark.parametrize(
+        ("settings", "says"),
+        [
+            ({"nods": "1"}, "workload.nods: there is no such key; there are jobs, nodes"),
+            ({"te_share": "2"}, "workload.te_share must be between 0 and 1"),
+            ({"gpus": "0"}, "workload.gpus is 0, and the trace has jobs that want GPUs"),
+            ({"load": "0"}, "workload.load must be above 0"),
+        ],
+    )
+    def test_what_makes_no_sense_is_named(self, tmp_path: Path, settings: dict[str, str], says: str) -> None:
+        with pytest.raises(WorkloadError, match=says):
+            workloads.read(written(tmp_path, PHILLY), seed=1, **settings)
+
+    def test_a_trace_without_jobs_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(WorkloadError, match="trace: there is no job that ran in it"):
+            workloads.read(written(tmp_path, "; nothing\n"), seed=1)
