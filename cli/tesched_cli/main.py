@@ -16,6 +16,7 @@ from tesched_cli.jobs import jobs, orders
 from tesched_cli.service import config, daemon, db
 from tesched_cli.simulate import simulate
 from tesched_cli.status import status
+from tesched_cli.whatif import whatif
 
 
 class _InputError(click.ClickException):
@@ -39,5 +40,5 @@ def main() -> None:
     """A companion to Slurm: trial-and-error jobs start at once, best-effort jobs hardly notice."""
 
 
-for command in (config, daemon, db, explain, jobs, orders, simulate, status):
+for command in (config, daemon, db, explain, jobs, orders, simulate, status, whatif):
     main.add_command(command)

@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 
+from tesched_core.actions import Failure
+from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
@@ -43,6 +45,18 @@ def make_loop(config: Config) -> Loop:
         pace=config.loop,
         client_name=client.name,
     )
+
+
+def look(config: Config) -> Snapshot:
+    """Return what Slurm shows now, unclassified. Raises StartError if it does not answer."""
+    commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
+    try:
+        seen = clients.choose(config.slurm.client, commands).observer.observe()
+    except clients.NoPyslurmError as error:
+        raise StartError(str(error)) from None
+    if isinstance(seen, Failure):
+        raise StartError(f"Slurm does not answer: {seen.message}")
+    return seen
 
 
 def run(config: Config, *, once: bool = False) -> None:

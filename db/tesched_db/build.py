@@ -158,6 +158,8 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             last_seen=row.last_seen if row.last_seen is not None else looked,
             gone=row.last_seen is not None,
             preemptions=counts.get(row.key, 0),
+            waited_s=row.waited_s,
+            ran_s=row.ran_s,
         )
         for row in rows
     )

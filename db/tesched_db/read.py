@@ -92,6 +92,8 @@ def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
             conditions.append(JobRow.job_class == which.job_class.value)
         if which.states:
             conditions.append(JobRow.state.in_([state.value for state in which.states]))
+        if which.ended_since is not None:
+            conditions.append(JobRow.end_time >= which.ended_since)
         if not which.with_gone:
             conditions.append(JobRow.last_seen.is_(None))
         query = select(JobRow).where(*conditions).order_by(JobRow.job_id, JobRow.key).limit(which.limit)

@@ -135,6 +135,9 @@ class JobView:
     gone: bool
     #: how often it left its room for somebody
     preemptions: int
+    #: once it has ended: seconds that it waited and ran, all runs together; None if tesched did not see all of it
+    waited_s: float | None
+    ran_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +263,8 @@ class JobFilter:
     states: frozenset[JobState] = frozenset()
     #: also those that Slurm no longer knows
     with_gone: bool = False
+    #: only those that have ended since
+    ended_since: UnixSeconds | None = None
     limit: int | None = None
 
 

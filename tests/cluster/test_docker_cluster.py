@@ -8,8 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from tesched_sim.traces import read
 from tesched_testcluster import docker
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.docker import DockerCluster
@@ -154,6 +156,35 @@ def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_
         cluster.wait_state(paid["job_id"], "COMPLETED", timeout_s=60)
         cluster.wait_for(lambda: "no order is under way" in stage.tesched("status"), "the order to end", timeout_s=20)
         assert {cluster.job(job_id)["Nice"] for job_id in [*victims, te]} == {"0"}
+
+
+def test_sacct_s_output_is_a_workload_for_the_simulator(cluster: DockerCluster, tmp_path: Path) -> None:
+    options = ("--gres=gpu:2", "--mem=3000M", "--cpus-per-task=4", "--time=7", "--nodes=2", "--ntasks=2")
+    job_id = cluster.sbatch(*options, wrap="sleep 2", user="alice")
+    cluster.wait_state(job_id, "COMPLETED")
+    columns = "JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State"
+
+    def history() -> str:
+        command = (
+            "--allusers",
+            "--allocations",
+            "--parsable2",
+            "-j",
+            str(job_id),
+            "--state",
+            "CD",
+            "--format",
+            columns,
+        )
+        said = cluster.run("sacct", "--starttime", "now-1days", *command).stdout
+        return said if "COMPLETED" in said else ""
+
+    path = tmp_path / "history.txt"
+    path.write_text(cluster.wait_for(history, "sacct to know that the job has ended"))
+    found = read(path)
+    assert (found.nodes.tolist(), found.cpus.tolist(), found.gpus.tolist()) == ([2], [8], [4])
+    assert (found.mem_mib.tolist(), found.limit_s.tolist(), found.users) == ([6000], [420], ("alice",))
+    assert 2 <= found.run_s[0] <= 4
 
 
 def test_a_killed_node_is_down_and_comes_back_with_its_job(cluster: DockerCluster) -> None:

@@ -169,3 +169,10 @@ def test_a_preemption_is_told_to_its_end_by_the_store_alone(config: Path) -> Non
 )
 def test_durations_are_written_as_slurm_does(seconds: float | None, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -> None:
+    # Both jobs of the store are still there.
+    said = tesched("whatif", "--config", str(config))
+    assert said.exit_code == 2
+    assert "the state store knows of no job that ran and ended in the last 7 days" in said.output
