@@ -165,18 +165,9 @@ def test_sacct_s_output_is_a_workload_for_the_simulator(cluster: DockerCluster, 
     columns = "JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State"
 
     def history() -> str:
-        command = (
-            "--allusers",
-            "--allocations",
-            "--parsable2",
-            "-j",
-            str(job_id),
-            "--state",
-            "CD",
-            "--format",
-            columns,
-        )
-        said = cluster.run("sacct", "--starttime", "now-1days", *command).stdout
+        span = ("--starttime", "now-1days", "--endtime", "now")
+        which = ("--allusers", "--allocations", "-j", str(job_id), "--state", "CD,F,TO,CA,NF,PR")
+        said = cluster.run("sacct", *span, *which, "--parsable2", "--format", columns).stdout
         return said if "COMPLETED" in said else ""
 
     path = tmp_path / "history.txt"

@@ -1,6 +1,6 @@
 """A site's own history, as `sacct` prints it (sacct(1)).
 
-    sacct --allusers --allocations --parsable2 --starttime now-7days --state CD,F,TO,CA,NF,PR
+    sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now --state CD,F,TO,CA,NF,PR
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
 Columns are found by their names; others may stand beside them. Steps, and jobs that never ran, are left out. A job that
