@@ -122,13 +122,14 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     shown = table("ORDER", "FOR JOB", "STATE", "WHERE", "VICTIM", "", title="Orders under way")
     for each in view.open_orders:
         victims = zip(each.order.victims, each.victim_labels, strict=True)
-        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("nobody", "the room is free")]
+        nobody = "waits for room that comes free by itself" if each.order.waits else "the room is free"
+        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("nobody", nobody)]
         for label, state in rows:
             shown.add_row(
                 str(each.order.order_id),
                 each.preemptor_label,
                 each.order.state.value,
-                hostlist(each.order.nodes),
+                hostlist(each.order.nodes) or "anywhere",
                 label,
                 state,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -103,4 +103,7 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
 
 def run_one(contender: str, setting: Setting, workload: Workload) -> Result:
     """Run one contender on one workload. Raises WorkloadError for an unknown one."""
-    return simulation(contender, setting, workload).run()
+    result = simulation(contender, setting, workload).run()
+    parts = {"site": asdict(setting.site), "policy": asdict(setting.policy), "guard": asdict(setting.guard)}
+    said = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
+    return replace(result, settings=said)

@@ -26,8 +26,8 @@ class Preemptions:
     left_s: NDArray[np.float64]
     #: when it ran again
     back_s: NDArray[np.float64]
-    #: nodes times seconds in which it held its room and did no work that lasted: since its last checkpoint before the
-    #: notice, its grace period, and its restart
+    #: nodes times seconds in which the run that paid held its room and did no work that lasted: since its last
+    #: checkpoint, or in its grace period. What its restart takes is in `Result.lost_s`
     lost_node_s: NDArray[np.float64]
     #: the preemptor did not start in the room that was made
     futile: NDArray[np.bool_]
