@@ -52,6 +52,7 @@ format: setup  ## Format the code.
 bench: install  ## Print the benchmarks' figures.
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.observe
+	$(BIN)/python -m benchmarks.step
 	$(BIN)/python -m benchmarks.simulator
 
 clean:  ## Remove the virtual environment and the tools' caches.

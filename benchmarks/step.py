@@ -1,0 +1,97 @@
+"""What one cycle of the heart costs on large clusters: `python -m benchmarks.step`.
+
+Each node is full of four best-effort jobs of 8 CPUs and 2 GPUs; each TE job wants 16 CPUs, for which two must go.
+Medians of five; building the overview (once a poll) is shown apart, and is part of the cycle.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+
+from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.decision import Memory
+from tesched_core.fitgpp import FitGpp
+from tesched_core.guard import Limits
+from tesched_core.overview import overview_of
+from tesched_core.resources import JobId, Tres
+from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.step import step
+
+SIZES = ((100, 1), (1_000, 1), (10_000, 1), (10_000, 20))
+REPEATS = 5
+NODE = Tres(cpus=32, mem_mib=256_000, gres=(("gpu", 8),))
+SHARE = Tres(cpus=8, mem_mib=64_000, gres=(("gpu", 2),))
+TE_FIRST_ID = 10**7
+
+
+def full_cluster(nodes: int, trials: int) -> Snapshot:
+    """Return a snapshot of a full cluster with so many TE jobs waiting."""
+    names = [f"n{place}" for place in range(nodes)]
+    running = [
+        Job(
+            job_id=JobId(4 * place + slot + 1),
+            state=JobState.RUNNING,
+            partitions=("main",),
+            start_time=0.0,
+            allocation=(NodeShare(node=name, tres=SHARE),),
+        )
+        for place, name in enumerate(names)
+        for slot in range(4)
+    ]
+    wants = Request(cpus=16, mem_per_node_mib=1000)
+    waiting = [
+        Job(
+            job_id=JobId(TE_FIRST_ID + number),
+            state=JobState.PENDING,
+            partitions=("main",),
+            reason="Resources",
+            priority=1,
+            request=wants,
+        )
+        for number in range(trials)
+    ]
+    be = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
+    te = replace(be, job_class=JobClass.TE)
+    return Snapshot.of(
+        1000.0,
+        jobs=[*running, *waiting],
+        nodes=[Node(name=name, state="ALLOCATED", total=NODE) for name in names],
+        partitions=[Partition(name="main", nodes=frozenset(names))],
+        traits={job.job_id: be for job in running} | {job.job_id: te for job in waiting},
+    )
+
+
+def took_ms(call: Callable[[], object]) -> float:
+    """Return the median of several calls, milliseconds."""
+    times = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - began)
+    return 1000 * median(times)
+
+
+def build(snapshot: Snapshot) -> None:
+    """Build all of an overview."""
+    overview = overview_of(snapshot)
+    for part in ("room", "running", "trials"):
+        getattr(overview, part)
+
+
+def main() -> None:
+    """Print one line a size."""
+    print(f"{'NODES':>7} {'BE JOBS':>8} {'TE JOBS':>8} {'OVERVIEW MS':>12} {'CYCLE MS':>9} {'REFUSALS':>9}")
+    for nodes, trials in SIZES:
+        snapshot = full_cluster(nodes, trials)
+        overview_ms = took_ms(lambda snapshot=snapshot: build(snapshot))  # type: ignore[misc]
+        cycle_ms = took_ms(lambda snapshot=snapshot: step(Memory(), snapshot, FitGpp(), Limits()))  # type: ignore[misc]
+        _, decision = step(Memory(), snapshot, FitGpp(), Limits())
+        sizes = f"{nodes:>7} {4 * nodes:>8} {trials:>8}"
+        print(f"{sizes} {overview_ms:>12.1f} {cycle_ms:>9.1f} {len(decision.refusals):>9}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
