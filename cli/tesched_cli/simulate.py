@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from tesched_sim.reports.case import Case, Missing
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.page import page
 from tesched_sim.reports.terminal import tables
-from tesched_sim.sweep import MakeWorkload, Run, Variant, perform_all, perform_on_slurm, runs_of
+from tesched_sim.sweep import Run, Variant, made, perform_all, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
 from tesched_cli.common import console, json_option, print_json
@@ -92,45 +91,46 @@ def simulate(
             raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
     if where == "slurm" and folder is None:
         raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
-    source = _Source(name=name, trace=trace.absolute() if trace else None, form=form)
+    source = Source(name=name, trace=trace.absolute() if trace else None, form=form)
     variants = tuple(_variants(source, Site(site), sets))
     _try(variants)
     runs = runs_of(contenders, range(seeds), variants)
     if where == "slurm" and folder is not None:
         options = dict(_pair(one, "--sbatch") for one in sbatch)
-        made = perform_on_slurm(runs, folder.absolute(), options=options, at_once=processes or len(runs))
+        done = perform_on_slurm(runs, folder.absolute(), options=options, at_once=processes or len(runs))
     else:
-        made = perform_all(runs, processes=processes)
-    cases = _collected(made, runs)
+        done = perform_all(runs, processes=processes)
+    cases = _collected(done, runs)
     if not cases:
         raise click.ClickException("interrupted before the first run had finished")
     baseline = contenders[0] if len(contenders) > 1 and any(case.policy == contenders[0] for case in cases) else None
     comparison = compare(cases, baseline=baseline)
-    if html is not None:
-        _write_page(cases, baseline, html)
     if as_json:
         print_json("simulate", {"comparison": comparison.as_json()})
-        return
-    out = console()
-    out.print(tables(comparison, width=out.width))
+    else:
+        out = console()
+        out.print(tables(comparison, width=out.width))
+    if html is not None:  # last: if it cannot be written, the figures are not lost
+        _write_page(cases, baseline, html)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
-    """Where workloads come from: a name, or a trace."""
+class Source:
+    """Where workloads come from: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
 
     name: str
     trace: Path | None
     form: str | None
+    settings: tuple[tuple[str, str], ...] = ()
+
+    def __call__(self, seed: int) -> Workload:
+        """Return the workload of a seed. Raises WorkloadError."""
+        if self.trace is not None:
+            return workloads.read(self.trace, form=self.form, seed=seed, **dict(self.settings))
+        return workloads.make(self.name, seed=seed, **dict(self.settings))
 
 
-def _load(source: _Source, settings: tuple[tuple[str, str], ...], seed: int) -> Workload:
-    if source.trace is not None:
-        return workloads.read(source.trace, form=source.form, seed=seed, **dict(settings))
-    return workloads.make(source.name, seed=seed, **dict(settings))
-
-
-def _variants(source: _Source, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
+def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Variant]:
     """Yield one variant for each combination of the values that were given."""
     choices = []
     for word in sets:
@@ -143,9 +143,8 @@ def _variants(source: _Source, site: Site, sets: Sequence[str]) -> Iterator[Vari
             if not key.startswith(_WORKLOAD):
                 setting = setting.with_value(key, value)
         own = tuple((key.removeprefix(_WORKLOAD), value) for key, value in pairs if key.startswith(_WORKLOAD))
-        make: MakeWorkload = partial(_load, source, own)
         shown = ", ".join(f"{key}={value}" for key, value in pairs if key in swept)
-        yield Variant(name=shown, setting=setting, make_workload=make)
+        yield Variant(name=shown, setting=setting, make_workload=replace(source, settings=own))
 
 
 def _pair(word: str, option: str) -> tuple[str, str]:
@@ -156,17 +155,17 @@ def _pair(word: str, option: str) -> tuple[str, str]:
 
 
 def _try(variants: Sequence[Variant]) -> None:
-    """Make the first workload, so that what is wrong with it is told before anything is run."""
-    for variant in variants:
-        variant.make_workload(0)
+    """Make each first workload, so that what is wrong with one is told before anything is run."""
+    for make in dict.fromkeys(variant.make_workload for variant in variants):
+        made(make, 0)
 
 
-def _collected(made: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
+def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
     """Return the cases in the order of their runs; those that had finished, if somebody interrupts."""
     cases: list[Case] = []
     with _progress(len(runs)) as tell:
         try:
-            for case in made:
+            for case in done:
                 cases.append(case)
                 tell()
         except KeyboardInterrupt:

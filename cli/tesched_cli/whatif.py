@@ -58,6 +58,11 @@ def whatif(*, config_path: Path, days: float, policies: str | None, sets: tuple[
     The jobs and their run times are the state store's, the nodes are Slurm's now, policy and guard the configuration's.
     """
     config = configuration(config_path)
+    wanted = (policies or f"fifo,{config.policy.te}").split(",")
+    contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
+    for contender in contenders:
+        if contender not in CONTENDERS:
+            raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
@@ -71,8 +76,6 @@ def whatif(*, config_path: Path, days: float, policies: str | None, sets: tuple[
         if not equals:
             raise WorkloadError(f"--set {word}: it takes the form key=value")
         setting = setting.with_value(key, value)
-    wanted = (policies or f"fifo,{config.policy.te}").split(",")
-    contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
     lines = [*_as_it_was(jobs)]
     for contender in contenders:
         lines += _simulated(contender, setting, workload)

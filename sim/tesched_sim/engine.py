@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.actions import OrderId, Outcome, Status
-from tesched_core.decision import Decision, Memory
+from tesched_core.decision import Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import Order, OrderState, VictimState
 from tesched_core.policy import TePolicy
@@ -56,9 +56,8 @@ class Daemon:
         self.memory = Memory()
         self.eyes, self.hands = Eyes(slurm), Hands(slurm)
         self.asked = 0
-        #: orders that have ended in futility, and told decisions (for a test that wants to see them)
+        #: orders that have ended in futility
         self.futile: set[int] = set()
-        self.decisions: list[Decision] | None = None
         self._watched: set[int] = set()
         self._served: frozenset[int] = frozenset()
         self._trials_seen = 0
@@ -94,8 +93,6 @@ class Daemon:
         self._touched = self._stirred = False
         before = self.memory.orders
         self.memory, decision = step(self.memory, self.eyes.observe(), self.policy, self.limits)
-        if self.decisions is not None:
-            self.decisions.append(decision)
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:

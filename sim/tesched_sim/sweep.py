@@ -21,7 +21,8 @@ from tesched_sim.contenders import Setting, run_one
 from tesched_sim.reports.case import Case
 from tesched_sim.workload import Workload, WorkloadError
 
-#: Makes a workload for a seed. It is sent to other processes, so it is a function of a module, or a partial of one.
+#: Makes a workload for a seed. It is sent to other processes, and its workloads are kept there by what it equals: a
+#: frozen dataclass that can be called, or a function of a module; not a partial, which equals nothing but itself.
 MakeWorkload = Callable[[int], Workload]
 
 #: seconds between two looks at jobs on Slurm
@@ -57,7 +58,7 @@ def runs_of(contenders: Sequence[str], seeds: Sequence[int], variants: Sequence[
 
 def perform(run: Run) -> Case:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
-    workload = _made(run.variant.make_workload, run.seed)
+    workload = made(run.variant.make_workload, run.seed)
     setting = run.variant.setting
     site, policy = replace(setting.site, seed=run.seed), replace(setting.policy, rand_seed=run.seed)
     result = run_one(run.contender, replace(setting, site=site, policy=policy), workload)
@@ -65,7 +66,7 @@ def perform(run: Run) -> Case:
 
 
 @lru_cache(maxsize=1)
-def _made(make_workload: MakeWorkload, seed: int) -> Workload:
+def made(make_workload: MakeWorkload, seed: int) -> Workload:
     """Return the workload; the runs of one seed come one after the other, so the last one is worth keeping."""
     return make_workload(seed)
 

@@ -18,8 +18,9 @@ from tesched_core.metrics import lost_node_s
 from tesched_db.views import OrderView
 
 from tesched_testcluster.cluster import Cluster
+from tesched_testcluster.docker import engine_available
 from tesched_testcluster.load import LoadJob, OnNotice
-from tesched_testcluster.stage import Stage, docker_is_there, docker_stage, local_stage
+from tesched_testcluster.stage import Stage, docker_stage, local_stage
 
 #: Each best-effort job takes a whole node for 12 s of work; what it does on notice, and the seconds that saving takes.
 #: All have the same size and grace period, so FitGpp asks them in order of their ids.
@@ -48,7 +49,7 @@ def run_demo(where: Where = Where.AUTO) -> None:
     """Show the main job. Raises ClusterError if Slurm does not do its part."""
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
     console.rule("[bold]tesched on a real Slurm")
-    if where is Where.DOCKER or (where is Where.AUTO and docker_is_there()):
+    if where is Where.DOCKER or (where is Where.AUTO and engine_available()):
         why = "a Docker engine answers" if where is Where.AUTO else "as asked"
         console.print(f"In containers ({why}): slurmctld, slurmdbd, PostgreSQL, tesched, and 8 nodes of 8 (fake) GPUs.")
         with docker_stage() as stage:

@@ -92,9 +92,8 @@ class DockerCluster(Cluster):
         """
         if self._left():
             raise ClusterError(f"cluster {self.name} exists already; end it with: {COMMAND} down {self.name}")
-        with _engine_errors():
-            if not self._engine.images.list(self.image):
-                raise ClusterError(f"there is no image {self.image}; make it with: {COMMAND} image")
+        if not image_is_there(self.image):
+            raise ClusterError(f"there is no image {self.image}; make it with: {COMMAND} image")
         try:
             self._compose_up(timeout_s)
             self._await_nodes(timeout_s)

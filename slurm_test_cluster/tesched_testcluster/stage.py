@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tesched_testcluster.cluster import Cluster, ClusterError
-from tesched_testcluster.docker import SHARED, DockerCluster, engine_available, image_is_there
+from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
 from tesched_testcluster.docker_image import IMAGE, build_image
 from tesched_testcluster.docker_service import docker_definition
 from tesched_testcluster.load import JOB_SCRIPT, LoadJob, submit
@@ -156,11 +156,6 @@ def docker_stage() -> Iterator[DockerStage]:
     build_image(quiet=image_is_there(IMAGE))
     with DockerCluster(docker_definition(8)) as cluster:
         yield DockerStage(cluster=cluster)
-
-
-def docker_is_there() -> bool:
-    """Return whether a Docker engine answers."""
-    return engine_available()
 
 
 def _script_in_image() -> Path:

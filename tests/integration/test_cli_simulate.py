@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
+from tesched_cli.simulate import Source
+from tesched_sim.sweep import made
 
 SMALL = ("simulate", "--processes", "1", "--set", "workload.jobs=150", "--set", "workload.nodes=4")
 
@@ -58,6 +61,19 @@ def test_a_page_is_written(tmp_path: Path) -> None:
 
 def test_more_processes_give_the_same_figures() -> None:
     assert compared("--seeds", "2") == compared("--seeds", "2", "--processes", "2")
+
+
+def test_a_page_that_cannot_be_written_loses_no_figures() -> None:
+    done = run(*SMALL, "--html", "/none/such/page.html", "--json")
+    assert done.exit_code == 2
+    assert json.loads(done.stdout)["comparison"]["columns"]
+
+
+def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
+    # As it comes to another process: another object, which must be known again.
+    source = Source(name="fitgpp", trace=None, form=None, settings=(("jobs", "50"), ("nodes", "4")))
+    first, again = (made(pickle.loads(pickle.dumps(source)), 1) for _ in range(2))  # noqa: S301 - our own
+    assert first is again
 
 
 @pytest.mark.parametrize(
