@@ -160,6 +160,6 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
 def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, Why]:
     """Return which running jobs the guard excuses, and why."""
     running = overview_of(snapshot).running
-    found = excuses(running, memory, limits, snapshot.taken_at)
+    found = excuses(running, memory, limits, snapshot.taken_at, overview_of(snapshot).room.index)
     pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
     return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}

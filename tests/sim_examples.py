@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tesched_core.best_effort import BePolicy
 from tesched_core.fitgpp import FitGpp
 from tesched_core.policy import TePolicy
 from tesched_sim.behaviour import Behaviour
@@ -65,13 +66,20 @@ def simulate(
     nodes: int = 1,
     behaviour: Behaviour | None = None,
     policy: TePolicy | None = None,
+    best_effort: BePolicy | None = None,
     outages: Sequence[Outage] = (),
     allowed: Sequence[Sequence[bool]] | None = None,
 ) -> Result:
     """Run them, in order of submission; without a behaviour, as FitGpp's paper has it for a policy that preempts."""
     behaviour = behaviour or Behaviour.paper(te_first=True)
-    run = Simulation(workload(jobs, nodes, allowed), behaviour, policy=policy, limits=NO_LIMITS, outages=outages)
-    return run.run()
+    return Simulation(
+        workload(jobs, nodes, allowed),
+        behaviour,
+        policy=policy,
+        best_effort=best_effort,
+        limits=NO_LIMITS,
+        outages=outages,
+    ).run()
 
 
 def with_fitgpp(*jobs: Sketch, nodes: int = 1, behaviour: Behaviour | None = None) -> Result:

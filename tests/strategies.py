@@ -17,7 +17,8 @@ from tesched_core.actions import (
     SetPriority,
     Suspend,
 )
-from tesched_core.decision import Decision, Memory, Refusal, RefusalCode
+from tesched_core.budget import Paid
+from tesched_core.decision import Decision, Forwarded, Memory, Past, Refusal, RefusalCode
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
 
@@ -45,6 +46,9 @@ victims = st.builds(
     score=st.floats(allow_nan=False, allow_infinity=False),
     nodes=nodes,
     started_at=times,
+    queued_at=times,
+    user=words,
+    account=words,
     noticed_at=st.none() | times,
     requeue_sent_at=st.none() | times,
     left_at=st.none() | times,
@@ -83,6 +87,15 @@ memories = st.builds(
     preemptions=st.dictionaries(job_ids, counts, max_size=3),
     last_preempted=st.dictionaries(job_ids, times, max_size=3),
     retry_at=st.dictionaries(job_ids, times, max_size=3),
+    paid=st.lists(
+        st.builds(Paid, at=times, job_id=job_ids, user=words, account=words, nodes=nodes, node_s=st.floats(0, 2**40)),
+        max_size=3,
+        unique_by=lambda one: (one.at, one.job_id),
+    ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
+    past=st.dictionaries(job_ids, st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30)), max_size=3),
+    forwarded=st.lists(st.builds(Forwarded, job_id=job_ids, at=times, raised=raises), max_size=3).map(
+        lambda some: {one.job_id: one for one in some}
+    ),
 )
 
 reasons = st.builds(

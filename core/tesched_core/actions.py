@@ -25,8 +25,14 @@ class ReasonCode(StrEnum):
     GRACE_OVER = "grace_over"
     #: the victim has no grace period
     NO_GRACE = "no_grace"
+    #: Slurm leaves a job held that it requeued while it was suspended; nobody has asked for that
+    LEFT_HELD = "left_held"
     #: a victim waits to run again, ahead of the other best-effort jobs
     BACK_TO_THE_HEAD = "back_to_the_head"
+    #: it fits into room that is left over, and is brought to the head of the best-effort queue
+    FILLS_ROOM = "fills_room"
+    #: it has started, or others took the room: its place in the queue is its own again
+    FILLED = "filled"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
     #: an admin asked for it

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Requeue
+from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Release, Requeue
+from tesched_core.budget import lately, paying
 from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Memory
+from tesched_core.decision import Memory, Past
 from tesched_core.guard import Limits
 from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.overview import Overview
 from tesched_core.queue_order import bring_forward, keep_first, let_back, put_back, started_run
 from tesched_core.snapshot import Snapshot
+from tesched_core.waiting import blocked
 from tesched_core.work import RESEND_AFTER_S, Advance
 
 
@@ -33,6 +35,8 @@ def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limi
         preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
         preemptions=dict(memory.preemptions),
         last_preempted=dict(memory.last_preempted),
+        paid=list(memory.paid),
+        past=dict(memory.past),
         retry_at={job_id: at for job_id, at in memory.retry_at.items() if at > snapshot.taken_at},
         returning={
             victim.job_id
@@ -51,6 +55,8 @@ def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limi
         # A job that Slurm has forgotten will not run again under this id.
         preemptions={job_id: count for job_id, count in work.preemptions.items() if job_id in known},
         last_preempted={job_id: at for job_id, at in work.last_preempted.items() if job_id in known},
+        paid=lately(work.paid, snapshot.taken_at),
+        past={job_id: past for job_id, past in work.past.items() if job_id in known},
         retry_at={job_id: at for job_id, at in work.retry_at.items() if job_id in known},
     ), work
 
@@ -86,6 +92,11 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
+    elif why := blocked(job):
+        # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
+        ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
+    elif gone := _gone_nodes(order, work):
+        ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
     elif work.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
@@ -93,6 +104,11 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     else:
         return order
     return end_wait(order, ending, text, work)
+
+
+def _gone_nodes(order: Order, work: Advance) -> list[str]:
+    room = work.overview.room
+    return [name for name in order.nodes if name not in room.index or not room.available[room.index[name]]]
 
 
 def end_wait(order: Order, ending: Ending, text: str, work: Advance) -> Order:
@@ -117,13 +133,31 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
             return _press(victim, job, order, work)
     if victim.state is VictimState.LEFT:
         victim = _look_for_return(victim, job, order, work)
+    if victim.awaited and job is not None:
+        _release(victim, job, order, work)
     if victim.awaited:
         return bring_forward(victim, order, work)
     return let_back(victim, order, work)
 
 
+def _release(victim: Victim, job: Job, order: Order, work: Advance) -> None:
+    """Release a victim that our requeue left held; a hold that comes later is somebody else's."""
+    left_at = work.now if victim.left_at is None else victim.left_at
+    ours = victim.departure is Departure.REQUEUED and work.now - left_at <= RESEND_AFTER_S
+    if job.held and ours and not job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:
+        reason = Reason(
+            code=ReasonCode.LEFT_HELD,
+            text="its requeue left it held, and nobody asked for that",
+            preemptor=order.preemptor,
+            order_id=order.order_id,
+        )
+        work.actions.append(Release(job_id=job.job_id, reason=reason))
+
+
 def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
     text = "its room is not needed any more; it goes on"
+    if victim.noticed_at is not None:
+        work.last_preempted[victim.job_id] = work.now  # it has saved its work for nobody: that is enough for a while
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     return replace(victim, state=VictimState.SPARED)
 
@@ -160,6 +194,9 @@ def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> 
     if departure in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:
         work.preemptions[victim.job_id] = work.preemptions.get(victim.job_id, 0) + 1
         work.last_preempted[victim.job_id] = work.now
+        work.paid.append(paying(victim, work.now))
+        before = work.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
+        work.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(work.now - victim.started_at, 0.0))
     return replace(victim, state=VictimState.LEFT, left_at=work.now, departure=departure)
 
 

@@ -5,7 +5,8 @@ rule that matched is kept with the job. A user's own word (`sbatch --comment=te`
 and only for a job inside the site's bounds; otherwise anybody could call a week-long training a quick try.
 
 Grace period and notice signal come from, in this order: the job's comment (`--comment="te grace=120 signal=TERM"`), its
-`--signal=B:USR1@120` where Slurm shows it, the rule that matched, the site's default.
+`--signal=B:USR1@120` where Slurm shows it, the rule that matched, the site's default. How long a job is expected to run
+is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest.
 """
 
 from __future__ import annotations
@@ -61,17 +62,33 @@ class Rule:
     notice_signal: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a grace period or a signal that cannot be given."""
+        """Raise ValueError for a grace period, a signal or bounds that cannot be."""
         if not self.name:
-            raise ValueError("a rule needs a name")
-        _check_notice(self.grace_period_s or 0.0, self.notice_signal or "USR1")
+            raise ValueError("name: a rule needs a name that is not empty")
+        _check_grace("grace_period_s", self.grace_period_s or 0.0)
+        _check_signal("notice_signal", "USR1" if self.notice_signal is None else self.notice_signal)
+        _check_bounds("match", self.match)
 
 
-def _check_notice(grace_period_s: float, notice_signal: str) -> None:
+def _check_grace(key: str, grace_period_s: float) -> None:
     if not 0 <= grace_period_s <= 86400:
-        raise ValueError("a grace period must be between 0 and 86400 seconds")
+        raise ValueError(f"{key}: a grace period must be between 0 and 86400 seconds")
+
+
+def _check_signal(key: str, notice_signal: str) -> None:
     if notice_signal not in NOTICE_SIGNALS.values():
-        raise ValueError(f"a notice signal must be one of {', '.join(NOTICE_SIGNALS.values())}")
+        raise ValueError(f"{key}: a notice signal must be one of {', '.join(NOTICE_SIGNALS.values())}")
+
+
+def _check_bounds(key: str, match: Match) -> None:
+    """Raise ValueError for bounds that no job can meet; such a rule would be there and never match."""
+    for what in ("time_limit_s", "nodes", "cpus", "gpus"):
+        low, high = getattr(match, f"min_{what}"), getattr(match, f"max_{what}")
+        for bound, value in (("min", low), ("max", high)):
+            if value is not None and value < 0:
+                raise ValueError(f"{key}.{bound}_{what} must be a whole number of at least 0")
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"{key}.max_{what} must be at least {key}.min_{what}, {low}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +106,8 @@ class UserWord:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound that cannot be kept."""
-        _check_notice(self.max_grace_period_s, "USR1")
+        _check_grace("max_grace_period_s", self.max_grace_period_s)
+        _check_bounds("within", self.within)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +122,12 @@ class Classification:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a grace period or a signal that cannot be given, or two rules of one name."""
-        _check_notice(self.default_grace_period_s, self.default_notice_signal)
+        _check_grace("default_grace_period_s", self.default_grace_period_s)
+        _check_signal("default_notice_signal", self.default_notice_signal)
         names = [rule.name for rule in self.rules]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"two rules are named {twice[0]!r}")
+            raise ValueError(f"rules: two rules are named {twice[0]!r}; each needs a name of its own")
 
 
 def matches(job: Job, match: Match) -> bool:
@@ -165,7 +184,7 @@ def signal_name(text: str) -> str | None:
     return name if name in NOTICE_SIGNALS.values() else None
 
 
-def _grace_asked(text: str) -> float | None:
+def _seconds(text: str) -> float | None:
     # No float(): it would take "inf" and "nan" from a user's comment.
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
 
@@ -193,7 +212,7 @@ def classify(job: Job, how: Classification) -> Traits:
     if job.warn_time_s is not None and job.warn_signal is not None and job.warn_signal in NOTICE_SIGNALS:
         grace_s, source = min(float(job.warn_time_s), word.max_grace_period_s), "the job's --signal"
         signal, batch_only = NOTICE_SIGNALS[job.warn_signal], job.warn_batch
-    asked = _grace_asked(pairs.get("grace", ""))
+    asked = _seconds(pairs.get("grace", ""))
     if asked is not None:
         grace_s, source = min(asked, word.max_grace_period_s), "the job's comment"
     signal = signal_name(pairs.get("signal", "")) or signal
@@ -204,6 +223,7 @@ def classify(job: Job, how: Classification) -> Traits:
         grace_source=source,
         notice_signal=signal,
         notice_batch_only=batch_only,
+        run_time_s=_seconds(pairs.get("run", "")) or None,
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.actions import Action, OrderId
-from tesched_core.orders import Order, Transition
+from tesched_core.budget import Paid
+from tesched_core.orders import Order, Raise, Transition
 from tesched_core.resources import JobId, UnixSeconds
 
 
@@ -36,6 +37,9 @@ class RefusalCode(StrEnum):
     RETRY_LATER = "retry_later"
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
+    PAUSED = "paused"
+    # why a waiting BE job that fits is not brought forward
+    WOULD_DELAY = "would_delay"
     # why a running BE job is not asked to step aside
     NOT_ALLOWED_NODE = "not_allowed_node"
     FREES_TOO_LITTLE = "frees_too_little"
@@ -51,6 +55,13 @@ class RefusalCode(StrEnum):
     PROTECTED_QOS = "protected_qos"
     PROTECTED_PARTITION = "protected_partition"
     PROTECTED_RESERVATION = "protected_reservation"
+    PROTECTED_NAME = "protected_name"
+    HOUR_LIMIT = "hour_limit"
+    USER_LIMIT = "user_limit"
+    ACCOUNT_LIMIT = "account_limit"
+    NODE_LIMIT = "node_limit"
+    BUDGET = "budget"
+    SLOWDOWN = "slowdown"
     ALREADY_LEAVING = "already_leaving"
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
@@ -171,6 +182,25 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarded:
+    """A BE job that was brought to the head of the queue, so that it fills room that is left over."""
+
+    job_id: JobId
+    at: UnixSeconds
+    raised: Raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A preempted job's earlier runs: Slurm itself resets its submission at each requeue."""
+
+    #: its first submission
+    submitted_at: UnixSeconds
+    #: how long it ran before, all runs together, seconds
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What must be remembered from cycle to cycle, and over a restart."""
 
@@ -182,10 +212,16 @@ class Memory:
     orders: Mapping[OrderId, Order] = field(default_factory=dict)
     #: how often a job was preempted, all its runs together (never more than the guard allows)
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
-    #: when a job last left its room for somebody
+    #: when a job last left its room for somebody, or was let go after its notice
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: TE jobs whose order came to nothing, and when they may be tried again
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: victims' payments of the last day
+    paid: tuple[Paid, ...] = ()
+    #: what became of a preempted job before its present turn in the queue
+    past: Mapping[JobId, Past] = field(default_factory=dict)
+    #: BE jobs that a best-effort policy has brought to the head of the queue
+    forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

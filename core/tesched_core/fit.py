@@ -134,6 +134,12 @@ class Demand:
     #: a GRES that no node has
     unknown_gres: str = ""
 
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what is the same for jobs that fit into the same places."""
+        by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
+        return self.nodes, self.allowed.tobytes(), self.required, *by_node
+
     def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return for each node (or each of `rows`) whether the job's share fits into what is free there."""
         free = room.free if rows is None else room.free[rows]

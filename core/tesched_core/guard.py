@@ -10,18 +10,20 @@ Two questions, asked at two moments of a cycle:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.budget import HOUR_S, Paid, Tally
 from tesched_core.decision import Memory, Refusal, RefusalCode, Why
+from tesched_core.metrics import BOUND_S
 from tesched_core.orders import HOLDS_ROOM
 from tesched_core.overview import BARS, Owner, Running
-from tesched_core.policy import Excuses, Plan
+from tesched_core.policy import Excuses, Plan, View
 from tesched_core.resources import JobId, UnixSeconds
 
 
@@ -33,10 +35,19 @@ class Limits:
     max_preemptions_per_job: int = 1
     #: a job is not asked before it has run this long since its last start
     min_run_time_s: float = 60.0
-    #: nor this soon after it was last preempted
+    #: nor this soon after it was last preempted, or had its notice and was let go
     cool_down_s: float = 600.0
+    #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
+    max_slowdown: float = 10.0
     #: most jobs asked to yield in one cycle
     max_victims_per_cycle: int = 20
+    #: most preemptions in any hour: in all, of one user's jobs, of one account's, and on one node
+    max_preemptions_per_hour: int = 200
+    max_preemptions_per_user_hour: int = 50
+    max_preemptions_per_account_hour: int = 100
+    max_preemptions_per_node_hour: int = 20
+    #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
+    max_lost_node_hours_per_day: float = 500.0
     #: most orders under way at once, those included whose victims are not back yet
     max_open_orders: int = 50
     protected_users: tuple[str, ...] = ()
@@ -45,28 +56,30 @@ class Limits:
     protected_partitions: tuple[str, ...] = ()
     #: jobs that run inside these reservations
     protected_reservations: tuple[str, ...] = ()
+    #: jobs of these names
+    protected_names: tuple[str, ...] = ()
     #: an order is given up this long after the last grace period and KillWait could have ended
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long
     retry_after_s: float = 300.0
+    #: a victim that does not run again within this time is pointed out by `tesched status`
+    return_within_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a limit below zero."""
-        for name in (
-            "max_preemptions_per_job",
-            "min_run_time_s",
-            "cool_down_s",
-            "max_victims_per_cycle",
-            "max_open_orders",
-            "order_timeout_s",
-            "retry_after_s",
-        ):
-            if not 0 <= getattr(self, name) < inf:
-                raise ValueError(f"{name} must be a number of at least 0")
+        """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int | float) and not 0 <= value < inf:
+                raise ValueError(f"{one.name} must be a number of at least 0")
+        if self.max_slowdown < 1:
+            raise ValueError("max_slowdown must be at least 1: no slowdown is below")
 
 
-def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) -> Excuses:
-    """Return for each running BE job whether it may be asked, and why not: the most telling reason."""
+def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds, nodes: Mapping[str, int]) -> Excuses:
+    """Return for each running BE job whether it may be asked, and why not: the most telling reason.
+
+    `nodes` are the rows of the room by name.
+    """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
 
@@ -80,8 +93,13 @@ def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) 
                 why[row] = whys.setdefault(reason, len(whys))
 
     # The last word stays, so the least telling comes first.
+    for rows, because in _spent(running, Tally.of(memory.paid, memory.open_orders(), now), limits, nodes):
+        excuse(rows, because)
+    over = np.flatnonzero(slowdowns(running, memory) > limits.max_slowdown)
+    text = f"it has waited so long that its slowdown is above guard.max_slowdown, {limits.max_slowdown:g}"
+    excuse(over, (RefusalCode.SLOWDOWN, text))
     seconds = limits.cool_down_s
-    text = f"it was preempted less than guard.cool_down_s, {seconds:.0f} s, ago"
+    text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
     recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
     excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
     seconds = limits.min_run_time_s
@@ -94,6 +112,9 @@ def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) 
         protection = _protection(owner, limits)
         if protection:
             excuse(running.owner == row, protection)
+    for row, name in enumerate(running.names if limits.protected_names else ()):
+        if any(fnmatchcase(name, glob) for glob in limits.protected_names):
+            why[row] = whys.setdefault(_PROTECTED_NAME, len(whys))
     for row in np.unique(running.bar).tolist():
         bar = BARS[row]
         if bar is not None:
@@ -105,6 +126,56 @@ def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) 
     return Excuses(why=why, whys=tuple(whys))
 
 
+def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
+    """Return for each running BE job what its slowdown will be if it waits no more: 1 + waited / expected run time.
+
+    Both are over all its runs, as far as tesched ended them. Where nothing is known of its run time, not even a limit,
+    it is 1: nobody can say.
+    """
+    queued, ran_s = running.queued.copy(), np.zeros(len(running))
+    for job_id, past in memory.past.items():
+        row = running.row_of.get(job_id)
+        if row is not None:
+            queued[row], ran_s[row] = past.submitted_at, past.ran_s
+    waited_s = np.maximum(running.started - queued - ran_s, 0)
+    run_s = np.maximum(running.ends_at - running.started, 0) + ran_s
+    slowdown: NDArray[np.float64] = 1 + waited_s / np.maximum(run_s, BOUND_S)
+    return slowdown
+
+
+def _spent(
+    running: Running, tally: Tally, limits: Limits, nodes: Mapping[str, int]
+) -> Iterator[tuple[NDArray[np.bool_], Why]]:
+    """Yield who may not be asked because others have paid enough lately."""
+    for row, owner in enumerate(running.owners):
+        if tally.by_account[owner.account] >= limits.max_preemptions_per_account_hour:
+            what = f"its account {owner.account}", "max_preemptions_per_account_hour"
+            yield running.owner == row, (RefusalCode.ACCOUNT_LIMIT, _this_hour(tally.by_account[owner.account], what))
+        if tally.by_user[owner.user] >= limits.max_preemptions_per_user_hour:
+            what = f"its user {owner.user}", "max_preemptions_per_user_hour"
+            yield running.owner == row, (RefusalCode.USER_LIMIT, _this_hour(tally.by_user[owner.user], what))
+    for name, count in tally.by_node.items():
+        if count >= limits.max_preemptions_per_node_hour and name in nodes:
+            there = np.zeros(len(running), dtype=np.bool_)
+            there[running.share_job[running.share_node == nodes[name]]] = True
+            text = _this_hour(count, (f"jobs on its node {name}", "max_preemptions_per_node_hour"))
+            yield there, (RefusalCode.NODE_LIMIT, text)
+    everybody = np.ones(len(running), dtype=np.bool_)
+    if tally.count >= limits.max_preemptions_per_hour:
+        text = _this_hour(tally.count, ("all users together", "max_preemptions_per_hour"))
+        yield everybody, (RefusalCode.HOUR_LIMIT, text)
+    hours = tally.node_s / HOUR_S
+    if hours >= limits.max_lost_node_hours_per_day:
+        most = limits.max_lost_node_hours_per_day
+        text = f"{hours:.1f} node-hours of runs were ended in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
+        yield everybody, (RefusalCode.BUDGET, text)
+
+
+def _this_hour(count: int, what: tuple[str, str]) -> str:
+    return f"{what[0]} paid {count} time(s) in the last hour; that is all that guard.{what[1]} allows"
+
+
+_PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")
 _LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job")
 
 
@@ -137,27 +208,77 @@ def _protection(owner: Owner, limits: Limits) -> Why | None:
     return None
 
 
-def admitted(
-    plans: Sequence[Plan], memory: Memory, limits: Limits, note: Callable[[Refusal], None]
-) -> tuple[Plan, ...]:
+def admitted(plans: Sequence[Plan], view: View, limits: Limits, note: Callable[[Refusal], None]) -> tuple[Plan, ...]:
     """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped."""
     kept: list[Plan] = []
     victims = 0
-    under_way = len(memory.open_orders())
-    waiting = {order.preemptor for order in memory.open_orders() if order.waits}
+    now = view.snapshot.taken_at
+    under_way = len(view.memory.open_orders())
+    waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}
+    tally = Tally.of(view.memory.paid, view.memory.open_orders(), now)
     for plan in plans:
         if plan.preemptor in waiting and not plan.victims:
             kept.append(plan)
             continue
+        payments = [_payment(view, job_id, now) for job_id, _ in plan.victims]
+        code = RefusalCode.CYCLE_LIMIT
         if under_way + len(kept) >= limits.max_open_orders:
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
         elif plan.victims and victims + len(plan.victims) > limits.max_victims_per_cycle:
             text = (
                 f"this cycle has asked {victims} job(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
             )
+        elif over := _over(tally, payments, limits, now):
+            code, text = over
         else:
             kept.append(plan)
             victims += len(plan.victims)
+            for one in payments:
+                tally.add(one, now)
             continue
-        note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.CYCLE_LIMIT, text=text))
+        note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text))
     return tuple(kept)
+
+
+def _payment(view: View, job_id: JobId, now: UnixSeconds) -> Paid:
+    """Return what the job pays if it leaves at the end of its grace period."""
+    running = view.running
+    row = running.row_of[job_id]
+    owner = running.owners[running.owner[row]]
+    nodes = tuple(view.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
+    held_s = max(now - float(running.started[row]), 0.0) + float(running.grace_s[row])
+    node_s = len(nodes) * held_s
+    return Paid(at=now, job_id=job_id, user=owner.user, account=owner.account, nodes=nodes, node_s=node_s)
+
+
+def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSeconds) -> Why | None:
+    """Return which limit these payments together would pass."""
+    if not payments:
+        return None
+    after = Tally(tally.count, tally.by_user.copy(), tally.by_account.copy(), tally.by_node.copy(), tally.node_s)
+    for one in payments:
+        after.add(one, now)
+    hours = after.node_s / HOUR_S
+    for code, count, setting in (
+        (RefusalCode.HOUR_LIMIT, after.count, "max_preemptions_per_hour"),
+        (RefusalCode.USER_LIMIT, max(after.by_user[one.user] for one in payments), "max_preemptions_per_user_hour"),
+        (
+            RefusalCode.ACCOUNT_LIMIT,
+            max(after.by_account[one.account] for one in payments),
+            "max_preemptions_per_account_hour",
+        ),
+        (
+            RefusalCode.NODE_LIMIT,
+            max((after.by_node[node] for one in payments for node in one.nodes), default=0),
+            "max_preemptions_per_node_hour",
+        ),
+    ):
+        if count > getattr(limits, setting):
+            return code, f"its victims would make it {count} preemptions in an hour; guard.{setting} allows no more"
+    if hours > limits.max_lost_node_hours_per_day:
+        most = limits.max_lost_node_hours_per_day
+        text = (
+            f"its victims would make it {hours:.1f} node-hours in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
+        )
+        return RefusalCode.BUDGET, text
+    return None

@@ -40,6 +40,12 @@ class Ending(StrEnum):
     PREEMPTOR_GONE = "preemptor_gone"
     #: it did not start within the order's time
     EXPIRED = "expired"
+    #: it would not start any more, whatever room there is: a limit, a dependency, a hold, its partition
+    BLOCKED = "blocked"
+    #: a node on which room was made starts no jobs any more
+    NODE_GONE = "node_gone"
+    #: an admin withdrew it (`tesched undo`)
+    WITHDRAWN = "withdrawn"
     #: Slurm refused what the order needed
     REFUSED = "refused"
     #: shadow mode: recorded and not done
@@ -116,6 +122,10 @@ class Victim:
     #: nodes that it held, and since when (for lost time)
     nodes: tuple[str, ...]
     started_at: UnixSeconds
+    #: when the run that pays was put in the queue
+    queued_at: UnixSeconds = 0.0
+    user: str = ""
+    account: str = ""
     noticed_at: UnixSeconds | None = None
     requeue_sent_at: UnixSeconds | None = None
     left_at: UnixSeconds | None = None

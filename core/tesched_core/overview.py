@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import RefusalCode
-from tesched_core.fit import Room, vector
+from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
 from tesched_core.resources import JobId
+from tesched_core.shadow import Ends
 from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.waiting import why_not
 
 
 class Owner(NamedTuple):
@@ -49,6 +51,8 @@ class Running:
     job_id: NDArray[np.int64]
     #: start of the present run, Unix seconds; the snapshot's time where Slurm does not say
     started: NDArray[np.float64]
+    #: when it was put in the queue for the present run, Unix seconds
+    queued: NDArray[np.float64]
     #: when it is expected to end, Unix seconds: by what is known of its run time (`Traits.run_time_s`), else, or if it
     #: has run longer than that, by its time limit; inf without either
     ends_at: NDArray[np.float64]
@@ -60,6 +64,8 @@ class Running:
     #: row of `owners`
     owner: NDArray[np.intp]
     owners: Sequence[Owner]
+    #: the jobs' names, or nothing where they have none
+    names: Sequence[str]
     #: the job's row above, by job id
     row_of: Mapping[JobId, int]
     #: [shares] the job's row above, and the node's row in the room
@@ -75,6 +81,36 @@ class Running:
     def shares_of(self, row: int) -> NDArray[np.intp]:
         """Return the shares of one job."""
         return np.flatnonzero(self.share_job == row)
+
+
+#: How many of the waiting best-effort jobs are looked at, from the head of the queue (Slurm's bf_max_job_test has 500).
+MOST_WAITING = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waiting:
+    """The first `MOST_WAITING` of the best-effort jobs that wait for room, highest priority first, one entry a job.
+
+    Left out is what cannot be weighed by amounts on each node alone: pending job arrays, exclusive jobs, those that
+    want certain nodes or all memory of a node, and those that wait for anything but room.
+    """
+
+    job_id: NDArray[np.int64]
+    #: since when it waits, Unix seconds
+    since: NDArray[np.float64]
+    #: how long it is expected to run: by what is known (`Traits.run_time_s`), else its time limit; inf without either
+    run_s: NDArray[np.float64]
+    nodes: NDArray[np.intp]
+    #: [jobs, resources] on each of its nodes
+    demand: NDArray[np.int64]
+    #: row of `allowed`
+    kind: NDArray[np.intp]
+    #: [kinds, nodes] where it may run
+    allowed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
 
 
 class Overview(Protocol):
@@ -93,6 +129,16 @@ class Overview(Protocol):
     @property
     def trials(self) -> Sequence[Job]:
         """Return the pending TE jobs, in order of job id."""
+        ...
+
+    @property
+    def waiting(self) -> Waiting:
+        """Return the best-effort jobs that wait for room."""
+        ...
+
+    @property
+    def ends(self) -> Ends:
+        """Return when whoever holds nodes, of any class, is expected to leave them."""
         ...
 
     def first_in_queue(
@@ -152,12 +198,14 @@ class _Taken:
         return Running(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
             started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
+            queued=np.array([job.submit_time for job in jobs], dtype=np.float64),
             ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             grace_s=np.array([known.grace_period_s for known in traits], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
             bar=np.array([_bar(job) for job in jobs], dtype=np.int8),
             owner=np.array(owner, dtype=np.intp),
             owners=tuple(owners),
+            names=tuple(job.name for job in jobs),
             row_of={job.job_id: row for row, job in enumerate(jobs)},
             share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
             share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
@@ -171,6 +219,58 @@ class _Taken:
             job
             for job_id, job in sorted(snapshot.jobs.items())
             if job.pending and snapshot.job_class(job_id) is JobClass.TE
+        )
+
+    @cached_property
+    def waiting(self) -> Waiting:
+        snapshot, room = self.snapshot, self.room
+        demands = []
+        for job in self._queue:
+            if not _plain(job) or why_not(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
+                continue
+            try:
+                demand = demand_of(job, snapshot, room)
+            except UnsupportedConstraintError:
+                continue
+            if demand.all_memory or demand.unknown_gres:
+                continue
+            demands.append(demand)
+            if len(demands) == MOST_WAITING:
+                break
+        kinds: dict[bytes, int] = {}
+        kind = [kinds.setdefault(demand.allowed.tobytes(), len(kinds)) for demand in demands]
+        masks = {row: demand.allowed for row, demand in zip(kind, demands, strict=True)}
+        jobs = [demand.job for demand in demands]
+        return Waiting(
+            job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
+            since=np.array([job.eligible_time or job.submit_time for job in jobs], dtype=np.float64),
+            run_s=np.array([_run_s(job, snapshot.traits[job.job_id]) for job in jobs], dtype=np.float64),
+            nodes=np.array([demand.nodes for demand in demands], dtype=np.intp),
+            demand=np.array([demand.per_node for demand in demands], dtype=np.int64).reshape(
+                len(demands), len(room.resources)
+            ),
+            kind=np.array(kind, dtype=np.intp),
+            allowed=np.array([masks[row] for row in range(len(kinds))], dtype=np.bool_).reshape(
+                len(kinds), len(room.names)
+            ),
+        )
+
+    @cached_property
+    def ends(self) -> Ends:
+        snapshot, room = self.snapshot, self.room
+        unknown = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0, grace_source="")
+        shares = [
+            (room.index[share.node], ends_at, _freed(job, vector(share.tres, room.resources)))
+            for job in snapshot.jobs.values()
+            if job.on_nodes
+            for ends_at in (_ends_at(job, snapshot.traits.get(job.job_id, unknown), snapshot.taken_at),)
+            for share in job.allocation
+            if share.node in room.index
+        ]
+        return Ends(
+            node=np.array([node for node, _, _ in shares], dtype=np.intp),
+            at=np.array([at for _, at, _ in shares], dtype=np.float64),
+            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
         )
 
     @cached_property
@@ -200,6 +300,17 @@ def _ends_at(job: Job, traits: Traits, now: float) -> float:
     limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
     expected = inf if traits.run_time_s is None else started + traits.run_time_s
     return min(expected, limit_at) if expected > now else limit_at
+
+
+def _plain(job: Job) -> bool:
+    """Return whether amounts on each node say all that the job wants, and it is one job."""
+    request = job.request
+    return not (request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None)
+
+
+def _run_s(job: Job, traits: Traits) -> float:
+    limit_s = inf if job.time_limit_s is None else float(job.time_limit_s)
+    return limit_s if traits.run_time_s is None else min(traits.run_time_s, limit_s)
 
 
 def _owner(job: Job) -> Owner:

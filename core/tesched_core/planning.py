@@ -136,6 +136,8 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
     pool = view.excuses.may_be_asked
+    #: shapes for which nobody was found; until something is planned, nobody is found for another of the same shape
+    hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
             demand = demand_of(job, view.snapshot, room)
@@ -154,7 +156,11 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             score = np.zeros(0)
         else:
             score = rank(view, job)
-            answer = search(demand, running, pool, score, room) if pool.any() else None
+            answer = None
+            if pool.any() and demand.shape not in hopeless:
+                answer = search(demand, running, pool, score, room)
+                if answer is None:
+                    hopeless.add(demand.shape)
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
                 plans.append(Plan(preemptor=job.job_id, nodes=(), victims=(), waits_until=until))
@@ -173,6 +179,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                 victims=tuple((JobId(int(running.job_id[row])), float(score[row])) for row in found.victims),
             )
         )
+        hopeless.clear()
         if found.victims:
             taken += found.victims
             pool = pool.copy()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
+from tesched_core.best_effort import BePolicy
+from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
 from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
@@ -22,11 +24,20 @@ class TePolicyName(StrEnum):
     NONE = "none"
 
 
+class BePolicyName(StrEnum):
+    """Who of the waiting best-effort jobs is next."""
+
+    #: Slurm's own order
+    NONE = "none"
+    FILL = "fill"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyConfig:
     """Which policy, and its parameters; those of the others are not looked at."""
 
     te: TePolicyName = TePolicyName.FITGPP
+    be: BePolicyName = BePolicyName.NONE
     #: FitGpp's weight of the grace period against the size
     fitgpp_s: float = 4.0
     #: patient: seconds that a TE job waits for room that comes free by itself, before anybody is asked
@@ -35,11 +46,13 @@ class PolicyConfig:
     rand_seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a weight that would turn a rule round, or a wait that makes no sense."""
+        """Raise ValueError for a weight that would turn a rule round, a wait that makes no sense, or no seed."""
         if not 0 <= self.fitgpp_s <= 1000:
             raise ValueError("fitgpp_s must be between 0 and 1000")
         if not 0 <= self.patience_s <= 86_400:
             raise ValueError("patience_s must be between 0 and 86400 seconds")
+        if not 0 <= self.rand_seed < 2**63:
+            raise ValueError("rand_seed must be between 0 and 9223372036854775807")
 
     def te_policy(self) -> TePolicy:
         """Return the policy."""
@@ -56,3 +69,7 @@ class PolicyConfig:
                 return YoungestFirst()
             case TePolicyName.NONE:
                 return Nobody()
+
+    def be_policy(self) -> BePolicy | None:
+        """Return the best-effort policy, if there is one."""
+        return Fill() if self.be is BePolicyName.FILL else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tesched_core.actions import Action, Failure, Outcome
@@ -42,16 +42,40 @@ class CycleReport:
     step_s: float
     #: why the cluster could not be seen, if it could not
     failure: Failure | None = None
-    #: seconds until the next try
+    #: seconds until the next try; the lease lasts that long, and a little longer
     next_in_s: float = 0.0
+    #: calls to Slurm in the last minute, by kind: "scontrol show job", "scancel"
+    calls: Mapping[str, float] = field(default_factory=dict)
 
 
 class JournalError(Exception):
     """The journal cannot be read or written now. Nothing may be done that it does not know of."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lead:
+    """Whether this daemon may decide, and begin anything new."""
+
+    #: who leads, in words; empty if nobody else does
+    leader: str = ""
+    #: why nothing new is to be begun, in words; empty if it may be
+    paused: str = ""
+
+
 class Journal(Protocol):
-    """Remembers. Each call is one transaction, and raises JournalError if it cannot be done."""
+    """Remembers. Each call is one transaction, and raises JournalError if it cannot be done.
+
+    Of several daemons on one store one leads, by a lease that each write renews. Who writes without it is told so by
+    JournalError, and nothing is written.
+    """
+
+    def lead(self) -> Lead:
+        """Return who leads, and whether an admin has paused it."""
+        ...
+
+    def resign(self) -> None:
+        """Give the lead up: for a daemon that ends."""
+        ...
 
     def load(self) -> Memory:
         """Return the memory as it was last written; an empty one at the very first start."""

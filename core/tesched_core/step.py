@@ -27,9 +27,11 @@ from tesched_core.actions import (
     Status,
 )
 from tesched_core.advance import advance, end_wait, give_notice
+from tesched_core.best_effort import BePolicy
 from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Decision, Memory, Refusal, Refusals
+from tesched_core.decision import Decision, Memory, Refusal, RefusalCode, Refusals
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
+from tesched_core.forwarding import bring_back, bring_on, not_forwarded
 from tesched_core.guard import Limits, admitted, excuses
 from tesched_core.orders import (
     HOLDS_ROOM,
@@ -50,10 +52,20 @@ from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
 
 
-def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -> tuple[Memory, Decision]:
+def step(
+    memory: Memory,
+    snapshot: Snapshot,
+    policy: TePolicy,
+    limits: Limits,
+    best_effort: BePolicy | None = None,
+    *,
+    paused: str = "",
+) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
 
-    Pure: the same four give the same two. The snapshot must be classified (`classify.classified`).
+    Without a best-effort policy, Slurm alone says who is next. While it is `paused` (why, in words), what is under way
+    goes on, and nothing new is begun. Pure: the same arguments give the same two. The snapshot must be classified
+    (`classify.classified`).
     """
     cycle = memory.cycle + 1
     overview = snapshot.overview or overview_of(snapshot)
@@ -61,27 +73,38 @@ def step(memory: Memory, snapshot: Snapshot, policy: TePolicy, limits: Limits) -
     waiting, not_now = sort_out(overview.trials, memory)
     refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
-    if waiting:
+    if waiting and paused:
+        refusals += Refusals(
+            Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.PAUSED, text=paused) for job in waiting
+        )
+    elif waiting:
         view = View(
             snapshot=snapshot,
             memory=memory,
             waiting=waiting,
             running=overview.running,
-            excuses=excuses(overview.running, memory, limits, snapshot.taken_at),
+            excuses=excuses(overview.running, memory, limits, snapshot.taken_at, overview.room.index),
             room=room_after_orders(memory, snapshot, overview.room),
         )
         plans, why_not = _planned(view, policy, limits)
         refusals += why_not
     for plan in plans:
         memory = _open(plan, memory, work)
+    memory = bring_back(memory, work)
+    if best_effort is not None and not paused:
+        served = {plan.preemptor for plan in plans if plan.nodes}
+        ahead = [job for job in waiting if job.job_id not in served]
+        room = unpromised(memory, snapshot, overview.room)
+        memory, passed_over = bring_on(memory, best_effort, room, ahead, work)
+        refusals += passed_over
     decision = Decision(
         cycle=cycle,
         at=snapshot.taken_at,
-        policy=policy.name,
+        policy=policy.name if best_effort is None else f"{policy.name}+{best_effort.name}",
         actions=tuple(work.actions),
         refusals=refusals,
         transitions=tuple(work.transitions),
-        summary=_summary(plans, work, waiting, memory),
+        summary=_summary(plans, work, waiting, memory) if not paused or work.actions else f"did nothing new: {paused}",
     )
     return memory, decision
 
@@ -96,7 +119,7 @@ def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, 
     while True:
         proposal = policy.propose(view)
         dropped: list[Refusal] = []
-        plans = admitted(proposal.plans, view.memory, limits, dropped.append)
+        plans = admitted(proposal.plans, view, limits, dropped.append)
         full = len(view.memory.open_orders()) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
             return plans, refusals + proposal.refusals + Refusals(dropped)
@@ -124,14 +147,35 @@ def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
                     changes.append(freed)
         preemptor = snapshot.jobs.get(order.preemptor)
         if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
-            there = [room.index[node] for node in order.nodes if node in room.index]
-            try:
-                demand = demand_of(preemptor, snapshot, room)
-            except UnsupportedConstraintError:
-                continue
+            there, taken = _share_on(order, preemptor, snapshot, room)
             rows += there
-            changes += list(-share_of(demand, room, there))
+            changes += taken
     return room.changed(rows, np.array(changes)) if rows else room
+
+
+def unpromised(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
+    """Return the room that is free now, less what orders under way make for their preemptors; it may be below zero."""
+    rows: list[int] = []
+    changes: list[NDArray[np.int64]] = []
+    for order in memory.open_orders():
+        preemptor = snapshot.jobs.get(order.preemptor)
+        if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
+            more, taken = _share_on(order, preemptor, snapshot, room)
+            rows += more
+            changes += taken
+    return room.changed(rows, np.array(changes)) if rows else room
+
+
+def _share_on(
+    order: Order, preemptor: Job, snapshot: Snapshot, room: Room
+) -> tuple[list[int], list[NDArray[np.int64]]]:
+    """Return the nodes on which room is made for the preemptor, and what it takes there, as changes of the room."""
+    there = [room.index[node] for node in order.nodes if node in room.index]
+    try:
+        demand = demand_of(preemptor, snapshot, room)
+    except UnsupportedConstraintError:
+        return [], []
+    return there, list(-share_of(demand, room, there))
 
 
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
@@ -188,6 +232,9 @@ def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
         score=score,
         nodes=job.nodes,
         started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
+        queued_at=job.submit_time,
+        user=job.user,
+        account=job.account,
     )
 
 
@@ -195,6 +242,9 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
     if plans:
         return "; ".join(_in_short(plan) for plan in plans)
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
+    filling = [action.job_id for action in work.actions if action.reason.code is ReasonCode.FILLS_ROOM]
+    if filling:
+        return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for room that is left over"
     if work.actions:
         kinds = sorted({type(action).__name__.lower() for action in work.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
@@ -243,6 +293,7 @@ def learned(
             if order.ending is Ending.REFUSED:
                 retry_at[order.preemptor] = at + limits.retry_after_s
         orders[order.order_id] = order
+    memory = not_forwarded(memory, outcomes)
     return replace(memory, orders=orders, retry_at=retry_at), tuple(work.transitions)
 
 

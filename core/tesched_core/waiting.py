@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tesched_core.cluster import Job
+from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Refusal, RefusalCode
 from tesched_core.orders import OrderState
+from tesched_core.snapshot import JobClass, Snapshot
 
 #: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
 #: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
@@ -44,6 +45,17 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
 )
 
 
+_FIRM = frozenset(
+    {
+        RefusalCode.DEPENDENCY,
+        RefusalCode.BEGIN_TIME,
+        RefusalCode.LICENSES,
+        RefusalCode.LIMIT,
+        RefusalCode.PARTITION_DOWN,
+    }
+)
+
+
 def why_not(job: Job) -> tuple[RefusalCode, str] | None:
     """Return why room would not help this pending job; None if it would."""
     if job.held:
@@ -56,6 +68,32 @@ def why_not(job: Job) -> tuple[RefusalCode, str] | None:
         if pattern.search(job.reason):
             return code, f"{text}, and room would not help (Slurm says: {job.reason or 'nothing yet'})"
     return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
+
+
+def blocked(job: Job) -> str:
+    """Return why a pending job for which room is being made would not start in it any more; empty if it would.
+
+    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one.
+    """
+    why = why_not(job)
+    return why[1] if why and why[0] in _FIRM else ""
+
+
+def awaits_first_look(snapshot: Snapshot, within_s: float) -> bool:
+    """Return whether Slurm has yet to look at a TE job that was submitted less than `within_s` seconds ago.
+
+    Until then nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is
+    far behind) is looked at in the ordinary pace.
+    """
+    return any(
+        job.state is JobState.PENDING
+        and not job.held
+        and job.reason in {"", "None"}
+        # On a clock that differs from slurmctld's, no job may be new for ever.
+        and abs(snapshot.taken_at - job.submit_time) < within_s
+        and snapshot.traits[job.job_id].job_class is JobClass.TE
+        for job in snapshot.jobs.values()
+    )
 
 
 def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tesched_core.actions import Action, OrderId
+from tesched_core.budget import Paid
+from tesched_core.decision import Past
 from tesched_core.guard import Limits
 from tesched_core.orders import Transition
 from tesched_core.overview import Overview
@@ -31,6 +33,8 @@ class Advance:
     transitions: list[Transition] = field(default_factory=list)
     preemptions: dict[JobId, int] = field(default_factory=dict)
     last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    paid: list[Paid] = field(default_factory=list)
+    past: dict[JobId, Past] = field(default_factory=dict)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
 
     @property

@@ -24,6 +24,7 @@ from tesched_core.actions import (
     SetPriority,
     Status,
 )
+from tesched_core.best_effort import BePolicy
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Reservation, SlurmSettings
 from tesched_core.decision import Decision, Memory, RefusalCode
 from tesched_core.fitgpp import FitGpp
@@ -31,7 +32,7 @@ from tesched_core.guard import Limits
 from tesched_core.orders import Order, OrderState, Transition, Victim
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.step import learned, step
 
 from tests.builders import NOW, Extra, cluster, node, running, share, waiting
@@ -51,14 +52,27 @@ class Driver:
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
         policy: TePolicy | None = None,
+        best_effort: BePolicy | None = None,
+        run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
     ) -> None:
-        """Begin with these; what holds nodes is best effort, what waits is trial and error, for good."""
+        """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
+
+        `run_times` are expected run times, in seconds, by job; whoever is named there is best effort.
+        """
         self.start = cluster(nodes, jobs, graces=graces, reservations=reservations)
+        known = {JobId(job_id): run_s for job_id, run_s in (run_times or {}).items()}
+        self.start = self.start.with_traits(
+            {
+                job_id: replace(one, job_class=JobClass.BE, run_time_s=known[job_id]) if job_id in known else one
+                for job_id, one in self.start.traits.items()
+            }
+        )
         self.jobs = dict(self.start.jobs)
         self.nodes = dict(self.start.nodes)
         self.limits = limits or Limits()
         self.policy = policy or FitGpp()
+        self.best_effort = best_effort
         self.memory = Memory()
         self.decision = Decision(cycle=0, at=NOW, policy="", actions=(), refusals=(), transitions=(), summary="")
         self.at_s = 0.0
@@ -80,7 +94,7 @@ class Driver:
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
         """Look at this time and return what is to be done."""
-        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.policy, self.limits)
+        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.policy, self.limits, self.best_effort)
         self._transitions += self.decision.transitions
         return self.decision.actions
 

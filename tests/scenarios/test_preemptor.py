@@ -121,6 +121,39 @@ def test_the_te_job_is_held_and_its_victim_is_spared() -> None:
     assert drive.why_not(TE) is RefusalCode.HELD
 
 
+@pytest.mark.parametrize(
+    "reason",
+    ["Dependency", "BeginTime", "Licenses", "QOSMaxJobsPerUserLimit", "AssocGrpCpuLimit", "PartitionDown"],
+)
+def test_the_te_job_has_run_into_something_else_and_its_victim_is_spared(reason: str) -> None:
+    drive = noticed()
+    drive.change(TE, reason=reason)
+    assert drive.cycle(2) == (nice_back(0, now=-1001),)
+    assert drive.order().ending is Ending.BLOCKED
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(40) == ()
+    assert drive.memory.preemptions == {}
+
+
+@pytest.mark.parametrize("reason", ["Resources", "Priority", "ReqNodeNotAvail", "None", ""])
+def test_a_passing_word_of_slurms_does_not_end_an_order(reason: str) -> None:
+    drive = noticed()
+    drive.change(TE, reason=reason)
+    assert drive.cycle(2) == ()
+    assert drive.open_orders() == [1]
+
+
+@pytest.mark.parametrize("flags", [frozenset({"DRAIN"}), frozenset({"NOT_RESPONDING"})])
+def test_the_node_on_which_room_is_made_is_lost_and_its_victim_is_spared(flags: frozenset[str]) -> None:
+    drive = noticed()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=flags)
+    assert drive.cycle(2) == (nice_back(0, now=-1001),)
+    assert drive.order().ending is Ending.NODE_GONE
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(40) == ()
+    assert drive.memory.preemptions == {}
+
+
 def test_a_te_job_that_started_and_finished_between_two_looks_has_been_served() -> None:
     drive = noticed()
     drive.requeued(BE)

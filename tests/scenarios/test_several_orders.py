@@ -93,6 +93,7 @@ def test_the_room_of_a_job_that_was_spared_is_not_free() -> None:
     drive = Driver(
         [node("n1"), node("n2")],
         [running(BE, share("n1", 32)), running(2, share("n2", 32), batch=False), waiting(TE, cpus=32)],
+        limits=Limits(cool_down_s=0),
     )
     drive.obeys(*drive.cycle(0))
     drive.ends(2)
@@ -182,7 +183,7 @@ def test_no_job_is_preempted_more_often_than_the_site_allows() -> None:
 
 
 def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
-    drive = one_node()
+    drive = one_node(limits=Limits(cool_down_s=0))
     drive.obeys(*drive.cycle(0))
     drive.ends(TE, JobState.CANCELLED)
     asks(drive, 10, 1)
@@ -191,3 +192,16 @@ def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
     assert drive.cycle(30) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))
     assert drive.order(1).victims[0].state is VictimState.SPARED
     assert drive.victim(2).deadline == NOW + 60  # a whole grace period anew
+
+
+def test_a_job_that_had_its_notice_and_was_spared_is_left_alone_for_a_while() -> None:
+    drive = one_node(limits=Limits(cool_down_s=600))
+    drive.obeys(*drive.cycle(0))
+    drive.ends(TE, JobState.CANCELLED)
+    asks(drive, 10, 1)
+    drive.cycle(30)  # its grace period is over, and it stayed
+    assert drive.memory.preemptions == {}
+    codes = [one.code for one in drive.decision.refusals if (one.job_id, one.preemptor) == (BE, 10)]
+    assert codes == [RefusalCode.COOL_DOWN]
+    assert drive.cycle(629) == ()
+    assert drive.cycle(630) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))

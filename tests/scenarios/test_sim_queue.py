@@ -56,6 +56,45 @@ class TestTeFirst:
         assert starts(result) == [0, 100, 2]
 
 
+@pytest.mark.parametrize(("depth", "started"), [(0, 2), (4, 2), (3, 64)])
+def test_only_so_many_are_tried_for_backfill(depth: int, started: float) -> None:
+    # Behind job 0 wait, from 2 s on: 1, which is first; 2 and 3, too long for the hole beside job 0; and 4, which fits.
+    # Passes are every 2 s: what comes free at 50 goes to job 1 at 52, and what that leaves at 62 to the others at 64.
+    jobs = (
+        Sketch(run=50, gpus=4, limit=50),
+        Sketch(at=1, run=10, limit=10),
+        Sketch(at=2, run=90, gpus=2, limit=90),
+        Sketch(at=2, run=90, gpus=2, limit=90),
+        Sketch(at=2, run=10, gpus=4, limit=10),
+    )
+    site = replace(EASY, backfill_depth=depth, pass_s=2)
+    assert starts(simulate(*jobs, behaviour=site))[4] == started
+
+
+class TestPasses:
+    """The queue is gone over once in 4 s; between two passes only who comes and is first in line is tried."""
+
+    SLOW = replace(FIFO, pass_s=4)
+
+    def test_room_that_comes_free_is_given_away_at_the_next_pass(self) -> None:
+        result = simulate(Sketch(run=5), Sketch(at=1, run=10), behaviour=self.SLOW)
+        assert starts(result) == [0, 8]
+
+    def test_who_comes_and_is_first_starts_at_once(self) -> None:
+        result = simulate(Sketch(run=50, gpus=4), Sketch(at=1, run=10, gpus=4), behaviour=self.SLOW)
+        assert starts(result) == [0, 1]
+
+    def test_who_comes_and_is_not_first_waits_for_the_pass_though_it_fits(self) -> None:
+        easy = replace(self.SLOW, backfill=Backfill.EASY)
+        jobs = (Sketch(run=50, gpus=4, limit=50), Sketch(at=1, run=10), Sketch(at=2, run=10, gpus=4, limit=10))
+        assert starts(simulate(*jobs, behaviour=easy)) == [0, 52, 4]
+
+    def test_slurm_looks_for_victims_in_its_passes_alone(self) -> None:
+        native = replace(self.SLOW, te_first=True, native=NativePreemption())
+        result = simulate(Sketch(run=50), te(1, 10), behaviour=native)
+        assert starts(result)[1] == 4
+
+
 class TestBackfill:
     """A job may start early if, by the time limits, it does not delay the first one."""
 

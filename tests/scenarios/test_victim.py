@@ -6,9 +6,14 @@ must have 101; one is missing, and with the margin of 1000 its nice value become
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from tesched_core.actions import ReasonCode, Release
 from tesched_core.cluster import JobState
+from tesched_core.decision import Past
 from tesched_core.orders import Departure, Ending, OrderState, VictimState
+from tesched_core.resources import JobId
 
 from tests.builders import NOW, share
 from tests.scenarios.driver import (
@@ -46,6 +51,8 @@ def test_a_victim_requeues_itself_and_the_te_job_starts_in_its_room() -> None:
     assert drive.memory.last_preempted == {BE: NOW + 8}
     assert drive.decision.transitions[0].text == "put itself back in the queue, 8.0 s after its notice"
     assert drive.victim().started_at == 0.0  # the lost time is reckoned from there
+    assert [(one.job_id, one.nodes, one.node_s) for one in drive.memory.paid] == [(BE, ("n1",), NOW + 8)]
+    assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=NOW + 8)}
 
     drive.starts(TE, HALF, at_s=8)
     assert drive.cycle(10) == (nice_back(0, now=-1001),)
@@ -230,3 +237,44 @@ def test_a_restarted_daemon_repeats_nothing() -> None:
     assert drive.cycle(32) == ()
     drive.memory = before
     assert drive.cycle(33) == ()
+
+
+class TestLeftHeld:
+    """Slurm leaves a job held that was suspended when it was requeued."""
+
+    def left_held(self) -> Driver:
+        """Return the case in which the victim was suspended in the moment of its requeue."""
+        drive = noticed()
+        drive.obeys(*drive.cycle(30))
+        drive.change(BE, priority=0, reason="JobHeldUser")
+        return drive
+
+    def release(self) -> Release:
+        """Return what lets it run again."""
+        reason = replace(notice().reason, code=ReasonCode.LEFT_HELD)
+        return Release(
+            job_id=JobId(BE), reason=replace(reason, text="its requeue left it held, and nobody asked for that")
+        )
+
+    def test_it_is_released(self) -> None:
+        drive = self.left_held()
+        assert drive.cycle(31) == (self.release(),)
+        drive.change(BE, priority=100, reason="BeginTime")
+        assert drive.cycle(33) == ()
+
+    def test_again_until_it_is_seen_for_a_few_seconds(self) -> None:
+        drive = self.left_held()
+        assert drive.cycle(31) == drive.cycle(33) == (self.release(),)
+        assert drive.cycle(37) == ()
+
+    def test_a_hold_that_comes_later_is_somebody_elses(self) -> None:
+        drive = noticed()
+        drive.obeys(*drive.cycle(30))
+        assert drive.cycle(31) == ()
+        drive.change(BE, priority=0, reason="JobHeldUser")
+        assert drive.cycle(37) == ()
+
+    def test_a_hold_that_its_exit_code_asked_for_stays(self) -> None:
+        drive = self.left_held()
+        drive.change(BE, flags=frozenset({"SPECIAL_EXIT"}))
+        assert drive.cycle(31) == ()

@@ -236,6 +236,10 @@ class TestNotice:
     def test_a_comment_may_ask_for_as_much_as_the_site_allows(self, said: str, grace_s: float) -> None:
         assert self.answer(waiting(1, comment=f"grace={said}"))[:2] == (grace_s, "the job's comment")
 
+    @pytest.mark.parametrize(("comment", "run_s"), [("be run=90", 90), ("", None), ("run=0", None), ("run=1h", None)])
+    def test_how_long_it_runs_is_its_owners_word(self, comment: str, run_s: float | None) -> None:
+        assert classify(waiting(1, comment=comment), Classification()).run_time_s == run_s
+
     @pytest.mark.parametrize(
         "said",
         [

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from tesched_core.actions import OrderId
+from tesched_core.budget import Paid
 from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Memory, Refusal, RefusalCode, Why
+from tesched_core.decision import Memory, Past, Refusal, RefusalCode, Why
 from tesched_core.guard import Limits, admitted
 from tesched_core.orders import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId
 
-from tests.builders import NOW, cluster, excused, node, running, share, waiting
+from tests.builders import NOW, cluster, excused, node, running, share, view_of, waiting
 
 C = RefusalCode
 ONE = share("n1", 1)
@@ -103,12 +105,13 @@ def test_an_order_that_has_ended_excuses_nobody() -> None:
         (Limits(protected_qos=("hig?",)), C.PROTECTED_QOS, "(guard.protected_qos)"),
         (Limits(protected_partitions=("p",)), C.PROTECTED_PARTITION, "(guard.protected_partitions)"),
         (Limits(protected_reservations=("course*",)), C.PROTECTED_RESERVATION, "(guard.protected_reservations)"),
+        (Limits(protected_names=("train*",)), C.PROTECTED_NAME, "(guard.protected_names)"),
     ],
 )
 def test_what_the_site_protects_is_excused_and_the_setting_named(
     limits: Limits, why: RefusalCode, setting: str
 ) -> None:
-    job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1")
+    job = running(1, ONE, user="ada", account="phys", qos="high", reservation="course-1", name="train7")
     refusal = excuse(job, limits)
     assert refusal is not None
     assert refusal[0] is why
@@ -173,6 +176,66 @@ class TestLimits:
         assert "guard.cool_down_s, 600 s" in refusal[1]
 
     @pytest.mark.parametrize(
+        ("limit", "who", "why"),
+        [
+            ({"max_preemptions_per_hour": 2}, {}, C.HOUR_LIMIT),
+            ({"max_preemptions_per_hour": 3}, {}, None),
+            ({"max_preemptions_per_user_hour": 2}, {"user": "ada"}, C.USER_LIMIT),
+            ({"max_preemptions_per_user_hour": 2}, {"user": "bob"}, None),
+            ({"max_preemptions_per_account_hour": 2}, {"account": "phys"}, C.ACCOUNT_LIMIT),
+            ({"max_preemptions_per_account_hour": 2}, {"account": "chem"}, None),
+            ({"max_preemptions_per_node_hour": 2}, {}, C.NODE_LIMIT),
+            ({"max_preemptions_per_node_hour": 3}, {}, None),
+            # 2 x 30 minutes on 2 nodes
+            ({"max_lost_node_hours_per_day": 2}, {}, C.BUDGET),
+            ({"max_lost_node_hours_per_day": 2.1}, {}, None),
+        ],
+    )
+    def test_what_was_paid_lately(
+        self, limit: Mapping[str, float], who: Mapping[str, str], why: RefusalCode | None
+    ) -> None:
+        memory = Memory(paid=(paid(NOW - 10), paid(NOW - 3599)))
+        limits = Limits(min_run_time_s=0, **limit)  # type: ignore[arg-type]
+        job = replace(running(1, ONE), **{"user": "ada", "account": "phys", **who})  # type: ignore[arg-type]
+        refusal = excuse(job, limits, memory)
+        assert (refusal[0] if refusal else None) is why
+        if refusal is not None:
+            assert f"guard.{next(iter(limit))}" in refusal[1]
+
+    def test_what_was_paid_an_hour_ago_or_on_other_nodes_counts_no_more(self) -> None:
+        limits = Limits(min_run_time_s=0, max_preemptions_per_hour=1, max_preemptions_per_node_hour=1)
+        assert code(running(1, ONE), limits, Memory(paid=(paid(NOW - 3600),))) is None
+        elsewhere = replace(paid(NOW), nodes=("n7",))
+        assert code(running(1, ONE), replace(limits, max_preemptions_per_hour=2), Memory(paid=(elsewhere,))) is None
+
+    def test_the_days_budget_counts_what_is_older_than_an_hour(self) -> None:
+        limits = Limits(min_run_time_s=0, max_lost_node_hours_per_day=1)
+        assert code(running(1, ONE), limits, Memory(paid=(paid(NOW - 86_399),))) is C.BUDGET
+        assert code(running(1, ONE), limits, Memory(paid=(paid(NOW - 86_400),))) is None
+
+    def test_who_is_asked_now_counts_as_if_he_had_paid(self) -> None:
+        limits = replace(FREE, max_preemptions_per_hour=1)
+        assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.NOTICED))) is C.HOUR_LIMIT
+        assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.SPARED))) is None
+
+    @pytest.mark.parametrize(
+        ("waited_s", "limit_s", "why"),
+        [(900, 100, None), (901, 100, C.SLOWDOWN), (901, 200, None), (10**6, None, None)],
+    )
+    def test_slowdown(self, waited_s: float, limit_s: int | None, why: RefusalCode | None) -> None:
+        # 1 + 900 / 100 = 10
+        started = NOW - 50
+        job = running(1, ONE, start_time=started, submit_time=started - waited_s, time_limit_s=limit_s)
+        assert code(job, replace(FREE, max_slowdown=10)) is why
+
+    def test_slowdown_counts_all_runs_from_the_first_submission(self) -> None:
+        # Submitted at NOW - 1000, ran 100 s, waits the rest but the 50 s of this run: 850 s; of 200 s of work in all.
+        job = running(1, ONE, start_time=NOW - 50, submit_time=NOW - 60, time_limit_s=100)
+        past = Memory(past={JobId(1): Past(submitted_at=NOW - 1000, ran_s=100)})
+        assert code(job, replace(FREE, max_slowdown=5.24), past) is C.SLOWDOWN
+        assert code(job, replace(FREE, max_slowdown=5.26), past) is None
+
+    @pytest.mark.parametrize(
         "name",
         [
             "max_preemptions_per_job",
@@ -180,6 +243,13 @@ class TestLimits:
             "cool_down_s",
             "max_victims_per_cycle",
             "max_open_orders",
+            "max_slowdown",
+            "max_preemptions_per_hour",
+            "max_preemptions_per_user_hour",
+            "max_preemptions_per_account_hour",
+            "max_preemptions_per_node_hour",
+            "max_lost_node_hours_per_day",
+            "return_within_s",
             "order_timeout_s",
             "retry_after_s",
         ],
@@ -202,7 +272,14 @@ class TestAdmitted:
         self, plans: list[Plan], limits: Limits, memory: Memory | None = None
     ) -> tuple[list[int], list[Refusal]]:
         dropped: list[Refusal] = []
-        kept = admitted(plans, memory or Memory(), limits, dropped.append)
+        # Jobs 1 to 5 have run for 10,000 s, each on a node of its own; 1 to 3 are ada's, of phys.
+        jobs = [
+            running(number, share(f"n{number}", 1), user="ada" if number < 4 else "bob", account="phys")
+            for number in range(1, 6)
+        ]
+        nodes = [node(f"n{number}") for number in range(1, 6)]
+        view = replace(view_of(cluster(nodes, jobs)), memory=memory or Memory())
+        kept = admitted(plans, view, limits, dropped.append)
         return [one.preemptor for one in kept], dropped
 
     def test_all_within_the_limits_is_kept_in_its_order(self) -> None:
@@ -219,12 +296,33 @@ class TestAdmitted:
         assert second.job_id == 14
         assert second.text == "this cycle has asked 2 job(s); guard.max_victims_per_cycle is 2"
 
+    @pytest.mark.parametrize(
+        ("limits", "kept", "why"),
+        [
+            (Limits(max_preemptions_per_hour=1), [11, 15], C.HOUR_LIMIT),
+            (Limits(max_preemptions_per_user_hour=1), [11, 14, 15], C.USER_LIMIT),
+            (Limits(max_preemptions_per_account_hour=1), [11, 15], C.ACCOUNT_LIMIT),
+            # each of the five has run for 10,000 s and has 30 s of grace: 2.79 hours
+            (Limits(max_lost_node_hours_per_day=3), [11, 15], C.BUDGET),
+            (Limits(max_preemptions_per_node_hour=0), [15], C.NODE_LIMIT),
+        ],
+    )
+    def test_limits_over_time_count_the_plans_before(self, limits: Limits, kept: list[int], why: RefusalCode) -> None:
+        found, dropped = self.outcome([plan(11, 1), plan(12, 2), plan(14, 4), plan(15)], limits)
+        assert found == kept
+        assert {one.code for one in dropped} == {why}
+
     def test_most_open_orders(self) -> None:
         memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))
         kept, (refusal,) = self.outcome([plan(11), plan(12)], Limits(max_open_orders=2), memory)
         assert kept == [11]
         assert (refusal.job_id, refusal.code) == (12, C.CYCLE_LIMIT)
         assert refusal.text == "2 orders are under way; guard.max_open_orders is 2"
+
+
+def paid(at: float) -> Paid:
+    """Return a payment of ada's, of phys: half an hour on n1 and n2."""
+    return Paid(at=at, job_id=JobId(5), user="ada", account="phys", nodes=("n1", "n2"), node_s=3600)
 
 
 def test_every_excused_job_is_told_its_own_reason() -> None:

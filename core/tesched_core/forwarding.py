@@ -1,0 +1,107 @@
+"""Best-effort jobs that a best-effort policy brought forward: raised by their nice value, put back when they run.
+
+Who has not started `LASTS_S` after it was brought forward (somebody else took the room, or Slurm ignores its nice
+value) is put back as well, and may be brought forward again. As with orders, a value is believed to be back only when
+that is seen, and one that somebody else has set is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetNice, Status
+from tesched_core.best_effort import BePolicy, BeView, Forward
+from tesched_core.cluster import Job
+from tesched_core.decision import Forwarded, Memory, Refusals
+from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
+from tesched_core.orders import Lever, Raise
+from tesched_core.resources import JobId
+from tesched_core.work import Advance
+
+#: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s).
+LASTS_S = 90.0
+#: Room above the others, as for preemptors and victims, and below both.
+MARGIN = 250
+
+
+def bring_back(memory: Memory, work: Advance, *, lasts_s: float = LASTS_S) -> Memory:
+    """Put back whoever has started, or has not in time; return the memory without those that are as they were."""
+    kept: dict[JobId, Forwarded] = {}
+    for job_id, one in memory.forwarded.items():
+        job = work.snapshot.jobs.get(job_id)
+        if job is None or job.finished:
+            continue
+        if job.pending and work.now - one.at <= lasts_s:
+            kept[job_id] = one
+        elif not one.raised.restored and one.raised.value <= job.nice < one.raised.previous:
+            kept[job_id] = one
+            reason = Reason(code=ReasonCode.FILLED, text=f"put its nice back to {one.raised.previous}")
+            back = SetNice(job_id=job_id, reason=reason, nice=one.raised.previous, previous=job.nice)
+            work.actions.append(back)
+    return replace(memory, forwarded=kept)
+
+
+def bring_on(
+    memory: Memory, policy: BePolicy, room: Room, ahead: Sequence[Job], work: Advance
+) -> tuple[Memory, Refusals]:
+    """Ask the policy, bring forward whom it names, and return why not the others.
+
+    `room` is what is free and promised to nobody, `ahead` the TE jobs that wait for such room.
+    """
+    view = BeView(
+        now=work.now,
+        waiting=work.overview.waiting,
+        room=room,
+        ends=work.overview.ends,
+        ahead=tuple(_demands(ahead, room, work)),
+        forwarded=frozenset(memory.forwarded),
+    )
+    if not len(view.waiting):
+        return memory, Refusals()
+    proposal = policy.propose(view)
+    forwarded = dict(memory.forwarded)
+    going = {*forwarded, *(one.job_id for one in proposal.forward)}
+    for one in proposal.forward:
+        job = work.snapshot.jobs[one.job_id]
+        forwarded[one.job_id] = _brought_forward(one, job, going, work)
+    return replace(memory, forwarded=forwarded), proposal.refusals
+
+
+def _demands(jobs: Sequence[Job], room: Room, work: Advance) -> Iterator[Demand]:
+    for job in jobs:
+        with suppress(UnsupportedConstraintError):  # it is left to Slurm
+            yield demand_of(job, work.snapshot, room)
+
+
+def _brought_forward(one: Forward, job: Job, going: set[JobId], work: Advance) -> Forwarded:
+    missing = 1 + work.overview.first_in_queue(job.partitions, going, best_effort=True) - job.priority
+    if missing <= 0:
+        return Forwarded(job_id=job.job_id, at=work.now, raised=_as_it_is(job))
+    value = job.nice - missing - MARGIN
+    reason = Reason(code=ReasonCode.FILLS_ROOM, text=f"on {','.join(one.nodes)} {one.text}")
+    work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
+    raised = Raise(lever=Lever.NICE, previous=job.nice, value=value)
+    return Forwarded(job_id=job.job_id, at=work.now, raised=raised)
+
+
+def _as_it_is(job: Job) -> Raise:
+    return Raise(lever=Lever.NICE, previous=job.nice, value=job.nice, restored=True)
+
+
+def not_forwarded(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
+    """Return the memory without those that certainly were not brought forward; in shadow mode, nobody was."""
+    forwarded = dict(memory.forwarded)
+    for outcome in outcomes:
+        action = outcome.action
+        one = forwarded.get(action.job_id)
+        if one is None or action.reason.code is not ReasonCode.FILLS_ROOM:
+            continue
+        if outcome.status is Status.WOULD:
+            forwarded[action.job_id] = replace(one, raised=replace(one.raised, restored=True))
+        elif outcome.status in {Status.FAILED, Status.SKIPPED}:
+            kind = outcome.failure.kind if outcome.failure else None
+            if kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}:  # it may have arrived all the same
+                del forwarded[action.job_id]
+    return replace(memory, forwarded=forwarded)

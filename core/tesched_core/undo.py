@@ -1,0 +1,62 @@
+"""Puts back whatever tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
+
+Orders under way are withdrawn: who has not left his room keeps it, who waits to run again waits with his own priority.
+As ever, a value is believed to be back only when that is seen, so this is repeated until nothing is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.decision import Decision, Memory, Refusals
+from tesched_core.forwarding import bring_back
+from tesched_core.guard import Limits
+from tesched_core.orders import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.overview import overview_of
+from tesched_core.queue_order import let_back, put_back
+from tesched_core.snapshot import Snapshot
+from tesched_core.work import Advance
+
+
+def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
+    """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
+    work = Advance(snapshot=snapshot, overview=overview_of(snapshot), limits=limits)
+    orders = dict(memory.orders)
+    for order in memory.open_orders():
+        orders[order.order_id] = _withdrawn(order, work)
+    memory = replace(memory, cycle=memory.cycle + 1, orders=orders)
+    memory = bring_back(memory, work, lasts_s=-1)
+    left = len(memory.open_orders()) + len(memory.forwarded)
+    actions = tuple(work.actions)
+    summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
+    decision = Decision(
+        cycle=memory.cycle,
+        at=snapshot.taken_at,
+        policy="",
+        actions=actions,
+        refusals=Refusals(),
+        transitions=tuple(work.transitions),
+        summary=summary,
+    )
+    return memory, decision
+
+
+def _withdrawn(order: Order, work: Advance) -> Order:
+    if order.state is OrderState.OPEN:
+        work.moved(order.order_id, None, order.state, OrderState.SETTLING, "withdrawn: its changes are put back")
+        order = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
+    order = put_back(order, work)
+    victims = (let_back(_let_go(victim, order, work), order, work) for victim in order.victims)
+    order = replace(order, victims=tuple(victims))
+    raises = [order.raised, *(victim.raised for victim in order.victims)]
+    if all(raised is None or raised.restored for raised in raises):
+        work.moved(order.order_id, None, order.state, OrderState.ENDED, "all is as it was")
+        order = replace(order, state=OrderState.ENDED, ended_at=work.now)
+    return order
+
+
+def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
+    if victim.state not in HOLDS_ROOM:
+        return victim
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
+    return replace(victim, state=VictimState.SPARED)

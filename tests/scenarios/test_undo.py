@@ -1,0 +1,100 @@
+"""`undo`, by hand: what is put back, in which order it is believed, and what is left to whom it belongs.
+
+Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of it.
+"""
+
+from __future__ import annotations
+
+from tesched_core.actions import Action, Status
+from tesched_core.fill import Fill
+from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_core.resources import JobId
+from tesched_core.undo import undo
+
+from tests.builders import node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
+
+
+def undone(drive: Driver, at_s: float) -> tuple[Action, ...]:
+    """Look at this time and return what undo wants done."""
+    drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
+    return drive.decision.actions
+
+
+def noticed() -> Driver:
+    """Return the case after the notice was given at 0 s."""
+    drive = one_node()
+    drive.obeys(*drive.cycle(0))
+    return drive
+
+
+def test_the_raise_is_put_back_and_the_victim_keeps_its_room() -> None:
+    drive = noticed()
+    assert undone(drive, 5) == (nice_back(0, now=-1001),)
+    assert (drive.order().ending, drive.order().state) == (Ending.WITHDRAWN, OrderState.SETTLING)
+    assert drive.victim().state is VictimState.SPARED
+    assert undone(drive, 6) == (nice_back(0, now=-1001),), "it is believed to be back when that is seen"
+    drive.obeys(*drive.decision.actions)
+    assert undone(drive, 7) == ()
+    assert drive.memory.open_orders() == ()
+
+
+def test_a_victim_that_waits_to_run_again_waits_with_its_own_priority() -> None:
+    rival = waiting(5, cpus=32, priority=120)
+    drive = Driver(
+        [node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16), rival], graces={BE: 30}, run_times={5: 60}
+    )
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    drive.cycle(8)
+    drive.starts(TE, HALF, at_s=8)
+    drive.obeys(*drive.cycle(10))
+    assert drive.jobs[JobId(BE)].nice < 0, "it is ahead of the rival"
+    assert undone(drive, 12) == (nice_back(0, job=BE, preemptor=TE, now=drive.jobs[JobId(BE)].nice),)
+    drive.obeys(*drive.decision.actions)
+    assert undone(drive, 13) == ()
+    assert drive.memory.open_orders() == ()
+
+
+def test_who_was_brought_forward_and_still_waits_gets_its_place_back() -> None:
+    holder = running(1, share("n1", 16), start_time=9_900.0, time_limit_s=700)
+    drive = Driver(
+        [node("n1")],
+        [holder, waiting(2, cpus=32, priority=99), waiting(3, cpus=16, priority=98)],
+        best_effort=Fill(),
+        run_times={2: 60, 3: 60},
+    )
+    drive.obeys(*drive.cycle(0))
+    assert drive.jobs[JobId(3)].nice < 0
+    drive.obeys(*undone(drive, 1))
+    assert drive.jobs[JobId(3)].nice == 0
+    assert undone(drive, 2) == ()
+    assert drive.memory.forwarded == {}
+
+
+def test_what_somebody_else_has_set_is_left() -> None:
+    drive = noticed()
+    drive.change(TE, nice=7)
+    assert undone(drive, 5) == ()
+    assert drive.memory.open_orders() == ()
+
+
+def test_a_job_that_is_gone_needs_nothing() -> None:
+    drive = noticed()
+    drive.forgets(TE)
+    drive.forgets(BE)
+    assert undone(drive, 5) == ()
+    assert drive.memory.open_orders() == ()
+
+
+def test_what_slurm_did_not_take_is_tried_again() -> None:
+    drive = noticed()
+    actions = undone(drive, 5)
+    drive.says(Status.FAILED, *actions)
+    assert undone(drive, 6) == actions
+
+
+def test_without_orders_there_is_nothing_to_do() -> None:
+    drive = one_node()
+    assert undone(drive, 0) == ()
+    assert drive.decision.summary == "undo: nothing is left to put back"
