@@ -42,6 +42,8 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         failure=row.failure or "",
         summary=row.summary,
         cycle=row.cycle,
+        leads_since=row.lease_since,
+        calls=dict(row.calls),
     )
 
 

@@ -13,9 +13,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tesched_db.errors import StoreError, store_errors
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0002"
+SCHEMA = "0006"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
+#: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
+IDLE_S = 5.0
 #: Seconds after which PostgreSQL is to end a statement of ours.
 STATEMENT_S = 60.0
 
@@ -167,7 +169,12 @@ def _postgresql(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
         arguments["connect_timeout"] = 10
     if "options" not in url.query:
         lock_ms, statement_ms = int(lock_wait_s * 1000), int(STATEMENT_S * 1000)
-        arguments["options"] = f"-c lock_timeout={lock_ms} -c statement_timeout={statement_ms}"
+        # A daemon that is frozen in the middle of a write must not keep its standby from writing.
+        idle_ms = int(IDLE_S * 1000)
+        arguments["options"] = (
+            f"-c lock_timeout={lock_ms} -c statement_timeout={statement_ms} "
+            f"-c idle_in_transaction_session_timeout={idle_ms}"
+        )
     try:
         engine = create_engine(url, connect_args=arguments, pool_pre_ping=True)
     except ModuleNotFoundError as error:

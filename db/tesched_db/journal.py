@@ -18,14 +18,31 @@ from importlib.metadata import PackageNotFoundError, version
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.actions import Action, Outcome
+from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.orders import Transition
-from tesched_core.ports import CycleReport
+from tesched_core.ports import CycleReport, Lead
 from tesched_core.resources import UnixSeconds
 from tesched_core.snapshot import Snapshot
 
+from tesched_db.clocks import later_by_s
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.lease import (
+    LEASE,
+    LEASE_S,
+    STANDBY_SAYS_S,
+    Holder,
+    LeaseError,
+    holder_of,
+    lead,
+    leader_of,
+    no_standby,
+    now_of,
+    place,
+    resign,
+    stand_by,
+)
 from tesched_db.refusals import Standing
 from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
 from tesched_db.seen import Seen, Values, counts_of
@@ -45,6 +62,8 @@ class Identity:
     host: str
     version: str
     started_at: UnixSeconds
+    #: where its pid counts (`lease.place`); empty: nobody can tell whether it is alive
+    place: str = ""
 
     @staticmethod
     def here() -> Identity:
@@ -53,7 +72,9 @@ class Identity:
             release = version("tesched")
         except PackageNotFoundError:  # run from a folder that was never installed
             release = ""
-        return Identity(pid=os.getpid(), host=socket.gethostname(), version=release, started_at=time.time())
+        return Identity(
+            pid=os.getpid(), host=socket.gethostname(), version=release, started_at=time.time(), place=place()
+        )
 
 
 @dataclass
@@ -97,27 +118,70 @@ class _Held:
 class SqlJournal:
     """Core's Journal in a SQL database. One process writes; use it from one thread at a time."""
 
-    def __init__(self, engine: Engine, *, identity: Identity | None = None) -> None:
-        """Take the engine of `engine.open_store`; nothing is read or written yet."""
+    def __init__(self, engine: Engine, *, identity: Identity | None = None, takes_over: bool = False) -> None:
+        """Take the engine of `engine.open_store`; nothing is read or written yet.
+
+        Who `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        """
+        self._takes_over = takes_over
         self._engine = writing(engine)
         self._reads = reading(engine)
         self._identity = identity or Identity.here()
         self._held: _Held | None = None
+        #: when we last said that we stand by, by a clock that only runs
+        self._stood_by_at: float | None = None
+        #: the memory in the store is of our writing, so its times are by our clock
+        self._wrote = False
+
+    def lead(self) -> Lead:
+        """Return who else leads, and whether an admin has paused tesched. Raises StoreError."""
+        found = lead(self._reads, self._ours)
+        now = time.monotonic()
+        if found.leader and (self._stood_by_at is None or now - self._stood_by_at >= STANDBY_SAYS_S):
+            stand_by(self._engine, self._ours)
+            self._stood_by_at = now
+        return found
+
+    def resign(self) -> None:
+        """Give the lead up at once: for a daemon that ends. Raises StoreError."""
+        resign(self._engine, self._ours)
+
+    @property
+    def _ours(self) -> Holder:
+        identity = self._identity
+        return Holder(pid=identity.pid, host=identity.host, started_at=identity.started_at, place=identity.place)
 
     def load(self) -> Memory:
-        """Return the memory as it was last written; an empty one at the very first start. Raises StoreError."""
+        """Return the memory as it was last written; an empty one at the very first start. Raises StoreError.
+
+        Of another process's, the times are made those that this host's clock had or will have.
+        """
         self._held = None
         with store_errors("read the state store"), Session(self._reads) as session:
             held = _Held.load(session)
+            by_s = self._later_by_s(session)
         self._held = held
-        return held.memory()
+        return shifted(held.memory(), by_s) if by_s else held.memory()
+
+    def _later_by_s(self, session: Session) -> float:
+        connection = session.connection()
+        row = connection.execute(LEASE).first()
+        written = connection.execute(select(DaemonRow.clock_ahead_s, DaemonRow.seen_at)).first()
+        if row is None or written is None:
+            return 0.0
+        self._wrote = self._wrote and holder_of(row) == self._ours
+        if self._wrote:
+            return 0.0  # who has written it knows himself whether his clock was set since
+        return later_by_s(ahead_then_s=written.clock_ahead_s, seen_at=written.seen_at, store_now=now_of(connection))
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         """Write what was seen and decided, before anything is done. Raises StoreError, and then nothing is written."""
         with self._transaction() as (connection, held):
             before = held.seen_at
             held.seen_at = snapshot.taken_at
-            self._daemon(connection, held, {**self._reported(report), **_scalars(memory), "summary": decision.summary})
+            ahead_s = time.time() - now_of(connection)
+            values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
+            self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s})
             held.seen.write(connection, snapshot, before)
             held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
             self._cycle(
@@ -139,6 +203,7 @@ class SqlJournal:
                     for position, action in enumerate(decision.actions)
                 ]
                 connection.execute(insert(ActionRow), rows)
+        self._wrote = True
 
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
@@ -191,14 +256,32 @@ class SqlJournal:
 
     def _daemon(self, connection: Connection, held: _Held, values: Values) -> None:
         """Write the daemon's row: first of all in each transaction, since it tells whether we are the only writer."""
-        values = {**values, "seen_at": held.seen_at}
-        there = connection.execute(select(DaemonRow.pid, DaemonRow.host, DaemonRow.revision).with_for_update()).first()
+        there = connection.execute(LEASE.with_for_update()).first()
+        now = now_of(connection)
+        holder = holder_of(there) if there else self._ours
+        if there is not None and not self._takes_over:
+            leader = leader_of(there, now, self._ours)
+            if leader:
+                raise LeaseError(f"the lead was lost, and what was meant is not done: {leader}")
         if (there.revision if there else None) != held.revision:
             who = f"process {there.pid} on {there.host}" if there else "somebody"
             raise StoreError(f"another daemon writes to this state store: {who}")
+        lasts_s = LEASE_S + max(values.get("next_at", 0.0) - values.get("reported_at", 0.0), 0.0)
+        until = now + lasts_s if "next_at" in values else max(there.lease_until if there else 0.0, now + LEASE_S)
+        values = {
+            **values,
+            "seen_at": held.seen_at,
+            "lease_until": until,
+            "lease_place": self._identity.place,
+        }
+        if there is None or holder != self._ours:
+            values |= {"lease_token": (there.lease_token if there else 0) + 1, "lease_since": now}
+            no_standby(connection, self._ours)
+            self._stood_by_at = None
         if held.revision is None:
             held.revision = 1
-            connection.execute(insert(DaemonRow).values({**_scalars(Memory()), "key": 1, "revision": 1, **values}))
+            first = {**_scalars(Memory()), "key": 1, "revision": 1, "clock_ahead_s": 0.0}
+            connection.execute(insert(DaemonRow).values({**first, **values}))
         else:
             held.revision += 1
             ours = DaemonRow.key == 1
@@ -216,6 +299,7 @@ class SqlJournal:
             "failure_kind": report.failure.kind.value if report.failure else None,
             "failure": report.failure.message if report.failure else None,
             "next_at": report.at + report.next_in_s,
+            "calls": dict(report.calls),
         }
 
     def _remember(self, connection: Connection, held: _Held, memory: Memory, transitions: Sequence[Transition]) -> None:

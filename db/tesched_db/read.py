@@ -28,6 +28,7 @@ from tesched_db.build import (
 )
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
+from tesched_db.lease import read_pause, read_standbys
 from tesched_db.rows import Remembered, order_of, victims_of
 from tesched_db.seen import changes_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
@@ -60,6 +61,8 @@ def status(
         newest = select(CycleRow).order_by(CycleRow.key.desc()).limit(cycles)
         return StatusView(
             daemon=daemon_view(daemon) if daemon else None,
+            standbys=read_standbys(session.connection()),
+            paused=read_pause(session.connection(), now),
             cycles=cycle_views(session, newest),
             decisions=cycle_views(session, newest.where(CycleRow.idle.is_(False))),
             queues=_queues(session, now, window_s),

@@ -10,12 +10,13 @@ from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
 from tesched_core.actions import Action, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
-from tesched_core.decision import Memory
+from tesched_core.budget import Paid
+from tesched_core.decision import Forwarded, Memory, Past
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId, UnixSeconds
 
 from tesched_db.seen import CHUNK, Seen, Values
-from tesched_db.tables import Base, JobMemoryRow, OrderRow, VictimRow
+from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
 
 
 def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
@@ -43,13 +44,24 @@ def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *,
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfJob:
+    """What the memory holds of one job."""
+
+    preemptions: int | None
+    last_preempted: UnixSeconds | None
+    retry_at: UnixSeconds | None
+    past: Past | None
+    forwarded: Forwarded | None
+
+
 @dataclass
 class Remembered:
     """The memory as the store holds it, but for its scalars."""
 
     orders: dict[OrderId, Order] = field(default_factory=dict)
-    #: by job: preemptions, last_preempted, retry_at
-    by_job: dict[JobId, tuple[int | None, UnixSeconds | None, UnixSeconds | None]] = field(default_factory=dict)
+    by_job: dict[JobId, OfJob] = field(default_factory=dict)
+    paid: tuple[Paid, ...] = ()
 
     @staticmethod
     def load(session: Session) -> Remembered:
@@ -59,7 +71,8 @@ class Remembered:
         by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
         return Remembered(
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
-            by_job={JobId(row.job_id): (row.preemptions, row.last_preempted, row.retry_at) for row in by_job},
+            by_job={JobId(row.job_id): _of_job(row) for row in by_job},
+            paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
@@ -68,9 +81,14 @@ class Remembered:
             cycle=cycle,
             next_order=OrderId(next_order),
             orders=dict(self.orders),
-            preemptions={job_id: row[0] for job_id, row in self.by_job.items() if row[0] is not None},
-            last_preempted={job_id: row[1] for job_id, row in self.by_job.items() if row[1] is not None},
-            retry_at={job_id: row[2] for job_id, row in self.by_job.items() if row[2] is not None},
+            preemptions={job_id: one.preemptions for job_id, one in self.by_job.items() if one.preemptions is not None},
+            last_preempted={
+                job_id: one.last_preempted for job_id, one in self.by_job.items() if one.last_preempted is not None
+            },
+            paid=self.paid,
+            past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
+            retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
+            forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -90,16 +108,50 @@ class Remembered:
                 connection.execute(delete(VictimRow).where(surplus))
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
+        self._write_paid(connection, memory)
+
+    def _write_paid(self, connection: Connection, memory: Memory) -> None:
+        if memory.paid == self.paid:
+            return
+        kept = set(memory.paid)
+        for one in self.paid:
+            if one not in kept:
+                this = (PaidRow.job_id == one.job_id) & (PaidRow.at == one.at)
+                connection.execute(delete(PaidRow).where(this))
+        held = set(self.paid)
+        upsert(connection, PaidRow, [_paid_values(one) for one in memory.paid if one not in held])
+        self.paid = memory.paid
 
     def _write_by_job(self, connection: Connection, memory: Memory) -> None:
         by_job = {
-            job_id: (memory.preemptions.get(job_id), memory.last_preempted.get(job_id), memory.retry_at.get(job_id))
-            for job_id in {*memory.preemptions, *memory.last_preempted, *memory.retry_at}
+            job_id: OfJob(
+                preemptions=memory.preemptions.get(job_id),
+                last_preempted=memory.last_preempted.get(job_id),
+                retry_at=memory.retry_at.get(job_id),
+                past=memory.past.get(job_id),
+                forwarded=memory.forwarded.get(job_id),
+            )
+            for job_id in {
+                *memory.preemptions,
+                *memory.last_preempted,
+                *memory.retry_at,
+                *memory.past,
+                *memory.forwarded,
+            }
         }
         rows = [
-            {"job_id": job_id, "preemptions": row[0], "last_preempted": row[1], "retry_at": row[2]}
-            for job_id, row in by_job.items()
-            if self.by_job.get(job_id) != row
+            {
+                "job_id": job_id,
+                "preemptions": one.preemptions,
+                "last_preempted": one.last_preempted,
+                "retry_at": one.retry_at,
+                "submitted_at": one.past.submitted_at if one.past else None,
+                "ran_s": one.past.ran_s if one.past else None,
+                "forwarded_at": one.forwarded.at if one.forwarded else None,
+                **_raise_values(one.forwarded.raised if one.forwarded else None),
+            }
+            for job_id, one in by_job.items()
+            if self.by_job.get(job_id) != one
         ]
         upsert(connection, JobMemoryRow, rows)
         forgotten = [job_id for job_id in self.by_job if job_id not in by_job]
@@ -107,6 +159,45 @@ class Remembered:
             some = forgotten[start : start + CHUNK]
             connection.execute(delete(JobMemoryRow).where(JobMemoryRow.job_id.in_(some)))
         self.by_job = by_job
+
+
+def _of_job(row: JobMemoryRow) -> OfJob:
+    raised = _raise_of(row)
+    forwarded = (
+        Forwarded(job_id=JobId(row.job_id), at=row.forwarded_at, raised=raised)
+        if raised is not None and row.forwarded_at is not None
+        else None
+    )
+    known = row.submitted_at is not None and row.ran_s is not None
+    return OfJob(
+        preemptions=row.preemptions,
+        last_preempted=row.last_preempted,
+        retry_at=row.retry_at,
+        past=Past(submitted_at=row.submitted_at or 0.0, ran_s=row.ran_s or 0.0) if known else None,
+        forwarded=forwarded,
+    )
+
+
+def _paid_of(row: PaidRow) -> Paid:
+    return Paid(
+        at=row.at,
+        job_id=JobId(row.job_id),
+        user=row.user,
+        account=row.account,
+        nodes=tuple(row.nodes),
+        node_s=row.node_s,
+    )
+
+
+def _paid_values(paid: Paid) -> Values:
+    return {
+        "at": paid.at,
+        "job_id": paid.job_id,
+        "user": paid.user,
+        "account": paid.account,
+        "nodes": list(paid.nodes),
+        "node_s": paid.node_s,
+    }
 
 
 def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]]:
@@ -138,7 +229,7 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
     )
 
 
-def _raise_of(row: OrderRow | VictimRow) -> Raise | None:
+def _raise_of(row: OrderRow | VictimRow | JobMemoryRow) -> Raise | None:
     if row.raised_lever is None or row.raised_previous is None or row.raised_value is None:
         return None
     return Raise(
@@ -187,6 +278,9 @@ def _victim_of(row: VictimRow) -> Victim:
         score=row.score,
         nodes=tuple(row.nodes),
         started_at=row.started_at,
+        queued_at=row.queued_at,
+        user=row.user,
+        account=row.account,
         noticed_at=row.noticed_at,
         requeue_sent_at=row.requeue_sent_at,
         left_at=row.left_at,
@@ -211,6 +305,9 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "score": victim.score,
             "nodes": list(victim.nodes),
             "started_at": victim.started_at,
+            "queued_at": victim.queued_at,
+            "user": victim.user,
+            "account": victim.account,
             "noticed_at": victim.noticed_at,
             "requeue_sent_at": victim.requeue_sent_at,
             "left_at": victim.left_at,

@@ -88,6 +88,17 @@ class DaemonRow(Base):
     failure: Mapped[str | None]
     next_at: Mapped[float]
     summary: Mapped[str]
+    #: until when the daemon above leads, by the store's own clock, and how often the lead has changed hands
+    lease_until: Mapped[float]
+    lease_token: Mapped[int]
+    #: in which boot and process namespace its pid counts
+    lease_place: Mapped[str]
+    #: since when it leads, by the store's clock
+    lease_since: Mapped[float]
+    #: its clock less the store's, seconds, when it last wrote its memory
+    clock_ahead_s: Mapped[float]
+    #: its calls to Slurm in the minute before its last report, by kind: {"scontrol show job": 30, …}
+    calls: Mapped[dict[str, Any]]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]
@@ -293,6 +304,9 @@ class VictimRow(Base):
     score: Mapped[float]
     nodes: Mapped[list[str]]
     started_at: Mapped[float]
+    queued_at: Mapped[float]
+    user: Mapped[str] = mapped_column("user_name", key="user")
+    account: Mapped[str]
     noticed_at: Mapped[float | None]
     requeue_sent_at: Mapped[float | None]
     left_at: Mapped[float | None]
@@ -318,6 +332,45 @@ class TransitionRow(Base):
     text: Mapped[str]
 
 
+class StandbyRow(Base):
+    """A daemon that waits for the lead."""
+
+    __tablename__ = "standbys"
+
+    host: Mapped[str] = mapped_column(primary_key=True)
+    pid: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    started_at: Mapped[float]
+    #: when it last said so, by the store's clock
+    seen_at: Mapped[float]
+
+
+class PauseRow(Base):
+    """One row while an admin has paused tesched; else none."""
+
+    __tablename__ = "pause"
+
+    #: always 1
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    since: Mapped[float]
+    #: None: until `tesched unpause`
+    until: Mapped[float | None]
+    by: Mapped[str] = mapped_column("by_user", key="by")
+    reason: Mapped[str]
+
+
+class PaidRow(Base):
+    """What one victim paid; of the last day."""
+
+    __tablename__ = "paid"
+
+    job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[float] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column("user_name", key="user")
+    account: Mapped[str]
+    nodes: Mapped[list[str]]
+    node_s: Mapped[float]
+
+
 class JobMemoryRow(Base):
     """What the memory holds by job."""
 
@@ -327,3 +380,12 @@ class JobMemoryRow(Base):
     preemptions: Mapped[int | None]
     last_preempted: Mapped[float | None]
     retry_at: Mapped[float | None]
+    #: when a best-effort policy brought it forward, and how
+    forwarded_at: Mapped[float | None]
+    #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue
+    submitted_at: Mapped[float | None]
+    ran_s: Mapped[float | None]
+    raised_lever: Mapped[str | None]
+    raised_previous: Mapped[int | None]
+    raised_value: Mapped[int | None]
+    raised_restored: Mapped[bool | None]

@@ -13,6 +13,8 @@ from tesched_core.orders import Order, Transition
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass
 
+from tesched_db.lease import Pause, Standby
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonView:
@@ -34,6 +36,10 @@ class DaemonView:
     failure: str
     summary: str
     cycle: int
+    #: since when it leads of all daemons on this store
+    leads_since: UnixSeconds
+    #: calls to Slurm in the minute before it reported, by kind
+    calls: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +247,10 @@ class StatusView:
 
     #: None: no daemon has ever written here
     daemon: DaemonView | None
+    #: daemons that wait for the lead
+    standbys: tuple[Standby, ...]
+    #: None: it is not paused
+    paused: Pause | None
     #: newest first
     cycles: tuple[CycleView, ...]
     #: the last cycles that did something, newest first

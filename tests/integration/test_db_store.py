@@ -209,7 +209,9 @@ def test_who_may_only_read_reads_beside_the_daemon_and_without_it(tmp_path_facto
 
     migrate.upgrade(url)
     engine = open_store(url)
-    Writer(engine).look(100.0, job(3))
+    writer = Writer(engine)
+    writer.look(100.0, job(3))
+    writer.journal.resign()
     assert len(list(folder.iterdir())) == 3
     ids, error = as_nobody()
     assert ids == "[3]"

@@ -1,0 +1,220 @@
+"""Who leads of several daemons on one store, and whether an admin has paused it.
+
+The lease is a part of the daemon's row: until when its writer leads. Each write renews it, in the transaction of the
+write, so that nobody can write without it; whoever finds it run out takes it over, and the token counts up. Time is the
+store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts need not agree on it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, insert, select, update
+from tesched_core.ports import Lead
+from tesched_core.resources import UnixSeconds
+
+from tesched_db.engine import reading, writing
+from tesched_db.errors import StoreError, store_errors
+from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
+
+#: Seconds for which a daemon leads after the turn that it has announced: a turn may take that long before it writes.
+#: More than `loop.ACT_WITHIN_S`, so that nobody acts whose lease has run out.
+LEASE_S = 10.0
+#: A standby says at least this often that it is there, seconds; one that has not for `SILENT_S` is taken for gone.
+STANDBY_SAYS_S = 5.0
+SILENT_S = 60.0
+
+_FORM = "%Y-%m-%d %H:%M:%S"
+
+
+class LeaseError(StoreError):
+    """Somebody else leads; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """An admin's pause."""
+
+    since: UnixSeconds
+    #: None: until it is ended
+    until: UnixSeconds | None
+    by: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        until = f" until {_in_words(self.until)}" if self.until is not None else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"paused by {self.by} since {_in_words(self.since)}{until}{why}"
+
+
+def _in_words(at: UnixSeconds) -> str:
+    return time.strftime(_FORM, time.localtime(at))
+
+
+def now_of(connection: Connection) -> UnixSeconds:
+    """Return the store's clock, Unix seconds."""
+    if connection.dialect.name == "postgresql":
+        return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
+    return time.time()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """One process, as the store knows it."""
+
+    pid: int
+    host: str
+    started_at: UnixSeconds
+    #: in which boot of which host, and in which process namespace, its pid counts (`place`)
+    place: str
+
+    @property
+    def dead(self) -> bool:
+        """Return whether the process is certainly gone: that can be told from the same place alone."""
+        if not self.place or self.place != place():
+            return False
+        if self.pid == os.getpid():
+            return True  # an earlier life of ours
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return False
+
+
+def place() -> str:
+    """Return where our pid counts: containers of one host may have its name, and pids of their own. Empty: unknown."""
+    try:
+        # Under systemd's ProcSubset=pid there is no boot_id; then the machine's id has to do.
+        boot = next(file for file in _IDS if file.exists()).read_text(encoding="ascii").strip()
+        namespace = Path("/proc/self/ns/pid").readlink()
+    except (OSError, StopIteration):
+        return ""
+    return f"{socket.gethostname()}/{boot}/{namespace}" if boot else ""
+
+
+_IDS = (Path("/proc/sys/kernel/random/boot_id"), Path("/etc/machine-id"))
+
+
+#: what is read of the daemon's row to know who leads
+LEASE = select(
+    DaemonRow.pid,
+    DaemonRow.host,
+    DaemonRow.started_at,
+    DaemonRow.lease_place,
+    DaemonRow.lease_until,
+    DaemonRow.lease_token,
+    DaemonRow.lease_since,
+    DaemonRow.revision,
+)
+
+
+def holder_of(row: Row[*tuple[Any, ...]]) -> Holder:
+    """Return who wrote a row of `LEASE`."""
+    return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place)
+
+
+def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str:
+    """Return who holds the lease by a row of `LEASE`, in words; empty if it is ours, or nobody's."""
+    holder = holder_of(row)
+    if holder == ours or row.lease_until <= now or holder.dead:
+        return ""
+    return f"process {holder.pid} on {holder.host} leads since {_in_words(row.lease_since)}"
+
+
+def lead(engine: Engine, ours: Holder) -> Lead:
+    """Return who leads but `ours`, and whether it is paused. Raises StoreError."""
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        row = connection.execute(LEASE).first()
+        now = now_of(connection)
+        paused = read_pause(connection, now)
+    return Lead(
+        leader=leader_of(row, now, ours) if row else "",
+        paused=f"tesched is {paused}" if paused else "",
+    )
+
+
+def read_pause(connection: Connection, now: UnixSeconds) -> Pause | None:
+    """Return the pause, if there is one that has not ended by itself."""
+    row = connection.execute(select(PauseRow.since, PauseRow.until, PauseRow.by, PauseRow.reason)).first()
+    if row is None or (row.until is not None and row.until <= now):
+        return None
+    return Pause(since=row.since, until=row.until, by=row.by, reason=row.reason)
+
+
+def pause(engine: Engine, *, by: str, reason: str, for_s: float | None) -> Pause:
+    """Pause, or say anew why and for how long; return it. Raises StoreError."""
+    with store_errors("write to the state store"), writing(engine).begin() as connection:
+        now = now_of(connection)
+        made = Pause(since=now, until=None if for_s is None else now + for_s, by=by, reason=reason)
+        connection.execute(delete(PauseRow))
+        values = {"key": 1, "since": made.since, "until": made.until, "by": made.by, "reason": made.reason}
+        connection.execute(insert(PauseRow).values(values))
+    return made
+
+
+def unpause(engine: Engine) -> bool:
+    """End the pause; return whether there was one. Raises StoreError."""
+    with store_errors("write to the state store"), writing(engine).begin() as connection:
+        was = read_pause(connection, now_of(connection)) is not None
+        connection.execute(delete(PauseRow))
+    return was
+
+
+def stand_by(engine: Engine, ours: Holder) -> None:
+    """Say that we wait for the lead, for `tesched status`. Raises StoreError."""
+    with store_errors("write to the state store"), writing(engine).begin() as connection:
+        now = now_of(connection)
+        connection.execute(delete(StandbyRow).where((StandbyRow.seen_at < now - SILENT_S) | _mine(ours)))
+        values = {"host": ours.host, "pid": ours.pid, "started_at": ours.started_at, "seen_at": now}
+        connection.execute(insert(StandbyRow).values(values))
+
+
+def no_standby(connection: Connection, ours: Holder) -> None:
+    """Say that we wait no more: we lead, or end."""
+    connection.execute(delete(StandbyRow).where(_mine(ours)))
+
+
+def _mine(ours: Holder) -> ColumnElement[bool]:
+    return (StandbyRow.host == ours.host) & (StandbyRow.pid == ours.pid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standby:
+    """A daemon that waits for the lead."""
+
+    host: str
+    pid: int
+    started_at: UnixSeconds
+    #: seconds since it last said so
+    silent_s: float
+
+
+def read_standbys(connection: Connection) -> tuple[Standby, ...]:
+    """Return who stands by, by host and process."""
+    now = now_of(connection)
+    rows = connection.execute(
+        select(StandbyRow.host, StandbyRow.pid, StandbyRow.started_at, StandbyRow.seen_at)
+        .where(StandbyRow.seen_at >= now - SILENT_S)
+        .order_by(StandbyRow.host, StandbyRow.pid)
+    )
+    return tuple(
+        Standby(host=row.host, pid=row.pid, started_at=row.started_at, silent_s=max(now - row.seen_at, 0.0))
+        for row in rows
+    )
+
+
+def resign(engine: Engine, ours: Holder) -> None:
+    """Give the lease up, if it is ours, so that a standby need not wait for its end. Raises StoreError."""
+    mine = (DaemonRow.pid == ours.pid) & (DaemonRow.host == ours.host) & (DaemonRow.started_at == ours.started_at)
+    with store_errors("write to the state store"), writing(engine).begin() as connection:
+        connection.execute(update(DaemonRow).where(mine).values(lease_until=0.0))
+        no_standby(connection, ours)

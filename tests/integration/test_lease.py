@@ -1,0 +1,252 @@
+"""Two daemons on one store: one leads, and whoever does not changes nothing. On SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine, update
+from tesched_core.decision import Decision, Memory
+from tesched_core.ports import CycleReport
+from tesched_core.snapshot import Snapshot
+from tesched_db import read
+from tesched_db.engine import writing
+from tesched_db.journal import Identity, SqlJournal
+from tesched_db.lease import LEASE, LeaseError, now_of, pause, unpause
+from tesched_db.tables import DaemonRow, StandbyRow
+
+from tests.store_examples import job, order, remembering, victim
+
+HERE = Identity.here()
+#: on hosts of their own, so that nobody can tell whether they are alive
+FIRST = replace(HERE, pid=11, host="login1", place="boot1")
+SECOND = replace(HERE, pid=22, host="login2", place="boot2")
+
+
+def turn(journal: SqlJournal, at: float, next_in_s: float = 2.0) -> None:
+    """Make a turn that does nothing, as the loop does."""
+    memory = journal.load()
+    decided = Decision(
+        cycle=memory.cycle + 1, at=at, policy="", actions=(), refusals=(), transitions=(), summary="did nothing"
+    )
+    report = CycleReport(at=at, mode="enforce", client="test", observe_s=0, step_s=0, next_in_s=next_in_s)
+    journal.intend(Snapshot.of(at), replace(memory, cycle=memory.cycle + 1), decided, report)
+
+
+def run_out(store: Engine) -> None:
+    """Let time pass until the lease has run out."""
+    with writing(store).begin() as connection:
+        connection.execute(update(DaemonRow).values(lease_until=now_of(connection) - 0.001))
+
+
+def token(store: Engine) -> int:
+    """Return how often the lead has changed hands."""
+    with store.connect() as connection:
+        return int(connection.execute(LEASE).one().lease_token)
+
+
+@pytest.fixture
+def first(store: Engine) -> SqlJournal:
+    """Return the journal of who leads."""
+    journal = SqlJournal(store, identity=FIRST)
+    turn(journal, 1.0)
+    return journal
+
+
+def test_who_comes_second_stands_by_and_may_not_write(store: Engine, first: SqlJournal) -> None:
+    second = SqlJournal(store, identity=SECOND)
+    assert "process 11 on login1 leads" in second.lead().leader
+    assert first.lead().leader == ""
+    with pytest.raises(LeaseError, match="the lead was lost, and what was meant is not done: process 11 on login1"):
+        turn(second, 2.0)
+    turn(first, 3.0)
+    assert token(store) == 1
+
+
+def test_when_the_lease_has_run_out_the_second_takes_over_and_the_first_may_not_write(
+    store: Engine, first: SqlJournal
+) -> None:
+    memory = first.load()
+    run_out(store)
+    second = SqlJournal(store, identity=SECOND)
+    assert second.lead().leader == ""
+    turn(second, 2.0)
+    assert "process 22 on login2 leads" in first.lead().leader
+    with pytest.raises(LeaseError):
+        first.conclude(memory, _nothing(), [], [])
+    with pytest.raises(LeaseError):
+        turn(first, 3.0)
+    assert token(store) == 2
+
+
+def _nothing() -> Decision:
+    return Decision(cycle=2, at=2.0, policy="", actions=(), refusals=(), transitions=(), summary="")
+
+
+def test_a_lease_outlasts_the_pause_that_its_holder_has_announced(store: Engine, first: SqlJournal) -> None:
+    with store.connect() as connection:
+        turn(first, 2.0, next_in_s=600.0)
+        left_s = connection.execute(LEASE).one().lease_until - now_of(connection)
+    assert 600 < left_s <= 610
+
+
+def test_who_resigns_lets_the_second_lead_at_once(store: Engine, first: SqlJournal) -> None:
+    first.resign()
+    second = SqlJournal(store, identity=SECOND)
+    assert second.lead().leader == ""
+    turn(second, 2.0)
+    first.resign()  # too late: it is not its own any more
+    assert "process 22" in first.lead().leader
+
+
+def test_a_holder_that_is_dead_on_this_host_is_not_waited_for(store: Engine) -> None:
+    gone = replace(HERE, pid=2**22 - 1)  # the greatest that Linux gives, and nobody has it
+    turn(SqlJournal(store, identity=gone), 1.0)
+    assert SqlJournal(store, identity=HERE).lead().leader == ""
+    alive = replace(HERE, pid=1)
+    turn(SqlJournal(store, identity=alive), 2.0)
+    assert "process 1 on" in SqlJournal(store, identity=HERE).lead().leader
+    # The same number in a container of the same host is somebody else's.
+    elsewhere = SqlJournal(store, identity=replace(gone, place="another"), takes_over=True)
+    turn(elsewhere, 3.0)
+    assert "leads" in SqlJournal(store, identity=HERE).lead().leader
+
+
+def test_undo_takes_over_from_a_leader_that_is_known_to_be_dead(store: Engine, first: SqlJournal) -> None:
+    assert first.lead().leader == ""
+    turn(SqlJournal(store, identity=SECOND, takes_over=True), 2.0)
+    assert token(store) == 2
+
+
+def test_of_two_that_find_the_lease_run_out_one_writes(store: Engine, first: SqlJournal) -> None:
+    assert first.lead().leader == ""
+    run_out(store)
+    both = [SqlJournal(store, identity=replace(SECOND, pid=pid)) for pid in (22, 33)]
+    memories = [journal.load() for journal in both]
+    assert memories[0] == memories[1] == Memory(cycle=1)
+    turn(both[0], 2.0)
+    with pytest.raises(LeaseError):
+        turn(both[1], 2.0)
+
+
+def test_a_pause_is_told_to_the_loop_and_ends_by_itself(store: Engine, first: SqlJournal) -> None:
+    pause(store, by="ann", reason="upgrade", for_s=3600)
+    assert first.lead().paused.startswith("tesched is paused by ann since 2")
+    assert first.lead().paused.endswith(": upgrade")
+    pause(store, by="ann", reason="", for_s=0.0)
+    assert first.lead().paused == ""
+    pause(store, by="bob", reason="", for_s=None)
+    assert "paused by bob" in first.lead().paused
+    assert unpause(store) is True
+    assert (first.lead().paused, unpause(store)) == ("", False)
+
+
+class TestStandby:
+    """Who stands by says so, for as long as that is so."""
+
+    def test_status_shows_it_until_it_leads(self, store: Engine, first: SqlJournal) -> None:
+        second = SqlJournal(store, identity=SECOND)
+        second.lead()
+        (standby,) = read.status(store).standbys
+        assert (standby.host, standby.pid, standby.started_at) == ("login2", 22, SECOND.started_at)
+        assert 0 <= standby.silent_s < 5
+        first.resign()
+        with store.connect() as connection:
+            began = now_of(connection)
+        turn(second, 2.0)
+        status = read.status(store)
+        assert status.standbys == ()
+        assert status.daemon is not None
+        assert status.daemon.leads_since >= began
+
+    def test_who_ends_stands_by_no_more(self, store: Engine, first: SqlJournal) -> None:
+        second = SqlJournal(store, identity=SECOND)
+        second.lead()
+        second.resign()
+        assert read.status(store).standbys == ()
+        assert first.lead().leader == "", "the leader's lease is not touched"
+
+    def test_who_is_silent_is_taken_for_gone(self, store: Engine, first: SqlJournal) -> None:
+        SqlJournal(store, identity=SECOND).lead()
+        with writing(store).begin() as connection:
+            connection.execute(update(StandbyRow).values(seen_at=now_of(connection) - 61))
+        assert read.status(store).standbys == ()
+
+    def test_it_says_the_same_at_each_look_so_that_a_log_has_it_once(self, store: Engine, first: SqlJournal) -> None:
+        second = SqlJournal(store, identity=SECOND)
+        said = second.lead().leader
+        turn(first, 2.0, next_in_s=20.0)
+        assert second.lead().leader == said
+
+    def test_since_is_when_the_lead_changed_hands_and_not_the_last_write(
+        self, store: Engine, first: SqlJournal
+    ) -> None:
+        def since() -> float:
+            with store.connect() as connection:
+                return float(connection.execute(LEASE).one().lease_since)
+
+        before = since()
+        turn(first, 2.0)
+        assert since() == before > 0
+
+
+class TestClocks:
+    """Another process goes on with the memory: its times are made those of that process's clock."""
+
+    def written(self, store: Engine) -> float:
+        """Write an order whose victim was given notice just now; return when."""
+        journal, now = SqlJournal(store, identity=FIRST), time.time()
+        memory = remembering(order(1, 7, victim(3, noticed_at=now), created_at=now, expires_at=now + 120))
+        journal.load()
+        nothing = Decision(cycle=1, at=now, policy="", actions=(), refusals=(), transitions=(), summary="")
+        report = CycleReport(at=now, mode="enforce", client="test", observe_s=0, step_s=0)
+        journal.intend(Snapshot.of(now, jobs=[job(3), job(7)]), memory, nothing, report)
+        return now
+
+    def found(self, journal: SqlJournal) -> tuple[float, float]:
+        """Return when the victim's notice was, and when the order ends, as the journal says."""
+        (one,) = journal.load().orders.values()
+        noticed_at = one.victims[0].noticed_at
+        assert noticed_at is not None
+        return noticed_at, one.expires_at
+
+    def test_clocks_that_agree_leave_it_as_it_is(self, store: Engine) -> None:
+        at = self.written(store)
+        assert self.found(SqlJournal(store, identity=SECOND)) == (at, at + 120)
+
+    @pytest.mark.parametrize("behind_s", [3600.0, 200.0])
+    def test_on_a_host_whose_clock_is_behind_nothing_lies_in_the_future(
+        self, store: Engine, monkeypatch: pytest.MonkeyPatch, behind_s: float
+    ) -> None:
+        self.written(store)
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() - behind_s)
+        noticed_at, expires_at = self.found(SqlJournal(store, identity=SECOND))
+        assert abs(noticed_at - time.time()) < 3
+        assert abs(expires_at - time.time() - 120) < 3
+
+    def test_on_a_host_whose_clock_is_ahead_no_grace_period_is_cut_short(
+        self, store: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        at = self.written(store)
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + 200)
+        noticed_at, _ = self.found(SqlJournal(store, identity=SECOND))
+        # With SQLite it is one host, and 200 s may well have passed.
+        assert abs(noticed_at - (at + (200 if store.dialect.name == "postgresql" else 0))) < 3
+
+    def test_who_has_written_it_itself_gets_it_back_as_it_was(
+        self, store: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The loop knows by its own clocks what has happened since, and would count it twice."""
+        journal = SqlJournal(store, identity=SECOND)
+        at = self.written(store)
+        run_out(store)
+        memory = journal.load()
+        nothing = replace(_nothing(), at=at)
+        report = CycleReport(at=at, mode="enforce", client="test", observe_s=0, step_s=0)
+        journal.intend(Snapshot.of(at, jobs=[job(3), job(7)]), memory, nothing, report)
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() - 3600)
+        assert self.found(journal)[0] == at
