@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from ClusterShell.NodeSet import NodeSet
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from sqlalchemy import Engine
 from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_db.engine import open_store
 
+T = TypeVar("T")
+
 #: Changes when a field of the JSON output changes its name or meaning.
 JSON_VERSION = 1
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+class Duration(click.ParamType[float]):
+    """Seconds, from `90`, `90s`, `15m`, `2h` or `1d`."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the seconds."""
+        found = re.fullmatch(r"(\d{1,9})([smhd]?)", str(value))
+        if not found or int(found[1]) == 0:
+            self.fail(f"{value!r} is not a duration such as 90s, 15m, 2h or 1d", param, ctx)
+        return int(found[1]) * float(_UNITS[found[2] or "s"])
+
 
 config_option = click.option(
     "--config",
@@ -113,3 +133,21 @@ def table(*columns: str, title: str = "") -> Table:
         right = column.endswith(">")
         made.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
     return made
+
+
+def progress(things: Iterable[T], what: str, *, total: int | None = None) -> Iterator[T]:
+    """Yield them, and show on a terminal how far it is, with an estimate; nothing in a pipe."""
+    terminal = Console(stderr=True)
+    if not terminal.is_terminal:
+        yield from things
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=terminal, transient=True) as bar:
+        yield from bar.track(things, total=total, description=what)

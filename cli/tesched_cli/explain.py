@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 from tesched_core.cluster import JobState
+from tesched_core.decision import RefusalCode
 from tesched_core.metrics import lost_node_s
 from tesched_core.snapshot import JobClass
 from tesched_db import read
@@ -127,10 +128,15 @@ def _refusals(story: JobStory) -> Iterator[str]:
         yield ""
         yield "who was looked at for it, and spared:"
         yield from _grouped(others, by_preemptor=False)
-    if story.refusals_as_candidate:
+    waits = [refusal for refusal in story.refusals_as_candidate if refusal.code is RefusalCode.WOULD_DELAY]
+    for refusal in waits:
+        yield ""
+        yield f"it {'is' if refusal.stands else 'was'} not brought forward: {refusal.text}  [{refusal.code}]"
+    spared = [refusal for refusal in story.refusals_as_candidate if refusal.code is not RefusalCode.WOULD_DELAY]
+    if spared:
         yield ""
         yield "it was looked at as a victim, and spared:"
-        yield from _grouped(story.refusals_as_candidate, by_preemptor=True)
+        yield from _grouped(spared, by_preemptor=True)
 
 
 def _grouped(refusals: Sequence[RefusalView], *, by_preemptor: bool) -> Iterator[str]:

@@ -6,16 +6,21 @@ from importlib.metadata import version
 
 import click
 from tesched_core.ports import JournalError
-from tesched_daemon.config import ConfigError
+from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.wiring import StartError
 from tesched_sim.reports.case import ReportError
 from tesched_sim.workload import WorkloadError
 
+from tesched_cli.config import config
+from tesched_cli.doctor import doctor
 from tesched_cli.explain import explain
 from tesched_cli.jobs import jobs, orders
-from tesched_cli.service import config, daemon, db
+from tesched_cli.pause import pause, unpause
+from tesched_cli.poke import poke
+from tesched_cli.service import daemon, db
 from tesched_cli.simulate import simulate
 from tesched_cli.status import status
+from tesched_cli.undo import undo
 from tesched_cli.whatif import whatif
 
 
@@ -40,5 +45,20 @@ def main() -> None:
     """A companion to Slurm: trial-and-error jobs start at once, best-effort jobs hardly notice."""
 
 
-for command in (config, daemon, db, explain, jobs, orders, simulate, status, whatif):
+for command in (
+    config,
+    daemon,
+    db,
+    doctor,
+    explain,
+    jobs,
+    orders,
+    pause,
+    poke,
+    simulate,
+    status,
+    undo,
+    unpause,
+    whatif,
+):
     main.add_command(command)

@@ -1,52 +1,23 @@
-"""`tesched daemon`, `tesched config …`, `tesched db …`."""
+"""`tesched daemon`, `tesched db …`."""
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
 
 import click
-from tesched_daemon.config import DEFAULT_PATH, load
 from tesched_daemon.wiring import run
-from tesched_db import migrate
+from tesched_db import migrate, retention
+from tesched_db.engine import open_store
 
-from tesched_cli.common import config_option, configuration
+from tesched_cli.common import Duration, config_option, configuration, json_option, print_json
 
 
 @click.command()
 @config_option
 @click.option("--once", is_flag=True, help="Make one turn and end.")
 def daemon(config_path: Path, *, once: bool) -> None:
-    """Run the daemon in the foreground until SIGTERM."""
-    run(configuration(config_path), once=once)
-
-
-@click.group()
-def config() -> None:
-    """Check the configuration, or print an example."""
-
-
-@config.command()
-@click.argument("path", type=click.Path(path_type=Path), default=DEFAULT_PATH)
-def check(path: Path) -> None:
-    """Say whether PATH can be used."""
-    loaded = load(path)
-    rules = len(loaded.classes.rules)
-    click.echo(f"{path}: good (mode {loaded.mode}, policy {loaded.policy.te}, {rules} rule(s))")
-
-
-@config.command()
-def example() -> None:
-    """Print an example with every key explained."""
-    click.echo(example_text(), nl=False)
-
-
-def example_text() -> str:
-    """Return the example configuration: beside the package where installed, in systemd/ in a checkout."""
-    packaged = files("tesched_cli").joinpath("tesched.toml")
-    if packaged.is_file():
-        return packaged.read_text(encoding="utf-8")
-    return (Path(__file__).parents[2] / "systemd" / "tesched.toml").read_text(encoding="utf-8")
+    """Run the daemon in the foreground until SIGTERM. SIGHUP has it read the configuration again."""
+    run(config_path, once=once)
 
 
 @click.group()
@@ -66,3 +37,27 @@ def upgrade(config_path: Path) -> None:
 def current(config_path: Path) -> None:
     """Say which schema the store has."""
     click.echo(migrate.current(configuration(config_path).store.url) or "empty: run `tesched db upgrade`")
+
+
+@db.command()
+@config_option
+@click.option(
+    "--older-than",
+    "older_than_s",
+    type=Duration(),
+    default="90d",
+    show_default=True,
+    help="What ended before: 90d, 12h.",
+)
+@json_option
+def prune(config_path: Path, *, older_than_s: float, as_json: bool) -> None:
+    """Forget what ended long ago; may run beside the daemon. What is under way stays, with all that was done for it."""
+    engine = open_store(configuration(config_path).store.url)
+    try:
+        gone = retention.prune(engine, older_than_s)
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json("db prune", {"pruned": gone})
+    else:
+        click.echo(f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs")

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from tesched_sim import workloads
-from tesched_sim.contenders import CONTENDERS, Setting, Site
+from tesched_sim.contenders import CONTENDERS, Setting, Site, check
 from tesched_sim.reports.case import Case, Missing
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.page import page
@@ -21,7 +18,7 @@ from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import Run, Variant, made, perform_all, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import console, json_option, print_json
+from tesched_cli.common import console, json_option, print_json, progress
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
@@ -40,7 +37,8 @@ _WORKLOAD = "workload."
     "policies",
     default="fifo,fitgpp",
     show_default=True,
-    help=f"Policies to compare, of {', '.join(CONTENDERS)}; differences are to the first one.",
+    help=f"Policies to compare, of {', '.join(CONTENDERS)}; one of tesched's with a best-effort policy besides is "
+    "patient+fill. Differences are to the first one.",
 )
 @click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on.")
 @click.option(
@@ -87,8 +85,7 @@ def simulate(
     """Run policies on a simulated Slurm and compare what TE jobs gain and what BE jobs pay."""
     contenders = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
     for contender in contenders:
-        if contender not in CONTENDERS:
-            raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+        check(contender)
     if where == "slurm" and folder is None:
         raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
     source = Source(name=name, trace=trace.absolute() if trace else None, form=form)
@@ -163,46 +160,12 @@ def _try(variants: Sequence[Variant]) -> None:
 def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
     """Return the cases in the order of their runs; those that had finished, if somebody interrupts."""
     cases: list[Case] = []
-    with _progress(len(runs)) as tell:
-        try:
-            for case in done:
-                cases.append(case)
-                tell()
-        except KeyboardInterrupt:
-            click.echo(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
+    try:
+        cases.extend(progress(done, "runs", total=len(runs)))
+    except KeyboardInterrupt:
+        click.echo(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
     place = {(run.contender, run.seed, run.variant.name): index for index, run in enumerate(runs)}
     return sorted(cases, key=lambda case: place[case.policy, case.seed, case.variant])
-
-
-class _Tell:
-    """Moves the bar on by one run."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self._progress = progress
-        self._task = progress.add_task("runs", total=total) if progress else None
-
-    def __call__(self) -> None:
-        if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[_Tell]:
-    """Show how far it is, with an estimate, on a terminal; nothing in a pipe."""
-    terminal = Console(stderr=True)
-    if not terminal.is_terminal:
-        yield _Tell(None, total)
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=terminal, transient=True) as progress:
-        yield _Tell(progress, total)
 
 
 def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:

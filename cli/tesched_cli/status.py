@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,9 +15,21 @@ from rich.text import Text
 from tesched_core.cluster import JobState
 from tesched_core.snapshot import JobClass
 from tesched_db import read
+from tesched_db.lease import Standby
 from tesched_db.views import DaemonView, JobFilter, JobView, Percentiles, StatusView
 
-from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store, table
+from tesched_cli.common import (
+    clock,
+    config_option,
+    configuration,
+    console,
+    duration,
+    hostlist,
+    json_option,
+    print_json,
+    store,
+    table,
+)
 from tesched_cli.jobs import grace_left
 
 #: A daemon that has missed its own next look by this many seconds is reported as not running.
@@ -28,20 +43,24 @@ LATE_S = 15.0
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float) -> None:
     """Show how the daemon and its queues are."""
+    within_s = configuration(config_path).guard.return_within_s
     with store(config_path) as engine:
         if not watch:
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
             if as_json:
-                data = {"health": health(view.daemon, time.time())[1], "daemon": view.daemon, "queues": view.queues}
-                more = {"orders": view.open_orders, "tally": view.tally, "decisions": view.decisions, "use": running}
-                print_json("status", {**data, **more})
+                said = health(view.daemon, time.time())[1]
+                head = {"health": said, "daemon": view.daemon, "standbys": view.standbys, "paused": view.paused}
+                data = {"queues": view.queues, "orders": view.open_orders, "tally": view.tally}
+                late = overdue(view, time.time(), within_s)
+                print_json("status", {**head, **data, "decisions": view.decisions, "use": running, "overdue": late})
             else:
-                console().print(_page(view, running))
+                console().print(_page(view, running, within_s))
             return
         try:
             with Live(console=console(), screen=True, auto_refresh=False) as live:
                 while True:
-                    live.update(_page(read.status(engine), _running(read.jobs(engine, _HOLDING))), refresh=True)
+                    running = _running(read.jobs(engine, _HOLDING))
+                    live.update(_page(read.status(engine), running, within_s), refresh=True)
                     time.sleep(every_s)
         except KeyboardInterrupt:
             return
@@ -71,23 +90,80 @@ def health(daemon: DaemonView | None, now: float) -> tuple[bool, str]:
     who = f"pid {daemon.pid} on {daemon.host}"
     late_s = now - daemon.next_at
     if late_s > LATE_S:
-        return False, f"NOT RUNNING: {who} was last heard of {duration(now - daemon.reported_at)} ago"
+        silent = f"was last heard of {duration(now - daemon.reported_at)} ago"
+        if process_of(daemon):
+            return False, f"TROUBLE: {who} {silent}; it cannot write to the state store, or hangs: its log says which"
+        return False, f"NOT RUNNING: {who} {silent}"
     if daemon.failure_kind is not None:
         seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
         return False, f"TROUBLE: {who}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
     return True, f"well: {who}, up {duration(now - daemon.started_at)}, last look {now - daemon.reported_at:.1f} s ago"
 
 
-def _page(view: StatusView, use: dict[str, dict[str, int]]) -> RenderableType:
+def process_of(daemon: DaemonView) -> bool | None:
+    """Return whether there is a process of the daemon's number; None if it is on another host: nobody can tell here."""
+    if daemon.host != socket.gethostname():
+        return None
+    try:
+        os.kill(daemon.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # another user's, as the daemon's is
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A victim that has waited too long to run again."""
+
+    job: str
+    order_id: int
+    waited_s: float
+
+
+def overdue(view: StatusView, now: float, within_s: float) -> list[Overdue]:
+    """Return the victims that left longer ago than guard.return_within_s, and do not run again."""
+    return [
+        Overdue(job=label, order_id=each.order.order_id, waited_s=now - victim.left_at)
+        for each in view.open_orders
+        for victim, label in zip(each.order.victims, each.victim_labels, strict=True)
+        if victim.awaited and victim.left_at is not None and now - victim.left_at > within_s
+    ]
+
+
+def _page(view: StatusView, use: dict[str, dict[str, int]], within_s: float) -> RenderableType:
     now = time.time()
     parts: list[RenderableType] = []
     good, line = health(view.daemon, now)
     parts.append(Text.assemble("daemon   ", (line, "green" if good else "bold red")))
     if view.daemon:
         mode = f"{view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}, tesched {view.daemon.version}"
-        parts += [Text(f"mode     {mode}"), Text(f"last     {view.daemon.summary}")]
+        parts += [
+            Text(f"mode     {mode}"),
+            Text(f"last     {view.daemon.summary}"),
+            Text(f"slurm    {_calls(view.daemon)}"),
+        ]
+    parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
+    if view.paused:
+        parts.append(Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow"))
+    for late in overdue(view, now, within_s):
+        waits = f"has waited {duration(late.waited_s)} to run again"
+        parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
     parts += [Text(), _queues(view, use), Text(), *_orders(view, now), *_tally(view), *_decisions(view)]
     return Group(*parts)
+
+
+def _calls(daemon: DaemonView) -> str:
+    """Return how often slurmctld is called, the most frequent kinds first."""
+    kinds = sorted(daemon.calls.items(), key=lambda kind: (-kind[1], kind[0]))
+    shown = ", ".join(f"{kind} {rate:.0f}" for kind, rate in kinds)
+    return f"{sum(daemon.calls.values()):.0f} RPCs/min" + (f" ({shown})" if shown else "")
+
+
+def _standby(standby: Standby, daemon: DaemonView | None) -> str:
+    leader = f"; leader is {daemon.host} since {clock(daemon.leads_since)}" if daemon else ""
+    return f"pid {standby.pid} on {standby.host}, heard of {standby.silent_s:.0f} s ago{leader}"
 
 
 def _queues(view: StatusView, use: dict[str, dict[str, int]]) -> RenderableType:

@@ -1,28 +1,33 @@
-"""`tesched whatif`: the site's own last days again, under other policies or another configuration."""
+"""`tesched whatif`: the site's own last days again, under other policies or another configuration.
+
+The days are the state store's or, for a site that has not run tesched yet, a file that sacct printed.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 from tesched_core.cluster import FINISHED
-from tesched_core.metrics import slowdown
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
 from tesched_daemon.wiring import look
 from tesched_db import read
 from tesched_db.views import JobFilter, JobView
+from tesched_sim import traces, workloads
 from tesched_sim.behaviour import Behaviour
-from tesched_sim.contenders import CONTENDERS, Setting, run_one
-from tesched_sim.reports.summary import summarise
+from tesched_sim.contenders import CONTENDERS, Setting, check, run_one
+from tesched_sim.reports.summary import Percentiles, summarise
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
-from tesched_cli.common import config_option, configuration, console, duration, json_option, print_json, store
+from tesched_cli.common import config_option, configuration, console, duration, json_option, print_json, progress, store
 
 DAY_S = 86_400.0
 
@@ -38,7 +43,8 @@ class Line:
     wait_p95_s: float | None
     slowdown_p50: float | None
     slowdown_p95: float | None
-    preempted: int
+    #: None: not told
+    preempted: int | None
     lost_node_h: float | None = None
 
 
@@ -50,39 +56,107 @@ class Line:
     "policies",
     help=f"Policies to try, of {', '.join(CONTENDERS)}. Default: fifo (Slurm alone) and the configured one.",
 )
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of the state store's days, those of a file that sacct printed (docs/workloads.md has the command).",
+)
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, such as guard.cool_down_s=0.")
 @json_option
-def whatif(*, config_path: Path, days: float, policies: str | None, sets: tuple[str, ...], as_json: bool) -> None:
+def whatif(
+    *,
+    config_path: Path,
+    days: float,
+    policies: str | None,
+    trace: Path | None,
+    sets: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Run the jobs of the last days again on a simulated Slurm, beside what really happened.
 
     The jobs and their run times are the state store's, the nodes are Slurm's now, policy and guard the configuration's.
+    With --trace, who is trial and error is told by size and run time; `--set workload.te_run_max=30` (minutes),
+    `workload.te_gpus_max=2` and others say how.
     """
     config = configuration(config_path)
     wanted = (policies or f"fifo,{config.policy.te}").split(",")
     contenders = tuple(dict.fromkeys(word.strip() for word in wanted if word.strip() != "none"))
     for contender in contenders:
-        if contender not in CONTENDERS:
-            raise WorkloadError(f"--policy: there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+        check(contender)
+    setting, of_workload = _settings(config, sets)
+    if trace is None:
+        if of_workload:
+            raise WorkloadError(f"--set workload.{next(iter(of_workload))}: only with --trace; the state store knows")
+        past = _from_store(config_path, config, days)
+    else:
+        past = _from_trace(trace, config, of_workload)
+    lines = [*past.lines]
+    for contender in progress(contenders, "policies"):
+        lines += _simulated(contender, setting, past.workload)
+    if as_json:
+        notes = past.workload.notes
+        print_json("whatif", {"lines": lines, "jobs": len(past.workload), "left_out": past.left_out, "notes": notes})
+        return
+    _show(lines, past)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What was, and what it makes as a workload."""
+
+    title: str
+    workload: Workload
+    lines: Sequence[Line]
+    #: jobs that no node could hold now
+    left_out: int = 0
+
+
+def _from_store(config_path: Path, config: Config, days: float) -> Past:
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
     jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
     if not jobs:
-        raise WorkloadError(f"the state store knows of no job that ran and ended in the last {days:g} days")
+        text = f"the state store knows of no job that ran and ended in the last {days:g} days"
+        raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
     workload, left_out = _workload(jobs, look(config))
-    setting = _setting(config)
+    title = f"{len(workload)} jobs of the last {days:g} days"
+    return Past(title=title, workload=workload, lines=_as_it_was(jobs), left_out=left_out)
+
+
+def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past:
+    """Return the trace on as many nodes as are up, all of them like most of them."""
+    nodes = [node.total for node in look(config).nodes.values() if node.available]
+    if not nodes:
+        raise WorkloadError("Slurm has no node that is up")
+    most, _ = Counter((total.cpus, total.mem_mib, total.gpus) for total in nodes).most_common(1)[0]
+    cpus, mem_mib, gpus = most
+    ours = {"nodes": len(nodes), "cpus": cpus, "mem_gib": max(mem_mib // 1024, 1), "gpus": gpus}
+    recorded = traces.read(path)
+    if not recorded.has_times:
+        raise WorkloadError(f"{path}: it tells no times of submission, so it is nobody's past")
+    known = {**{key: str(value) for key, value in ours.items()}, **settings}
+    workload = workloads.read(path, seed=0, **known)
+    waited_s = recorded.waited_s[np.argsort(recorded.submit_s, kind="stable")][: len(workload)]
+    lines = [
+        _line(name, int(mine.sum()), waited_s[mine], workload.run_s[mine])
+        for name, mine in (("te", workload.te), ("be", ~workload.te))
+    ]
+    return Past(title=f"{len(workload)} jobs of {path.name}", workload=workload, lines=lines)
+
+
+def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, str]]:
+    """Return the setting, and what is set of the workload."""
+    setting, of_workload = _setting(config), {}
     for word in sets:
         key, equals, value = word.partition("=")
         if not equals:
             raise WorkloadError(f"--set {word}: it takes the form key=value")
-        setting = setting.with_value(key, value)
-    lines = [*_as_it_was(jobs)]
-    for contender in contenders:
-        lines += _simulated(contender, setting, workload)
-    if as_json:
-        print_json("whatif", {"lines": lines, "jobs": len(workload), "left_out": left_out, "notes": workload.notes})
-        return
-    _show(lines, days, len(workload), left_out)
+        if key.startswith("workload."):
+            of_workload[key.removeprefix("workload.")] = value
+        else:
+            setting = setting.with_value(key, value)
+    return setting, of_workload
 
 
 def _setting(config: Config) -> Setting:
@@ -136,22 +210,29 @@ def _as_it_was(jobs: Sequence[JobView]) -> list[Line]:
     lines = []
     for job_class in (JobClass.TE, JobClass.BE):
         mine = [job for job in jobs if job.job_class is job_class]
-        waits = [job.waited_s for job in mine if job.waited_s is not None]
-        slow = [slowdown(job.waited_s, job.ran_s or 0.0) for job in mine if job.waited_s is not None]
-        slowdowns = [value for value in slow if value is not None]
-        lines.append(
-            Line(
-                case="as it was",
-                job_class=job_class.value,
-                jobs=len(mine),
-                wait_p50_s=_percentile(waits, 50),
-                wait_p95_s=_percentile(waits, 95),
-                slowdown_p50=_percentile(slowdowns, 50),
-                slowdown_p95=_percentile(slowdowns, 95),
-                preempted=sum(job.preemptions > 0 for job in mine),
-            )
-        )
+        known = [job for job in mine if job.waited_s is not None]
+        waited_s = np.array([job.waited_s for job in known], dtype=np.float64)
+        ran_s = np.array([job.ran_s for job in known], dtype=np.float64)
+        preempted = sum(job.preemptions > 0 for job in mine)
+        lines.append(_line(job_class.value, len(mine), waited_s, ran_s, preempted))
     return lines
+
+
+def _line(
+    job_class: str, jobs: int, waited_s: NDArray[np.float64], ran_s: NDArray[np.float64], preempted: int | None = None
+) -> Line:
+    known = np.isfinite(waited_s)
+    waits, slow = Percentiles.of(waited_s[known]), Percentiles.of(1 + waited_s[known] / ran_s[known])
+    return Line(
+        case="as it was",
+        job_class=job_class,
+        jobs=jobs,
+        wait_p50_s=waits.p50,
+        wait_p95_s=waits.p95,
+        slowdown_p50=slow.p50,
+        slowdown_p95=slow.p95,
+        preempted=preempted,
+    )
 
 
 def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Line]:
@@ -173,12 +254,8 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Lin
     ]
 
 
-def _percentile(values: Sequence[float], percent: float) -> float | None:
-    return float(np.percentile(values, percent)) if values else None
-
-
-def _show(lines: Sequence[Line], days: float, jobs: int, left_out: int) -> None:
-    table = Table(title=f"{jobs} jobs of the last {days:g} days", title_justify="left", box=None, pad_edge=False)
+def _show(lines: Sequence[Line], past: Past) -> None:
+    table = Table(title=past.title, title_justify="left", box=None, pad_edge=False)
     names = ("CASE", "CLASS", "JOBS", "WAIT 50%", "WAIT 95%", "SLOWDOWN 50%", "95%", "PREEMPTED", "LOST NODE-H")
     for name in names:
         table.add_column(name, justify="left" if name in {"CASE", "CLASS"} else "right")
@@ -191,13 +268,13 @@ def _show(lines: Sequence[Line], days: float, jobs: int, left_out: int) -> None:
             duration(line.wait_p95_s),
             _number(line.slowdown_p50),
             _number(line.slowdown_p95),
-            str(line.preempted),
+            "-" if line.preempted is None else str(line.preempted),
             _number(line.lost_node_h),
         )
     out = console()
     out.print(table)
-    if left_out:
-        out.print(f"{left_out} job(s) are left out: no node that is up now could hold them")
+    if past.left_out:
+        out.print(f"{past.left_out} job(s) are left out: no node that is up now could hold them")
 
 
 def _number(value: float | None) -> str:

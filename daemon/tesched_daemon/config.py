@@ -1,4 +1,4 @@
-"""The configuration: one TOML file, every key with a default, an unknown key an error.
+"""The configuration: TOML, every key with a default, an unknown key an error.
 
 The sections are the very dataclasses that the heart works with (`guard.Limits`, `classify.Classification`, …), so a key
 means the same in the file, in the code and in the simulator. `systemd/tesched.toml` explains each one.
@@ -6,27 +6,26 @@ means the same in the file, in the code and in the simulator. `systemd/tesched.t
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+from sqlalchemy import make_url
 from tesched_core.classify import Classification
 from tesched_core.guard import Limits
 from tesched_core.policies import PolicyConfig
+from tesched_db.engine import parse_url
+from tesched_db.errors import StoreError
 from tesched_slurm.clients import ClientChoice
 
+from tesched_daemon import config_files
+from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
+from tesched_daemon.config_files import Tree
 from tesched_daemon.loop import Mode, Pace
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
-
-
-class ConfigError(Exception):
-    """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,20 @@ class StoreConfig:
 
     #: an SQLAlchemy URL; SQLite or PostgreSQL
     url: str = "sqlite:////var/lib/tesched/tesched.sqlite"
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no URL of a store; whether there is one is not asked."""
+        try:
+            database = parse_url(self.url).database or ""
+        except StoreError as error:
+            raise ValueError(f"url: {error}") from None
+        if "\0" in database:
+            raise ValueError("url must be without the character NUL")
+
+    def shown(self) -> str:
+        """Return the URL without its passwords, for logs and screens."""
+        url = make_url(self.url)
+        return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +61,10 @@ class SlurmConfig:
     timeout_s: float = 10.0
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a time-out that would hang the loop, or none."""
+        """Raise ValueError for a time-out that would hang the loop, or none, and for a relative path."""
+        # systemd starts the daemon in /, an admin types in any folder: a relative path would be two files.
+        if self.conf and (not self.conf.startswith("/") or "\0" in self.conf):
+            raise ValueError('conf must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
         if not 0.5 <= self.timeout_s <= 300:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
 
@@ -58,6 +74,8 @@ class Config:
     """The whole file."""
 
     mode: Mode = Mode.SHADOW
+    #: put back what was changed when the service stops, instead of going on from there at the next start
+    undo_on_stop: bool = False
     store: StoreConfig = StoreConfig()
     slurm: SlurmConfig = SlurmConfig()
     loop: Pace = Pace()
@@ -66,58 +84,60 @@ class Config:
     classes: Classification = Classification()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A configuration, and where it came from."""
+
+    config: Config
+    #: what the files say; what they do not say is a default
+    tree: Tree
+
+
+def leaves(part: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every key of a configuration, or of a table of it, with its value: "guard.cool_down_s". A list is one."""
+    if not is_dataclass(part):
+        raise TypeError(f"{part} is no table")
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            yield from leaves(value, f"{prefix}{field.name}.")
+        else:
+            yield f"{prefix}{field.name}", value
+
+
 def load(path: Path) -> Config:
-    """Return the configuration in `path`. Raises ConfigError."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; `tesched config example` prints one to start from") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    return parse(text, str(path))
+    """Return the configuration in `path` and in conf.d beside it. Raises ConfigError."""
+    return load_files(path).config
+
+
+def load_files(path: Path) -> Loaded:
+    """Return the configuration in `path` and in conf.d beside it, and which file said what. Raises ConfigError."""
+    # The main file first: where it is missing, nothing is to be said of its folder.
+    layers = [(str(path), config_files.read(path))]
+    return _checked(layers + [(str(each), config_files.read(each)) for each in config_files.drop_ins(path)])
 
 
 def parse(text: str, source: str) -> Config:
     """Return the configuration in `text`; `source` names it in errors. Raises ConfigError."""
+    return _checked([(source, config_files.parse(text, source))]).config
+
+
+def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
+    # Each file by itself: an unknown key is an error also where a later file would put something else in its place.
+    for source, layer in layers:
+        for complaint in unknown_keys(layer, Config):
+            raise ConfigError(f"{source}: {complaint}")
+    tree = config_files.merged(layers)
     try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{source}: not valid TOML: {error}") from None
-    for complaint in _unknown_keys(tree, Config, ""):
-        raise ConfigError(f"{source}: {complaint}")
-    try:
-        return msgspec.convert(tree, Config)
+        return Loaded(config=msgspec.convert(tree.values, Config), tree=tree)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at ")
-        key = where.strip("`").removeprefix("$").removeprefix(".") or "top level"
-        raise ConfigError(f"{source}: {key}: {what}") from None
-
-
-def _unknown_keys(tree: Mapping[str, object], kind: type[Any], prefix: str) -> Iterator[str]:
-    """Yield a complaint for each key that `kind` does not have. msgspec passes over them in dataclasses."""
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)]
-    for key, value in tree.items():
-        if key not in names:
-            near = get_close_matches(key, names, n=1, cutoff=0.6)
-            hint = f"did you mean {prefix}{near[0]}?" if near else f"known here: {', '.join(names)}"
-            yield f"{prefix}{key}: unknown key; {hint}"
-            continue
-        inner = _dataclass_in(hints[key])
-        if inner is None:
-            continue
-        if isinstance(value, dict):
-            yield from _unknown_keys(value, inner, f"{prefix}{key}.")
-        elif isinstance(value, list):
-            for position, item in enumerate(value):
-                if isinstance(item, dict):
-                    yield from _unknown_keys(item, inner, f"{prefix}{key}[{position}].")
-
-
-def _dataclass_in(hint: object) -> type[Any] | None:
-    """Return the dataclass that a field holds: itself, in a tuple, or beside None."""
-    if isinstance(hint, type) and is_dataclass(hint):
-        return hint
-    if get_origin(hint) in {tuple, Union, UnionType}:
-        return next((found for part in get_args(hint) if (found := _dataclass_in(part))), None)
-    return None
+        key, what = in_words(str(error), Config, tree.values)
+        file = tree.blamed(key)
+        # "backoff_max_s must be at least poll_interval_s": each of the two may have come from another file.
+        table = key.rpartition(".")[0]
+        others = [
+            f"{word} is set in {found}"
+            for word in re.findall(r"[a-z_]+", what)
+            if (found := tree.origins.get(f"{table}.{word}", file)) != file
+        ]
+        raise ConfigError(f"{file}: {key}: {'; '.join([what, *others])}") from None

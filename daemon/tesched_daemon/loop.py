@@ -4,7 +4,8 @@ The loop knows core's ports and nothing else, so the same turn runs on a real cl
 promises:
 
 - Nothing is done that the journal has not been told first. If the journal cannot be written, nothing is done.
-- A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later.
+- A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later. So
+  is an answer that cannot be the whole of what there is (`doubt.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
 """
@@ -13,20 +14,38 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.best_effort import BePolicy
 from tesched_core.classify import Classification, classified
+from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
 from tesched_core.policy import TePolicy
 from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
+from tesched_core.undo import undo
+from tesched_core.waiting import awaits_first_look
+
+from tesched_daemon.doubt import doubt, without_namesakes
+from tesched_daemon.rates import PerMinute
 
 log = logging.getLogger(__name__)
+
+
+#: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
+#: set it right little by little are below.
+JUMP_S = 2.0
+#: Seconds until the next look while a TE job waits at which Slurm has not looked: it may do so at any moment.
+SOON_S = 0.1
+#: Seconds after its submission in which that is done for a TE job.
+NEW_FOR_S = 5.0
+#: Seconds after an intent in which its actions may be begun: the lease that it renewed lasts longer.
+ACT_WITHIN_S = 8.0
 
 
 class Mode(StrEnum):
@@ -48,6 +67,8 @@ class Pace:
     poll_interval_s: float = 2.0
     #: the longest wait after failed looks; each failure doubles the wait up to it
     backoff_max_s: float = 30.0
+    #: the socket on which pokes are taken (`poke.py`); empty for none
+    socket: str = "/run/tesched/poke.sock"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a pace that cannot be kept."""
@@ -55,6 +76,9 @@ class Pace:
             raise ValueError("poll_interval_s must be between 0.1 and 3600 seconds")
         if not self.poll_interval_s <= self.backoff_max_s <= 3600:
             raise ValueError("backoff_max_s must be between poll_interval_s and 3600 seconds")
+        # systemd starts the daemon in /. Linux has room for 108 bytes, the last one for the end.
+        if self.socket and (not self.socket.startswith("/") or "\0" in self.socket or len(self.socket.encode()) > 107):
+            raise ValueError('socket must be empty or an absolute path of at most 107 bytes, such as "/run/x.sock"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +93,8 @@ class Turn:
     outcomes: tuple[Outcome, ...] = ()
     #: why nothing could be decided
     trouble: str = ""
+    #: of `undo`: nothing is left that tesched has changed
+    settled: bool = False
 
 
 @dataclass(kw_only=True)
@@ -86,11 +112,22 @@ class Loop:
     pace: Pace
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
+    #: None: Slurm alone says which waiting BE job is next
+    best_effort: BePolicy | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
+    #: how often Slurm was called so far, by kind
+    calls: Callable[[], Mapping[str, int]] = dict
     _memory: Memory | None = None
     _last: Snapshot | None = None
     _failures: int = field(default=0)
+    _per_minute: PerMinute = field(default_factory=PerMinute)
+    #: when the last good look began, or the memory was first read, by the stopwatch
+    _looked_at: float = 0.0
+    #: the clock and the stopwatch when the memory was last written
+    _clocks: tuple[float, float] | None = None
+    #: the same when the last intent was begun
+    _intended_at: tuple[float, float] = (0.0, 0.0)
 
     def turn(self) -> Turn:
         """Make one turn. Never raises for what Slurm or the journal do."""
@@ -101,33 +138,102 @@ class Loop:
             self._memory = None
             return self._trouble(f"the state store cannot be used, nothing is done: {error}")
 
+    def go_on_with(
+        self,
+        *,
+        actuator: Actuator,
+        policy: TePolicy,
+        best_effort: BePolicy | None,
+        limits: Limits,
+        classes: Classification,
+        mode: Mode,
+        pace: Pace,
+    ) -> None:
+        """Take other settings, between two turns. What is under way stays in memory."""
+        if classes != self.classes:
+            # Its traits are of the old rules, and would be kept for every job that has not changed.
+            self._last = None
+        self.actuator, self.policy, self.best_effort = actuator, policy, best_effort
+        self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
+
     def _turn(self) -> Turn:
-        if self._memory is None:
-            self._memory = self.journal.load()
+        lead = self.journal.lead()
+        if lead.leader:
+            # What the leader does changes what is remembered; it is read anew when it is our turn.
+            self._memory, self._last, self._failures, self._clocks = None, None, 0, None
+            return Turn(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
+        fresh = self._memory is None
+        memory = self.journal.load() if self._memory is None else self._memory
+        self._memory = memory
         began = self.stopwatch()
+        if fresh and self._last is None:
+            self._looked_at = began
         seen = self.observer.observe()
         looked = self.stopwatch()
+        if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._looked_at)):
+            seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
-            self.journal.unseen(self._report(self.clock(), looked - began, 0.0, turn.next_in_s, seen))
+            self.journal.unseen(self._report(self.clock(), began, looked, next_in_s=turn.next_in_s, failure=seen))
             return turn
         snapshot = classified(seen, self.classes, self._last)
+        clocks = self.clock(), self.stopwatch()
+        memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.OBSERVE:
-            memory, decision = _watched(self._memory, snapshot)
+            memory, decision = _watched(memory, snapshot)
         else:
-            memory, decision = step(self._memory, snapshot, self.policy, self.limits)
-        report = self._report(
-            snapshot.taken_at, looked - began, self.stopwatch() - looked, self.pace.poll_interval_s, None
-        )
+            memory, decision = step(memory, snapshot, self.policy, self.limits, self.best_effort, paused=lead.paused)
+        next_in_s = self._next_in_s(snapshot)
+        self._intended_at = self.clock(), self.stopwatch()
+        step_s = self._intended_at[1] - looked
+        report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s)
         self.journal.intend(snapshot, memory, decision, report)
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
+        self._clocks, self._looked_at = clocks, began
         outcomes = self._perform(decision.actions)
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
-        return Turn(summary=decision.summary, next_in_s=self.pace.poll_interval_s, outcomes=outcomes)
+        return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+
+    def undo(self) -> Turn:
+        """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
+
+        Raises JournalError. For the end of the service and for `tesched undo`; no turn may follow.
+        """
+        memory = self.journal.load()
+        began = self.stopwatch()
+        seen = self.observer.observe()
+        if isinstance(seen, Failure):
+            return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
+        snapshot = classified(seen, self.classes)
+        memory, decision = undo(memory, snapshot, self.limits)
+        self._intended_at = self.clock(), self.stopwatch()
+        report = self._report(snapshot.taken_at, began, self._intended_at[1])
+        self.journal.intend(snapshot, memory, decision, report)
+        outcomes = self._perform(decision.actions)
+        if outcomes:
+            memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
+            self.journal.conclude(memory, decision, outcomes, transitions)
+        settled = not memory.open_orders() and not memory.forwarded
+        return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
+
+    def _next_in_s(self, snapshot: Snapshot) -> float:
+        """Return the seconds until the next look: soon if a new TE job waits for Slurm's own first look at it."""
+        if self.mode is not Mode.OBSERVE and awaits_first_look(snapshot, NEW_FOR_S):
+            return min(SOON_S, self.pace.poll_interval_s)
+        return self.pace.poll_interval_s
+
+    def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
+        """Return the memory as it is to be read if somebody has set the clock since it was last written."""
+        before = self._clocks
+        jumped_s = 0.0 if before is None else (clocks[0] - before[0]) - (clocks[1] - before[1])
+        if abs(jumped_s) <= JUMP_S:
+            return memory
+        log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
+        return shifted(memory, jumped_s)
 
     def _trouble(self, text: str) -> Turn:
         self._failures += 1
@@ -136,16 +242,24 @@ class Loop:
         return Turn(summary=text, trouble=text, next_in_s=min(wait_s, self.pace.backoff_max_s))
 
     def _report(
-        self, at: float, observe_s: float, step_s: float, next_in_s: float, failure: Failure | None
+        self,
+        at: float,
+        began: float,
+        looked: float,
+        *,
+        step_s: float = 0.0,
+        next_in_s: float = 0.0,
+        failure: Failure | None = None,
     ) -> CycleReport:
         return CycleReport(
             at=at,
             mode=self.mode,
             client=self.client_name,
-            observe_s=observe_s,
+            observe_s=looked - began,
             step_s=step_s,
             failure=failure,
             next_in_s=next_in_s,
+            calls=self._per_minute.of(self.calls(), looked),
         )
 
     def _perform(self, actions: Sequence[Action]) -> tuple[Outcome, ...]:
@@ -153,7 +267,11 @@ class Loop:
         failed: set[OrderId | None] = set()
         unreachable = False
         for action in actions:
-            if unreachable or action.reason.order_id in failed:
+            # Who was asleep that long may have lost the lease, and somebody else may have gone on from here.
+            # The stopwatch stands still while the machine itself is suspended, the clock does not.
+            wall, steady = self._intended_at
+            too_late = max(self.clock() - wall, self.stopwatch() - steady) > ACT_WITHIN_S
+            if unreachable or too_late or action.reason.order_id in failed:
                 outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.clock()))
                 continue
             outcome = self.actuator.act(action)

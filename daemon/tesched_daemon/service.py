@@ -1,46 +1,83 @@
-"""The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is told how it goes."""
+"""The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is told how it goes.
+
+SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next one forward (`poke.py`).
+"""
 
 from __future__ import annotations
 
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from queue import SimpleQueue
 from types import FrameType
 
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.poke import Agenda
 from tesched_daemon.sdnotify import notify
 
 log = logging.getLogger(__name__)
 
 
+class _Ask(Enum):
+    """What the main thread waits for."""
+
+    STOP = auto()
+    RELOAD = auto()
+
+
 class Service:
     """Runs a loop until it is told to stop. One turn at a time; a turn under way is finished first."""
 
-    def __init__(self, loop: Loop) -> None:
-        """Take the loop; nothing runs yet."""
+    def __init__(self, loop: Loop, *, reload: Callable[[Loop], str]) -> None:
+        """Take the loop; nothing runs yet.
+
+        `reload` reads the configuration again and returns what an admin has yet to do, in one line, or nothing.
+        """
         self._loop = loop
-        self._stop = threading.Event()
+        self._reload = reload
+        # A signal handler may put into this queue whatever it interrupts; an Event's lock it could wait for for ever.
+        self._asked: SimpleQueue[_Ask] = SimpleQueue()
+        #: held while a turn is planned, so that none is once the scheduler ends: it would wait for what waits for it
+        self._planning = threading.Lock()
+        #: when the next turn is due; touched with `_planning` held
+        self._agenda = Agenda()
+        self._turning = False
+        self._stopping = False
+        self._reload_asked = False
+        #: what is to be said of the configuration as long as it is so
+        self._remark = ""
         self._failed: BaseException | None = None
         self._said = ""
         self._ready = False
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
             executors={"default": ThreadPoolExecutor(1)},
-            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            # There is one thread. The second turn is the one that a reload asks for while another is under way.
+            job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None},
         )
 
     def run(self) -> None:
         """Run until SIGTERM, SIGINT or `stop`. Raises what a turn raised, which is a bug of ours."""
-        with _signals(self._stop):
+        with _signals(self._asked):
             self._scheduler.start()
-            self._again(0.0)
-            self._stop.wait()
+            with self._planning:
+                self._plan()
+            while self._asked.get() is _Ask.RELOAD:
+                if not self._reload_asked:
+                    self._reload_asked = True
+                    with self._planning:
+                        self._plan()
+            with self._planning:
+                self._stopping = True
+                self._scheduler.remove_all_jobs()
             log.info("stopping: the turn under way is finished first")
             notify(STOPPING="1", STATUS="stopping")
             self._scheduler.shutdown(wait=True)
@@ -49,25 +86,65 @@ class Service:
 
     def stop(self) -> None:
         """Ask it to stop; returns at once."""
-        self._stop.set()
+        self._asked.put(_Ask.STOP)
 
-    def _again(self, in_s: float) -> None:
+    def reload(self) -> None:
+        """Ask for the configuration to be read again, as SIGHUP does; returns at once."""
+        self._asked.put(_Ask.RELOAD)
+
+    def poke(self) -> None:
+        """Ask for a turn at once, and for another a moment later; returns at once. Many pokes are one."""
+        with self._planning:
+            self._agenda.poke(time.monotonic())
+            # The end of a turn under way plans the next one.
+            if not self._turning:
+                self._plan()
+
+    def _plan(self) -> None:
+        """Plan the next turn in place of the one that is planned. `_planning` is held."""
+        if self._stopping or not self._scheduler.running:
+            return
+        # A turn that ends just now must not put off the one that a reload has asked for.
+        in_s = 0.0 if self._reload_asked else self._agenda.wait_s(time.monotonic())
         when = datetime.now(UTC) + timedelta(seconds=in_s)
         self._scheduler.add_job(self._turn, "date", run_date=when, id="turn", replace_existing=True)
 
     def _turn(self) -> None:
+        with self._planning:
+            # One that was planned anew while it already waited for the thread.
+            if not self._reload_asked and self._agenda.wait_s(time.monotonic()) > 0:
+                self._plan()
+                return
+            self._turning = True
+            began = time.monotonic()
+            self._agenda.begins(began)
         try:
+            if self._reload_asked:
+                self._reload_asked = False
+                self._read_again()
             turn = self._loop.turn()
         except BaseException as error:  # noqa: BLE001 - a bug: the main thread raises it and the service ends
             self._failed = error
-            self._stop.set()
+            self.stop()
             return
         self._say(turn)
         # READY also while Slurm or the store is away: the service is up, and says what it waits for.
-        notify(**({} if self._ready else {"READY": "1"}), STATUS=turn.summary, WATCHDOG="1")
+        status = "; ".join(filter(None, (turn.summary, self._remark)))
+        notify(**({} if self._ready else {"READY": "1"}), STATUS=status, WATCHDOG="1")
         self._ready = True
-        if not self._stop.is_set():
-            self._again(turn.next_in_s)
+        with self._planning:
+            self._turning = False
+            ended = time.monotonic()
+            self._agenda.ended(ended, took_s=ended - began, next_in_s=turn.next_in_s, troubled=bool(turn.trouble))
+            self._plan()
+
+    def _read_again(self) -> None:
+        """Read the configuration again. systemd (Type=notify-reload) waits for both messages."""
+        if self._ready:
+            notify(RELOADING="1", MONOTONIC_USEC=str(time.monotonic_ns() // 1000), STATUS="reading the configuration")
+        self._remark = self._reload(self._loop)
+        if self._ready:
+            notify(READY="1", STATUS=self._remark or "configuration reloaded")
 
     def _say(self, turn: Turn) -> None:
         for outcome in turn.outcomes:
@@ -81,17 +158,21 @@ class Service:
 
 
 @contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """Let SIGTERM and SIGINT set `stop`. Only the main thread may do so; elsewhere (a test) nothing is changed."""
+def _signals(asked: SimpleQueue[_Ask]) -> Iterator[None]:
+    """Put what a signal asks for into the queue.
+
+    Only the main thread may do so; elsewhere (a test) nothing is changed.
+    """
 
     def handler(number: int, _frame: FrameType | None) -> None:
         log.info("received %s", signal.Signals(number).name)
-        stop.set()
+        asked.put(_Ask.RELOAD if number == signal.SIGHUP else _Ask.STOP)
 
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:

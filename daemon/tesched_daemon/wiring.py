@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 
 from tesched_core.actions import Failure
+from tesched_core.ports import JournalError
 from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 from tesched_slurm import clients
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import DryRunActuator
 
-from tesched_daemon.config import Config
+from tesched_daemon.config import Config, load
 from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.poke import listening
+from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.service import Service
+from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
 
@@ -26,41 +30,50 @@ class StartError(Exception):
     """The daemon cannot start. The text says why and what to do."""
 
 
-def make_loop(config: Config) -> Loop:
-    """Return the loop of this configuration, its store opened. Raises StartError and JournalError."""
+def connect(config: Config) -> clients.Client:
+    """Return the way to Slurm that the configuration says. Raises StartError."""
     commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
     try:
-        client = clients.choose(config.slurm.client, commands)
+        return clients.choose(config.slurm.client, commands)
     except clients.NoPyslurmError as error:
         raise StartError(str(error)) from None
-    log.info("Slurm is reached through %s: %s", client.name, client.why)
+
+
+def make_loop(config: Config, client: clients.Client | None = None, *, takes_over: bool = False) -> Loop:
+    """Return the loop of this configuration, its store opened. Raises StartError and JournalError.
+
+    `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive.
+    """
+    client = client or connect(config)
     return Loop(
         observer=client.observer,
-        actuator=client.actuator if config.mode is Mode.ENFORCE else DryRunActuator(),
-        journal=SqlJournal(open_store(config.store.url)),
+        actuator=acting(config.mode, client.actuator),
+        journal=SqlJournal(open_store(config.store.url), takes_over=takes_over),
         policy=config.policy.te_policy(),
+        best_effort=config.policy.be_policy(),
         limits=config.guard,
         classes=config.classes,
         mode=config.mode,
         pace=config.loop,
         client_name=client.name,
+        calls=lambda: client.calls,
     )
 
 
 def look(config: Config) -> Snapshot:
     """Return what Slurm shows now, unclassified. Raises StartError if it does not answer."""
-    commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
-    try:
-        seen = clients.choose(config.slurm.client, commands).observer.observe()
-    except clients.NoPyslurmError as error:
-        raise StartError(str(error)) from None
+    seen = connect(config).observer.observe()
     if isinstance(seen, Failure):
         raise StartError(f"Slurm does not answer: {seen.message}")
     return seen
 
 
-def run(config: Config, *, once: bool = False) -> None:
-    """Run the daemon until SIGTERM, or for one turn. Raises StartError and JournalError."""
+def run(path: Path, *, once: bool = False) -> None:
+    """Run the daemon on the configuration in `path` until SIGTERM, or for one turn.
+
+    Raises ConfigError, StartError and JournalError.
+    """
+    config = load(path)
     # journald adds time and priority by itself.
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
     logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr)
@@ -69,10 +82,28 @@ def run(config: Config, *, once: bool = False) -> None:
     if config.store.url.startswith("sqlite"):
         # One host, one file: nobody else's data is at stake, so a new store is made and an old one brought up to date.
         migrate.upgrade(config.store.url)
-    loop = make_loop(config)
+    client = connect(config)
+    log.info("Slurm is reached through %s: %s", client.name, client.why)
+    loop = make_loop(config, client)
     if once:
         turn = loop.turn()
         log.info("%s", turn.summary)
+        _resign(loop)
         return
     log.info("tesched starts in mode %s, policy %s", config.mode, loop.policy.name)
-    Service(loop).run()
+    reloader = Reloader(path=path, running=config, actuator=client.actuator)
+    service = Service(loop, reload=reloader.reload)
+    with listening(config.loop.socket, service.poke):
+        service.run()
+    if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
+        for turn in put_all_back(loop):
+            log.info("%s", turn.summary)
+    _resign(loop)
+
+
+def _resign(loop: Loop) -> None:
+    """Give the lead up. That the store is away is no reason for a stop to fail: then the lease runs out."""
+    try:
+        loop.journal.resign()
+    except JournalError as error:
+        log.warning("the lead could not be given up, and runs out by itself: %s", error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 
@@ -40,6 +41,8 @@ class Client:
     name: str
     #: why this one
     why: str
+    #: how often it has called slurmctld so far, by kind
+    calls: Mapping[str, int] = field(default_factory=dict)
 
 
 def choose(wish: ClientChoice, commands: Commands) -> Client:
@@ -50,7 +53,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
     release = _release(commands)
     if wish is ClientChoice.COMMANDS:
         return _by_commands(commands, release, "it was chosen")
-    process = PyslurmProcess(timeout_s=commands.timeout_s, slurm_conf=commands.slurm_conf)
+    process = PyslurmProcess(timeout_s=commands.timeout_s, slurm_conf=commands.slurm_conf, calls=commands.calls)
     version, why_not = _fitting(process, release)
     if why_not:
         process.close()
@@ -62,6 +65,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
         actuator=PyslurmActuator(process=process, commands=commands),
         name=f"pyslurm {version} (slurm {release})",
         why="it was chosen" if wish is ClientChoice.PYSLURM else "pyslurm is installed and fits",
+        calls=commands.calls,
     )
 
 
@@ -71,6 +75,7 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
         actuator=CommandsActuator(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
+        calls=commands.calls,
     )
 
 
@@ -96,11 +101,11 @@ def _fitting(process: PyslurmProcess, release: str) -> tuple[str, str]:
         return "", f"it does not start ({said})"
     if not release:
         return answer.version, "Slurm's release is not to be had from scontrol"
-    if _major(answer.version) != _major(release):
+    if major(answer.version) != major(release):
         return answer.version, f"it is {answer.version}, made for another release than Slurm {release}"
     return answer.version, ""
 
 
-def _major(version: str) -> tuple[int, ...]:
+def major(version: str) -> tuple[int, ...]:
     """Return (26, 5) of both "26.5.0" and "26.05.5"."""
     return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

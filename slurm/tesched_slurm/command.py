@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tesched_core.actions import Failure, FailureKind
 
@@ -21,6 +22,8 @@ class Commands:
     timeout_s: float = 10.0
     #: slurm.conf; empty means the environment's, or Slurm's own search
     slurm_conf: str = ""
+    #: how often Slurm was called so far, by kind: "scontrol show job", "scancel", "pyslurm Do"
+    calls: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
 
     def run(self, argv: Sequence[str]) -> str | Failure:
         """Return what the command printed, or why it failed. Slurm prints times as Unix seconds."""
@@ -36,6 +39,7 @@ class Commands:
         }
         if self.slurm_conf:
             environment["SLURM_CONF"] = self.slurm_conf
+        self.calls[_kind(argv)] += 1
         try:
             process = subprocess.Popen(
                 list(argv),
@@ -64,3 +68,12 @@ class Commands:
         if process.returncode != 0:
             return failure(err or out)
         return out
+
+
+def _kind(argv: Sequence[str]) -> str:
+    """Return what is asked, without options and ids: "scontrol show job", "scontrol update", "squeue"."""
+    program, *rest = argv
+    if program != "scontrol":
+        return program
+    words = [word for word in rest if not word.startswith("-")]
+    return " ".join((program, *words[: 2 if words[:1] == ["show"] else 1]))

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import time
 import weakref
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
@@ -22,11 +24,13 @@ import msgspec
 from tesched_core.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
-from tesched_slurm.pyslurm_wire import LENGTH, Answer, Question, Refused, answers, frame
+from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, Question, Refused, answers, frame
 
 #: more than this of what libslurm complains about is thrown away
 _MOST_COMPLAINTS = 65_536
 _CHUNK = 1 << 20
+#: how often slurmctld is called for a question: for jobs, partitions, reservations and nodes; else once
+_CALLS: Mapping[type, int] = {Hello: 0, Look: 4}
 
 
 class _GoneError(Exception):
@@ -36,8 +40,12 @@ class _GoneError(Exception):
 class PyslurmProcess:
     """A process with pyslurm in it, started when first asked, and again after it was given up."""
 
-    def __init__(self, *, timeout_s: float, slurm_conf: str = "") -> None:
-        """Make ready; nothing is started yet. `slurm_conf` empty means the environment's, or Slurm's own search."""
+    def __init__(self, *, timeout_s: float, slurm_conf: str = "", calls: Counter[str] | None = None) -> None:
+        """Make ready; nothing is started yet. `slurm_conf` empty means the environment's, or Slurm's own search.
+
+        What Slurm is called for is counted in `calls`.
+        """
+        self._calls: Counter[str] = Counter() if calls is None else calls
         self._timeout_s = timeout_s
         self._slurm_conf = slurm_conf
         self._running: _Running | None = None
@@ -45,6 +53,7 @@ class PyslurmProcess:
     def ask(self, question: Question) -> Answer | Failure:
         """Return the answer, or why there is none within the time-out. A refusal of Slurm's comes as a Failure."""
         deadline = time.monotonic() + self._timeout_s
+        self._calls[f"pyslurm {type(question).__name__}"] += _CALLS.get(type(question), 1)
         try:
             answer = self._exchange(question, deadline)
         except _GoneError as error:

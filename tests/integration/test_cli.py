@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from sqlalchemy import update
 from tesched_cli.common import duration
 from tesched_cli.main import main
 from tesched_core.actions import SetNice
 from tesched_core.cluster import Job, JobState
+from tesched_core.decision import Decision
+from tesched_core.orders import Departure, VictimState
+from tesched_core.ports import CycleReport
 from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
-from tesched_db.engine import open_store
-from tesched_db.journal import SqlJournal
+from tesched_db.engine import open_store, writing
+from tesched_db.journal import Identity, SqlJournal
+from tesched_db.tables import DaemonRow
 
 from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
@@ -39,6 +45,7 @@ def config(tmp_path: Path) -> Path:
     loop = loop_of(cluster, Notebook())
     loop.journal = SqlJournal(engine)
     loop.clock = time.time
+    loop.calls = lambda: {"scontrol show job": 3, "scancel": 1}
     loop.turn()
     engine.dispose()
     return path
@@ -54,11 +61,26 @@ def test_status_shows_the_daemon_the_queues_and_the_order(config: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "well: pid" in shown.output
     assert "room for job 2 on n1 from 1" in shown.output
+    assert "slurm    4 RPCs/min (scontrol show job 3, scancel 1)" in shown.output
     data = json.loads(tesched("status", "--json", "--config", str(config)).output)
     assert data["meta"]["command"] == "status"
     assert [order["order"]["preemptor"] for order in data["orders"]] == [2]
     assert data["use"]["be"] == {"jobs": 1, "cpus": 8, "gpus": 8, "nodes": 1}
     assert data["tally"]["futile"] == 0
+    assert data["daemon"]["calls"] == {"scontrol show job": 3, "scancel": 1}
+
+
+def test_status_shows_who_stands_by_and_who_leads(config: Path) -> None:
+    engine = open_store(_url(config))
+    with writing(engine).begin() as connection:
+        # As on another host: the leader's process, this one, would be told to be an earlier life of ours.
+        connection.execute(update(DaemonRow).values(lease_place="login1"))
+    SqlJournal(engine, identity=replace(Identity.here(), pid=1, host="login2", place="login2")).lead()
+    engine.dispose()
+    shown = tesched("status", "--config", str(config)).output
+    assert re.search(r"standby  pid 1 on login2, heard of [0-9] s ago; leader is \S+ since \d\d:\d\d:\d\d", shown)
+    (standby,) = json.loads(tesched("status", "--config", str(config), "--json").output)["standbys"]
+    assert (standby["host"], standby["pid"]) == ("login2", 1)
 
 
 def test_jobs_shows_each_with_its_class_and_can_be_filtered(config: Path) -> None:
@@ -96,6 +118,13 @@ def test_orders_tells_each_step(config: Path) -> None:
 def test_a_daemon_that_was_not_heard_of_is_told(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later = time.time() + 3600
     monkeypatch.setattr("tesched_cli.status.time.time", lambda: later)
+    # The process is there: it is this one.
+    said = tesched("status", "--config", str(config)).output
+    assert "was last heard of 01:00:00 ago; it cannot write to the state store, or hangs" in said
+    engine = open_store(_url(config))
+    with writing(engine).begin() as connection:
+        connection.execute(update(DaemonRow).values(pid=2**22 - 1))
+    engine.dispose()
     assert "NOT RUNNING" in tesched("status", "--config", str(config)).output
 
 
@@ -176,3 +205,54 @@ def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -
     said = tesched("whatif", "--config", str(config))
     assert said.exit_code == 2
     assert "the state store knows of no job that ran and ended in the last 7 days" in said.output
+
+
+class TestPause:
+    """Nothing new is begun, and everybody is told."""
+
+    def test_it_is_shown_with_who_why_and_until_when(self, config: Path) -> None:
+        said = tesched("pause", "--config", str(config), "--reason", "upgrade of Slurm", "--for", "2h")
+        assert said.exit_code == 0
+        assert said.output.startswith("tesched is paused by ")
+        status = tesched("status", "--config", str(config))
+        assert "PAUSED" in status.output
+        assert "upgrade of Slurm" in status.output
+        paused = json.loads(tesched("status", "--config", str(config), "--json").output)["paused"]
+        assert paused["until"] - paused["since"] == 7200
+        assert tesched("unpause", "--config", str(config)).output == "tesched goes on\n"
+        assert tesched("unpause", "--config", str(config)).output == "tesched was not paused\n"
+        assert "PAUSED" not in tesched("status", "--config", str(config)).output
+
+    @pytest.mark.parametrize("word", ["0", "soon", "-5", "1.5h", "10w"])
+    def test_a_duration_that_is_none_is_named(self, config: Path, word: str) -> None:
+        said = tesched("pause", "--config", str(config), f"--for={word}")
+        assert said.exit_code == 2
+        assert f"{word!r} is not a duration such as 90s, 15m, 2h or 1d" in said.output
+
+
+def test_prune_forgets_what_ended_long_ago_and_nothing_that_is_under_way(config: Path) -> None:
+    before = json.loads(tesched("orders", "--config", str(config), "--json").output)["orders"]
+    said = tesched("db", "prune", "--config", str(config), "--older-than", "1s")
+    assert (said.exit_code, said.output.startswith("forgotten: 0 orders")) == (0, True)
+    assert json.loads(tesched("orders", "--config", str(config), "--json").output)["orders"] == before
+
+
+def test_a_victim_that_waits_too_long_to_run_again_is_pointed_out(config: Path) -> None:
+    config.write_text(config.read_text() + "[guard]\nreturn_within_s = 0\n")
+    assert json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"] == []
+    engine = open_store(_url(config))
+    journal = SqlJournal(engine, takes_over=True)
+    memory = journal.load()
+    (order,) = memory.orders.values()
+    left = replace(order.victims[0], state=VictimState.LEFT, departure=Departure.REQUEUED, left_at=time.time() - 90)
+    orders = {order.order_id: replace(order, victims=(left,))}
+    report = CycleReport(at=time.time(), mode="enforce", client="test", observe_s=0, step_s=0)
+    nothing = Decision(cycle=9, at=1.0, policy="", actions=(), refusals=(), transitions=(), summary="")
+    journal.intend(seen(time.time()), replace(memory, orders=orders), nothing, report)
+    (late,) = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
+    assert (late["job"], late["waited_s"] > 89) == ("1", True)
+    assert "ALARM    job 1 made room (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
+
+
+def _url(config: Path) -> str:
+    return config.read_text().split('"')[1]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
-from tesched_core.actions import Action, Failure, FailureKind, Notify, Outcome, SetNice, Status
+from tesched_core.actions import Action, Failure, FailureKind, Notify, Outcome, Requeue, SetNice, Status
 from tesched_core.classify import Classification, Match, Rule
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.decision import Decision, Memory
 from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
 from tesched_core.orders import Transition, VictimState
-from tesched_core.ports import CycleReport, JournalError
+from tesched_core.ports import CycleReport, JournalError, Lead
 from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_core.snapshot import JobClass, Snapshot
-from tesched_daemon.loop import Loop, Mode, Pace
+from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S, SOON_S, Loop, Mode, Pace
 
 GPUS = with_bare_names([("gpu", 8)])
 FULL = Tres(cpus=8, mem_mib=8000, gres=GPUS)
@@ -83,10 +84,18 @@ class Notebook:
     fails: set[str] = field(default_factory=set)
     unseen_reports: list[CycleReport] = field(default_factory=list)
     concluded: list[Outcome] = field(default_factory=list)
+    says: Lead = field(default_factory=Lead)
 
     def _check(self, call: str) -> None:
         if call in self.fails:
             raise JournalError(f"{call}: disk full")
+
+    def lead(self) -> Lead:
+        self._check("lead")
+        return self.says
+
+    def resign(self) -> None:
+        """Nobody else waits for it."""
 
     def load(self) -> Memory:
         self._check("load")
@@ -132,6 +141,26 @@ def test_the_preemptor_is_raised_before_its_victim_gets_notice() -> None:
     assert kinds(cluster) == [SetNice, Notify]
     assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SENT]
     assert notebook.concluded == list(turn.outcomes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "next_in_s"),
+    [
+        ({"reason": "None", "submit_time": 998.0}, SOON_S),
+        ({"reason": "", "submit_time": 998.0}, SOON_S),
+        ({"reason": "None", "submit_time": 1000.0 - NEW_FOR_S}, 1.0),
+        ({"reason": "None", "submit_time": 1000.0 + NEW_FOR_S}, 1.0),
+        ({"reason": "Dependency", "submit_time": 998.0}, 1.0),
+        ({"reason": "None", "submit_time": 998.0, "name": "be"}, 1.0),
+        ({"reason": "None", "submit_time": 998.0, "priority": 0}, 1.0),
+    ],
+)
+def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
+    changes: dict[str, Any], next_in_s: float
+) -> None:
+    cluster = Cluster(seen=replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, **changes)}))  # type: ignore[dict-item]
+    assert loop_of(cluster, Notebook()).turn().next_in_s == next_in_s
+    assert loop_of(cluster, Notebook(), Mode.OBSERVE).turn().next_in_s == 1.0
 
 
 def test_nothing_is_done_that_the_journal_was_not_told_first() -> None:
@@ -211,3 +240,88 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0, jobs={VICTIM.job_id: VICTIM, TRIAL.job_id: raised})
     loop.turn()
     assert Notify not in kinds(cluster)
+
+
+class TestLead:
+    """Who does not lead does nothing; who is paused begins nothing; who has slept does nothing more."""
+
+    def test_a_standby_does_not_even_look(self) -> None:
+        cluster, notebook = Cluster(), Notebook(says=Lead(leader="process 7 on login2 leads"))
+        turn = loop_of(cluster, notebook).turn()
+        assert (turn.summary, turn.trouble) == ("standby: process 7 on login2 leads", "")
+        assert (cluster.acted, notebook.memory) == ([], Memory())
+
+    def test_who_leads_after_another_reads_what_that_one_has_done(self) -> None:
+        cluster, notebook = Cluster(), Notebook()
+        loop = loop_of(cluster, notebook)
+        loop.turn()
+        assert len(cluster.acted) == 2
+        notebook.says = Lead(leader="process 7 on login2 leads")
+        loop.turn()
+        notebook.memory = replace(notebook.memory, cycle=77)
+        notebook.says = Lead()
+        loop.turn()
+        assert notebook.memory.cycle == 78
+
+    def test_paused_it_begins_nothing_and_says_why(self) -> None:
+        cluster, notebook = Cluster(), Notebook(says=Lead(paused="tesched is paused by ann"))
+        turn = loop_of(cluster, notebook).turn()
+        assert turn.summary == "did nothing new: tesched is paused by ann"
+        assert cluster.acted == []
+
+    def test_paused_it_goes_on_with_what_is_under_way(self) -> None:
+        cluster, notebook = Cluster(), Notebook()
+        loop = loop_of(cluster, notebook)
+        loop.turn()
+        notebook.says = Lead(paused="tesched is paused by ann")
+        started = replace(TRIAL, state=JobState.RUNNING, start_time=1001.0, reason="", nice=-1051, priority=1101)
+        cluster.seen = replace(FULL_CLUSTER, taken_at=1002.0, jobs={VICTIM.job_id: VICTIM, TRIAL.job_id: started})
+        cluster.acted.clear()
+        loop.turn()
+        assert [(type(action), action.job_id) for action in cluster.acted] == [(SetNice, TRIAL.job_id)]
+
+    def test_who_has_slept_since_the_intent_acts_no_more(self) -> None:
+        cluster, notebook = Cluster(), Notebook()
+        loop = loop_of(cluster, notebook)
+        ticks = iter([0.0, 0.0, 0.0, 0.0, 1.0, 1.0 + ACT_WITHIN_S, 1.1 + ACT_WITHIN_S])
+        loop.stopwatch = lambda: next(ticks)
+        turn = loop.turn()
+        assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SKIPPED]
+        assert len(cluster.acted) == 1
+        (order,) = notebook.memory.open_orders()
+        assert [victim.state for victim in order.victims] == [VictimState.PLANNED], "its notice is still to be given"
+
+
+class TestClock:
+    """The clock is set by an hour in the middle of a grace period of 30 s: it goes on as if it had not been."""
+
+    @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
+    def test_a_grace_period_lasts_as_long_as_it_was_given(self, jump_s: float) -> None:
+        cluster, notebook = Cluster(), Notebook()
+        loop = loop_of(cluster, notebook)
+        now = {"wall": 1000.0, "steady": 50.0}
+        loop.clock, loop.stopwatch = (lambda: now["wall"]), (lambda: now["steady"])
+
+        def turn(passed_s: float, jumped_s: float = 0.0) -> list[type[Action]]:
+            now["steady"] += passed_s
+            now["wall"] += passed_s + jumped_s
+            cluster.seen = replace(FULL_CLUSTER, taken_at=now["wall"])
+            cluster.acted.clear()
+            loop.turn()
+            return [type(action) for action in cluster.acted if action.job_id == VICTIM.job_id]
+
+        assert turn(0.0) == [Notify]
+        grace_s = loop.classes.default_grace_period_s
+        assert turn(5.0) == []
+        assert turn(2.0, jump_s) == []
+        assert turn(grace_s - 8.0) == [], "a second is left"
+        assert turn(1.0) == [Requeue]
+
+    def test_a_clock_that_is_set_right_little_by_little_is_no_jump(self) -> None:
+        memory = Memory(retry_at={JobId(1): 5000.0})
+        loop = loop_of(Cluster(seen=replace(FULL_CLUSTER, jobs={JobId(1): VICTIM})), Notebook(memory=memory))
+        ticks = iter([0.0, 1.0, 2.0])
+        loop.clock, loop.stopwatch = (lambda: next(ticks, 3.0)), (lambda: 0.5)
+        loop.turn()
+        loop.turn()
+        assert loop.journal.load().retry_at == {JobId(1): 5000.0}

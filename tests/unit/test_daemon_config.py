@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tesched_core.policies import TePolicyName
 from tesched_core.snapshot import JobClass
-from tesched_daemon.config import Config, ConfigError, load, parse
+from tesched_daemon.config import Config, load, parse
+from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.loop import Mode
 
 
@@ -63,8 +64,8 @@ def test_every_section_reaches_its_part() -> None:
         ("mood = 'shadow'", ["mood", "unknown key", "did you mean mode?"]),
         ("[guard]\nmax_preemptions = 1", ["guard.max_preemptions", "guard.max_preemptions_per_job"]),
         ("[[classes.rules]]\nname='a'\njob_class='te'\nmatch={user='x'}", ["classes.rules[0].match.user", "users"]),
-        ("mode = 'on'", ["mode", "'on'"]),
-        ("[guard]\nmin_run_time_s = 'long'", ["guard.min_run_time_s", "float", "str"]),
+        ("mode = 'on'", ["mode", "one of", "observe", "shadow", "enforce", '"on"']),
+        ("[guard]\nmin_run_time_s = 'long'", ["guard.min_run_time_s", "a number", '"long"']),
         ("[guard]\ncool_down_s = -1", ["guard", "cool_down_s", "at least 0"]),
         ("[guard]\nretry_after_s = inf", ["guard", "retry_after_s"]),
         ("[loop]\npoll_interval_s = 0", ["loop", "poll_interval_s", "0.1"]),
@@ -76,8 +77,10 @@ def test_every_section_reaches_its_part() -> None:
             ["classes", "two rules are named 'a'"],
         ),
         ("[[classes.rules]]\njob_class='te'", ["classes.rules[0]", "name"]),
+        ("[[classes.rules]]\nname='a'\njob_class='te'\nmax_gpus=2", ["did you mean classes.rules[0].match.max_gpus?"]),
+        ("poll_interval_s = 2", ["did you mean loop.poll_interval_s?"]),
         ("[policy]\nfitgpp_s = nan", ["policy", "fitgpp_s"]),
-        ("guard = 3", ["guard", "object", "int"]),
+        ("guard = 3", ["guard", "a table", "not 3"]),
         ("mode = \n", ["not valid TOML", "line 1"]),
     ],
 )

@@ -1,0 +1,81 @@
+"""`tesched config …`: what holds and why, whether a file can be used, an example to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import click
+from rich.text import Text
+from tesched_daemon.config import DEFAULT_PATH, Loaded, leaves, load_files
+from tesched_daemon.config_errors import SECRET, toml
+
+from tesched_cli.common import config_option, console, json_option, print_json, table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One key."""
+
+    key: str
+    value: object
+    #: the file that gave it; None for a default
+    file: str | None
+
+
+@click.group()
+def config() -> None:
+    """Show or check the configuration, or print an example."""
+
+
+@config.command()
+@config_option
+@json_option
+def show(*, config_path: Path, as_json: bool) -> None:
+    """Show what holds, and which file says so."""
+    loaded = load_files(config_path)
+    found = list(settings(loaded))
+    if as_json:
+        print_json("config show", {"files": loaded.tree.files, "settings": found})
+        return
+    shown = table("KEY", "VALUE", "FROM")
+    for each in found:
+        # A name in a rule is its author's text: nothing in it is markup.
+        value = "-" if each.value is None else toml(each.value)
+        shown.add_row(each.key, Text(value), Text(each.file or "default"))
+    console().print(shown)
+
+
+@config.command()
+@click.argument("path", type=click.Path(path_type=Path), envvar="TESCHED_CONFIG", default=DEFAULT_PATH)
+def check(path: Path) -> None:
+    """Say whether PATH, with conf.d beside it, can be used."""
+    loaded = load_files(path)
+    rules = len(loaded.config.classes.rules)
+    more = len(loaded.tree.files) - 1
+    with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""
+    policy = f"mode {loaded.config.mode}, policy {loaded.config.policy.te}, {rules} rule(s)"
+    click.echo(f"{path}{with_more}: good ({policy})")
+
+
+@config.command()
+def example() -> None:
+    """Print an example with every key explained."""
+    click.echo(example_text(), nl=False)
+
+
+def settings(loaded: Loaded) -> Iterator[Setting]:
+    """Yield every key with its value. A password is not shown."""
+    for key, value in leaves(loaded.config):
+        shown = loaded.config.store.shown() if key in SECRET else value
+        yield Setting(key=key, value=shown, file=loaded.tree.origins.get(key))
+
+
+def example_text() -> str:
+    """Return the example configuration: beside the package where installed, in systemd/ in a checkout."""
+    packaged = files("tesched_cli").joinpath("tesched.toml")
+    if packaged.is_file():
+        return packaged.read_text(encoding="utf-8")
+    return (Path(__file__).parents[2] / "systemd" / "tesched.toml").read_text(encoding="utf-8")

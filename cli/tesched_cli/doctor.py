@@ -1,0 +1,45 @@
+"""`tesched doctor`: is everything in place? One line for each thing, with what to do about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.text import Text
+from tesched_daemon.doctor import examine
+from tesched_daemon.finding import Finding, Level
+
+from tesched_cli.common import config_option, console, json_option, print_json
+
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
+
+
+@click.command()
+@config_option
+@json_option
+def doctor(*, config_path: Path, as_json: bool) -> None:
+    """Look at the configuration, Slurm, the store and the daemon, and say what stands in the way.
+
+    Nothing is changed. The answers are those for the user who asks: run it as the daemon's, as in
+    `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is FAIL.
+    """
+    found: list[Finding] = []
+    out = console()
+    for finding in examine(config_path):
+        found.append(finding)
+        if not as_json:
+            # Each as soon as it is known: a slurmctld that does not answer takes its time.
+            out.print(_line(finding), soft_wrap=True)
+    counts = Counter(finding.level for finding in found)
+    if as_json:
+        print_json("doctor", {"counts": {level: counts[level] for level in Level}, "findings": found})
+    else:
+        out.print(", ".join(f"{counts[level]} {level.upper()}" for level in Level))
+    if counts[Level.FAIL]:
+        raise SystemExit(1)
+
+
+def _line(finding: Finding) -> Text:
+    line = Text.assemble((f"{finding.level.upper():<5}", _STYLES[finding.level]), f"{finding.check:<15}{finding.text}")
+    return line.append(f"\n{'':5}{'':15}to do: {finding.advice}") if finding.advice else line

@@ -1,0 +1,50 @@
+"""`tesched pause` and `tesched unpause`: nothing new is begun, and what is under way goes on to its end."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import click
+from tesched_db import lease
+from tesched_db.engine import open_store
+
+from tesched_cli.common import Duration, config_option, configuration, json_option, print_json
+
+
+@click.command()
+@config_option
+@click.option("--reason", default="", help="Why; `tesched status` shows it.")
+@click.option("--for", "for_s", type=Duration(), help="It ends by itself after so long: 90s, 15m, 2h, 1d.")
+@json_option
+def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool) -> None:
+    """Begin nothing new: no job is asked to yield any more, and none is brought forward.
+
+    The daemon goes on to look and to record. Orders under way go on to their end, so that no victim has left for
+    nothing and every priority is put back; `tesched undo` withdraws them instead.
+    """
+    engine = open_store(configuration(config_path).store.url)
+    try:
+        made = lease.pause(engine, by=getpass.getuser(), reason=reason, for_s=for_s)
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json("pause", {"pause": made})
+    else:
+        click.echo(f"tesched is {made}")
+
+
+@click.command()
+@config_option
+@json_option
+def unpause(config_path: Path, *, as_json: bool) -> None:
+    """End a pause."""
+    engine = open_store(configuration(config_path).store.url)
+    try:
+        was = lease.unpause(engine)
+    finally:
+        engine.dispose()
+    if as_json:
+        print_json("unpause", {"was_paused": was})
+    else:
+        click.echo("tesched goes on" if was else "tesched was not paused")

@@ -1,0 +1,26 @@
+"""`tesched poke`: the daemon looks now instead of at its next poll."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from tesched_daemon import poke as pokes
+
+from tesched_cli.common import config_option, configuration
+
+
+@click.command()
+@config_option
+def poke(config_path: Path) -> None:
+    """Have the daemon look at once; returns at once, and prints nothing.
+
+    For hooks and scripts on the daemon's own host. Exit status 1 if no daemon listens on `loop.socket`.
+    """
+    path = configuration(config_path).loop.socket
+    if not path:
+        raise click.ClickException("loop.socket is empty: this daemon takes no pokes")
+    try:
+        pokes.poke(path)
+    except pokes.PokeError as error:
+        raise click.ClickException(str(error)) from error

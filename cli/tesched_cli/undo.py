@@ -1,0 +1,96 @@
+"""`tesched undo`: puts back what tesched has changed; it needs the state store and Slurm, and no daemon."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import click
+from tesched_core.actions import Action, Outcome, Release, SetNice, SetPriority, Status
+from tesched_core.classify import classified
+from tesched_core.undo import undo as undone
+from tesched_daemon.loop import Mode
+from tesched_daemon.undo import put_all_back
+from tesched_daemon.wiring import StartError, look, make_loop
+from tesched_db import read
+from tesched_db.engine import open_store
+
+from tesched_cli.common import config_option, configuration, console, json_option, print_json, table
+from tesched_cli.status import health, process_of
+
+
+@click.command()
+@config_option
+@click.option("--dry-run", is_flag=True, help="Say what would be put back, and do nothing.")
+@json_option
+def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
+    """Put back every priority that tesched still has changed, and withdraw the orders under way.
+
+    For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). Whoever has left his room for
+    a trial-and-error job waits in the queue with his own priority. Exit status 1 if something could not be put back.
+    """
+    config = configuration(config_path)
+    engine = open_store(config.store.url, read_only=True)
+    try:
+        daemon = read.status(engine, now=time.time()).daemon
+        memory = read.memory(engine)
+    finally:
+        engine.dispose()
+    well, line = health(daemon, time.time())
+    # One that was heard of a moment ago may have died since.
+    if well and not dry_run and daemon is not None and process_of(daemon) is not False:
+        raise StartError(f"the daemon is {line}: stop it first, or it goes on changing priorities")
+    if dry_run:
+        _, decision = undone(memory, classified(look(config), config.classes), config.guard)
+        rows = [(action, "would be put back") for action in decision.actions]
+        settled = not rows
+    else:
+        rows, settled = [], False
+        for turn in put_all_back(make_loop(replace(config, mode=Mode.ENFORCE), takes_over=True)):
+            if turn.trouble:
+                raise StartError(turn.trouble)
+            rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
+            settled = turn.settled
+    if as_json:
+        print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": [_plain(*row) for row in rows]})
+    else:
+        _show(rows, settled=settled, dry_run=dry_run)
+    if not settled and not dry_run:
+        raise SystemExit(1)
+
+
+def _became(outcome: Outcome) -> str:
+    if outcome.status is Status.SENT:
+        return "put back"
+    return f"{outcome.status}: {outcome.failure.message}" if outcome.failure else str(outcome.status)
+
+
+def _change(action: Action) -> tuple[str, str, str]:
+    match action:
+        case SetNice():
+            return "nice", str(action.previous), str(action.nice)
+        case SetPriority():
+            return "priority", str(action.previous), str(action.priority)
+        case Release():
+            return "hold", "held", "released"
+        case _:
+            return type(action).__name__.lower(), "", ""
+
+
+def _plain(action: Action, became: str) -> dict[str, object]:
+    what, now, then = _change(action)
+    return {"job_id": action.job_id, "what": what, "was": now, "to": then, "outcome": became}
+
+
+def _show(rows: list[tuple[Action, str]], *, settled: bool, dry_run: bool) -> None:
+    out = console()
+    if rows:
+        shown = table("JOB>", "WHAT", "IS", "TO", "")
+        for action, became in rows:
+            shown.add_row(str(action.job_id), *_change(action), became)
+        out.print(shown)
+    if settled:
+        out.print("nothing is left that tesched has changed")
+    elif not dry_run:
+        out.print("not everything could be put back; `tesched undo` may be tried again")

@@ -1,0 +1,116 @@
+"""The files of a configuration: which they are, how they become one tree, and which of them gave a value.
+
+After the main file those of `conf.d/` beside it are read, in the order of their names. Tables are merged key by key;
+of two values the later one stays; a list takes the place of a list.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tesched_daemon.config_errors import ConfigError, not_toml
+
+DROP_INS = "conf.d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """What the files say together."""
+
+    #: the main file first
+    files: tuple[str, ...]
+    values: dict[str, object] = field(default_factory=dict)
+    #: of each value, by its dotted key, the file that gave it; those given last stand last
+    origins: dict[str, str] = field(default_factory=dict)
+
+    def blamed(self, key: str) -> str:
+        """Return the file to look into for an error at `key`.
+
+        It is the one that gave the value; if the value is a default, the last one that gave anything near it.
+        """
+        parts = re.sub(r"\[\d+\]", "", key).split(".")
+        for length in range(len(parts), 0, -1):
+            part = ".".join(parts[:length])
+            near = [file for known, file in self.origins.items() if known == part or known.startswith(f"{part}.")]
+            if near:
+                return near[-1]
+        return self.files[0]
+
+
+def drop_ins(main: Path) -> list[Path]:
+    """Return the files to read after the main one. Raises ConfigError for a conf.d that cannot be read."""
+    folder = main.parent / DROP_INS
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise ConfigError(f"{folder}: must be a folder, whose *.toml files are read after {main}") from None
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be read: {error.strerror}; the daemon's user must be able to") from None
+    # Editors keep copies of open files under names that begin with a dot.
+    return [folder / name for name in names if name.endswith(".toml") and not name.startswith(".")]
+
+
+def read(path: Path) -> dict[str, object]:
+    """Return what a file says. Raises ConfigError."""
+    try:
+        # With or without the mark that some editors put before UTF-8.
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise ConfigError(f"{path}: a link to a file that does not exist") from None
+        raise ConfigError(f"{path}: no such file; `tesched config example` prints one to start from") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: must be a file, not a folder") from None
+    except UnicodeDecodeError as error:
+        wrong = f"byte {error.start + 1} is no UTF-8; save the file as UTF-8"
+        raise ConfigError(f"{path}: cannot be read: {wrong}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; the daemon's user must be able to") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, source: str) -> dict[str, object]:
+    """Return what a text says; `source` names it in errors. Raises ConfigError."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ConfigError(f"{source}: not valid TOML: lists and tables are nested too deeply") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{source}: {not_toml(text, str(error))}") from None
+    except ValueError:
+        # Python reads numbers of some thousand digits at most.
+        raise ConfigError(f"{source}: not valid TOML: a number must have fewer digits") from None
+
+
+def merged(layers: Iterable[tuple[str, Mapping[str, object]]]) -> Tree:
+    """Return what the files, each with its name, say together."""
+    layers = list(layers)
+    tree = Tree(files=tuple(source for source, _ in layers))
+    for source, layer in layers:
+        _merge(tree.values, layer, "", source, tree.origins)
+    return tree
+
+
+def _merge(
+    into: dict[str, object], layer: Mapping[str, object], prefix: str, source: str, origins: dict[str, str]
+) -> None:
+    for name, value in layer.items():
+        key = f"{prefix}{name}"
+        if not isinstance(value, dict):
+            # What was given last is to stand last, and what was below it is gone.
+            for old in [known for known in origins if known == key or known.startswith(f"{key}.")]:
+                del origins[old]
+            into[name], origins[key] = value, source
+            continue
+        inner = into.get(name)
+        if not isinstance(inner, dict):
+            origins.pop(key, None)
+            inner = {}
+            into[name] = inner
+        _merge(inner, value, f"{key}.", source, origins)

@@ -1,0 +1,44 @@
+"""What the doctor says of one thing: how it is, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    #: it works; something is lost or will be
+    WARN = "warn"
+    #: tesched cannot do its work
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One line of the report."""
+
+    level: Level
+    #: what was looked at, in a word or two
+    check: str
+    #: how it is
+    text: str
+    #: what to do about it; empty where all is well
+    advice: str = ""
+
+
+def ok(check: str, text: str) -> Finding:
+    """Return that all is well."""
+    return Finding(level=Level.OK, check=check, text=text)
+
+
+def warn(check: str, text: str, advice: str) -> Finding:
+    """Return that something is lost or will be."""
+    return Finding(level=Level.WARN, check=check, text=text, advice=advice)
+
+
+def fail(check: str, text: str, advice: str) -> Finding:
+    """Return that tesched cannot do its work."""
+    return Finding(level=Level.FAIL, check=check, text=text, advice=advice)

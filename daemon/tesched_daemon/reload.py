@@ -1,0 +1,83 @@
+"""The configuration read again while the daemon runs: what holds from the next turn on, and what needs a restart."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tesched_core.ports import Actuator
+from tesched_slurm.commands import DryRunActuator
+
+from tesched_daemon.config import Config, leaves, load_files
+from tesched_daemon.config_errors import SECRET, ConfigError, toml
+from tesched_daemon.loop import Loop, Mode
+
+log = logging.getLogger(__name__)
+
+
+def acting(mode: Mode, actuator: Actuator) -> Actuator:
+    """Return what acts in this mode; `actuator` is the one that really does."""
+    return actuator if mode is Mode.ENFORCE else DryRunActuator()
+
+
+@dataclass(kw_only=True)
+class Reloader:
+    """Brings a loop up to date with its files."""
+
+    path: Path
+    #: what the loop runs on now
+    running: Config
+    #: what speaks to Slurm in mode enforce
+    actuator: Actuator
+
+    def reload(self, loop: Loop) -> str:
+        """Let the loop go on with what the files say now; nothing is changed if they are bad.
+
+        Return what an admin has yet to do, in one line; empty if nothing. Never raises for what is in the files.
+        """
+        try:
+            found = load_files(self.path).config
+        except ConfigError as error:
+            log.warning("the configuration is not reloaded, the one of before stays: %s", error)
+            return f"the configuration is not reloaded: {error}"
+        # The store, the way to Slurm and the socket are open; another one would be another daemon.
+        pace = replace(found.loop, socket=self.running.loop.socket)
+        now = replace(found, store=self.running.store, slurm=self.running.slurm, loop=pace)
+        changed = _changes(self.running, now)
+        loop.go_on_with(
+            actuator=acting(now.mode, self.actuator),
+            policy=now.policy.te_policy(),
+            best_effort=now.policy.be_policy(),
+            limits=now.guard,
+            classes=now.classes,
+            mode=now.mode,
+            pace=now.loop,
+        )
+        self.running = now
+        told = ", ".join(f"{key} {before} -> {after}" for key, (before, after) in changed.items())
+        log.info("configuration reloaded from %s: %s", self.path, told or "nothing has changed")
+        waiting = [*_changes(now, found)]
+        if not waiting:
+            return ""
+        remark = f"changed in the configuration, and holds after a restart: {', '.join(waiting)}"
+        log.warning("%s", remark)
+        return remark
+
+
+def _changes(before: Config, after: Config) -> Mapping[str, tuple[str, str]]:
+    """Return the keys that differ, each with both values, as they stand in a file. No value may be a secret."""
+    old = dict(leaves(before))
+    return {
+        key: ("…", "…") if key in SECRET else (_short(old[key]), _short(value))
+        for key, value in leaves(after)
+        if value != old[key]
+    }
+
+
+def _short(value: object) -> str:
+    """Return the value; of a list of rules their names."""
+    if value is None:
+        return "none"
+    return toml([part.name if hasattr(part, "name") else part for part in value] if isinstance(value, tuple) else value)

@@ -1,0 +1,23 @@
+"""Putting back, to the end: look after look, until nothing is left that tesched has changed or it takes too long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from tesched_daemon.loop import Loop, Turn
+
+#: Looks, and seconds between two of them: what was sent is seen in the next one, a few seconds at most.
+LOOKS = 10
+PAUSE_S = 0.5
+
+
+def put_all_back(loop: Loop, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Turn]:
+    """Yield each turn of it; the last one is `settled`, or it could not be done. Raises JournalError."""
+    for look in range(LOOKS):
+        if look:
+            sleep(PAUSE_S)
+        turn = loop.undo()
+        yield turn
+        if turn.settled:
+            return

@@ -1,0 +1,106 @@
+"""A daemon's loop in a process of its own, beside a Slurm that is a list of what was done to it: `test_two_daemons.py`.
+
+    python -m tests.integration.beside_a_list URL HOST LIST BEGAN
+
+A best-effort job fills the only node since BEGAN (Unix seconds), and a trial waits. Each action is a line of LIST:
+"HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is about to requeue takes it away and stops
+itself (SIGSTOP) between having written what it means and doing it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tesched_core.actions import Action, Outcome, Requeue, SetNice, Status
+from tesched_core.classify import Classification
+from tesched_core.cluster import JobState, SlurmSettings
+from tesched_core.decision import Decision, Memory
+from tesched_core.ports import CycleReport
+from tesched_core.snapshot import Snapshot
+from tesched_daemon.loop import Loop, Pace
+from tesched_db.engine import open_store
+from tesched_db.journal import Identity, SqlJournal
+
+from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+
+#: seconds
+GRACE_PERIOD_S = 6.0
+POLL_S = 0.25
+
+
+@dataclass
+class Listed:
+    """A cluster whose state is what the list says was done to it."""
+
+    host: str
+    path: Path
+    began: float
+
+    def observe(self) -> Snapshot:
+        lines = [line.split() for line in self.path.read_text().splitlines()]
+        nice = {int(words[2]): int(words[3]) for words in lines if words[1] == "setnice"}
+        gone = [float(words[4]) for words in lines if words[1] == "requeue"]
+        victim = replace(VICTIM, nice=nice.get(1, 0), start_time=self.began)
+        trial = replace(TRIAL, nice=nice.get(2, 0), submit_time=self.began)
+        if gone:
+            victim = replace(victim, state=JobState.PENDING, restarts=1, allocation=(), start_time=None)
+            trial = replace(
+                trial, state=JobState.RUNNING, reason="", start_time=gone[0] + 1, allocation=VICTIM.allocation
+            )
+        jobs = {job.job_id: replace(job, priority=job.priority - job.nice) for job in (victim, trial)}
+        # Without KillWait a requeue that came to nothing is sent again sooner.
+        return replace(FULL_CLUSTER, taken_at=time.time(), jobs=jobs, settings=SlurmSettings(kill_wait_s=0))
+
+    def act(self, action: Action) -> Outcome:
+        value = action.nice if isinstance(action, SetNice) else 0
+        with self.path.open("a") as out:
+            out.write(f"{self.host} {type(action).__name__.lower()} {action.job_id} {value} {time.time()}\n")
+        return Outcome(action=action, status=Status.SENT, at=time.time())
+
+
+class Freezing(SqlJournal):
+    """A journal after which the process may stop."""
+
+    freeze: Path
+
+    def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        super().intend(snapshot, memory, decision, report)
+        if any(isinstance(action, Requeue) for action in decision.actions):
+            with suppress(FileNotFoundError):
+                self.freeze.unlink()
+                os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def make(url: str, host: str, path: Path, began: float) -> Loop:
+    """Return the loop of a daemon on a host of this name."""
+    journal = Freezing(open_store(url), identity=replace(Identity.here(), host=host, place=host))
+    journal.freeze = path.with_suffix(".freeze")
+    loop = loop_of(Cluster(), Notebook())
+    loop.observer = loop.actuator = Listed(host, path, began)
+    loop.journal, loop.clock = journal, time.time
+    loop.classes = Classification(rules=loop.classes.rules, default_grace_period_s=GRACE_PERIOD_S)
+    loop.pace = Pace(poll_interval_s=POLL_S)
+    return loop
+
+
+def main(argv: Sequence[str]) -> None:
+    """Make turns until the process is killed; what they come to is printed, once for as long as it stays the same."""
+    said = ""
+    loop = make(argv[0], argv[1], Path(argv[2]), float(argv[3]))
+    while True:
+        turn = loop.turn()
+        if turn.summary != said:
+            said = turn.summary
+            print(*(outcome.status for outcome in turn.outcomes), said, flush=True)  # noqa: T201 - its log
+        time.sleep(turn.next_in_s)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,127 @@
+"""Two daemons in processes of their own on one store, SQLite and PostgreSQL: one goes on, the old leader does not.
+
+Each has a host name of its own, so that neither can see whether the other's process is alive: the lease decides.
+`tests/cluster/test_standby.py` has the same beside a real Slurm.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from tesched_db import read
+from tesched_db.lease import LEASE
+
+from tests.integration import beside_a_list
+
+#: seconds within which a standby must lead after the leader was killed
+TAKE_OVER_S = 15.0
+
+
+@dataclass
+class Daemon:
+    """One of the two."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def says(self, words: str) -> bool:
+        return words in self.log.read_text()
+
+    @property
+    def stopped(self) -> bool:
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+@dataclass
+class Pair:
+    """Both, and what was done to their Slurm."""
+
+    url: str
+    folder: Path
+    began: float
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "list"
+
+    def done(self, kind: str) -> list[str]:
+        """Return which hosts have done this, in the order in which it was done."""
+        return [line.split()[0] for line in self.path.read_text().splitlines() if line.split()[1] == kind]
+
+    @contextmanager
+    def daemon(self, host: str) -> Iterator[Daemon]:
+        log = self.folder / f"{host}.log"
+        argv = [sys.executable, "-m", beside_a_list.__name__, self.url, host, str(self.path), str(self.began)]
+        with log.open("wb") as out:
+            process = subprocess.Popen(argv, stdout=out, stderr=out, cwd=Path(__file__).parents[2])
+        try:
+            yield Daemon(host, process, log)
+        finally:
+            process.kill()
+            process.wait()
+            print(f"{host}:\n{log.read_text()}")  # noqa: T201 - pytest shows it with a failure
+
+
+@pytest.fixture
+def pair(url: str, tmp_path: Path) -> Pair:
+    made = Pair(url, tmp_path, time.time() - 100)
+    made.path.touch()
+    return made
+
+
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> float:
+    """Wait until it holds; return the seconds that it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < timeout_s, f"waited {timeout_s:.0f} s for {what}"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def leader(store: Engine) -> tuple[str, int]:
+    """Return the leader's host, and how often the lead has changed hands."""
+    with store.connect() as connection:
+        row = connection.execute(LEASE).one()
+        return row.host, row.lease_token
+
+
+def test_the_standby_takes_over_from_a_killed_leader_and_finishes_its_order(pair: Pair, store: Engine) -> None:
+    with pair.daemon("login1") as first:
+        wait_for(lambda: pair.done("notify"), "the notice")
+        with pair.daemon("login2") as second:
+            wait_for(lambda: second.says("standby: process"), "the second to stand by")
+            assert [standby.host for standby in read.status(store).standbys] == ["login2"]
+            first.process.send_signal(signal.SIGKILL)
+            took_s = wait_for(lambda: leader(store) == ("login2", 2), "the standby to lead", TAKE_OVER_S)
+            wait_for(lambda: pair.done("requeue"), "the end of the grace period")
+            wait_for(lambda: pair.done("setnice")[-1] == "login2", "the trial's nice value to be put back")
+            print(f"took over {took_s:.1f} s after the kill")  # noqa: T201 - pytest shows it
+    assert pair.done("notify") == ["login1"], "one notice"
+    assert len(pair.done("requeue")) == 1
+
+
+def test_a_leader_that_was_frozen_before_it_acted_acts_no_more(pair: Pair, store: Engine) -> None:
+    pair.path.with_suffix(".freeze").touch()
+    with pair.daemon("login1") as first:
+        wait_for(lambda: pair.done("notify"), "the notice")
+        with pair.daemon("login2") as second:
+            wait_for(lambda: second.says("standby: process"), "the second to stand by")
+            wait_for(lambda: first.stopped, "the first to freeze between intent and requeue")
+            assert pair.done("requeue") == []
+            wait_for(lambda: leader(store) == ("login2", 2), "the standby to lead", TAKE_OVER_S)
+            first.process.send_signal(signal.SIGCONT)
+            wait_for(lambda: first.says("the lead was lost"), "the first to find that it leads no more")
+            wait_for(lambda: first.says("standby: process"), "the first to stand by")
+            wait_for(lambda: pair.done("requeue"), "the second to send what was never sent")
+    assert pair.done("requeue") == ["login2"], "the first had meant to, and has not done it"
+    assert pair.done("notify") == ["login1"], "one notice"
