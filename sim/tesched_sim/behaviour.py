@@ -53,6 +53,8 @@ class Behaviour:
     """A simulated site. The defaults are plain FIFO, as in FitGpp's paper: nothing is backfilled."""
 
     backfill: Backfill = Backfill.NONE
+    #: how many of the waiting jobs are tried for it in one pass, from the head of the queue; 0: all of them
+    backfill_depth: int = 0
     placement: Placement = Placement.FIRST_FIT
     #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
     #: job that does not fit. Else there is one line
@@ -65,6 +67,9 @@ class Behaviour:
     requeue_delay_s: float = 0.0
     #: from the requeue of a job that does not leave by itself to the end of its processes (KillWait)
     kill_wait_s: float = 0.0
+    #: the queue is gone over once in so many seconds, and between two passes only a job that comes and is first in line
+    #: is tried; 0: at every event
+    pass_s: float = 0.0
     native: NativePreemption | None = None
     #: the daemon looks once in so many seconds; 0: at every event
     poll_s: float = 0.0
@@ -86,6 +91,7 @@ class Behaviour:
         """Return a Slurm with backfill as it comes, and a daemon that polls."""
         return Behaviour(
             backfill=Backfill.EASY,
+            backfill_depth=500,  # bf_max_job_test's default
             requeued_to=RequeuedTo.PLACE,
             requeue_delay_s=121.0,
             kill_wait_s=30.0,

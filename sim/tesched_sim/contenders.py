@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from tesched_core.guard import Limits
-from tesched_core.policies import PolicyConfig, TePolicyName
+from tesched_core.policies import BePolicyName, PolicyConfig, TePolicyName
 
 from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, RequeuedTo
 from tesched_sim.engine import NO_LIMITS, Simulation
@@ -42,6 +42,7 @@ CONTENDERS: Mapping[str, str] = {
     "lrtp": "asks whoever would stay longest",
     "rand": "asks at random",
     "youngest": "asks whoever started last",
+    "none": "nobody yields",
 }
 
 
@@ -83,10 +84,19 @@ class Setting:
         return replace(self, **{part: changed})
 
 
+def check(contender: str) -> None:
+    """Raise WorkloadError unless there is such a contender: a name, or with tesched `TE+BE`, as in `patient+fill`."""
+    te, plus, be = contender.partition("+")
+    if te not in CONTENDERS or (plus and te in ALONE):
+        raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+    known = [name.value for name in BePolicyName]
+    if plus and be not in known:
+        raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
+
+
 def simulation(contender: str, setting: Setting, workload: Workload) -> Simulation:
     """Return a run of one contender that has not begun. Raises WorkloadError for an unknown one."""
-    if contender not in CONTENDERS:
-        raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+    check(contender)
     site = setting.site
     if contender == "fifo":
         run = Simulation(workload, replace(site, te_first=False, keeps_room=False))
@@ -95,8 +105,12 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
     elif contender == "native":
         run = Simulation(workload, replace(site, te_first=True, native=setting.native))
     else:
-        policy = replace(setting.policy, te=TePolicyName(contender)).te_policy()
-        run = Simulation(workload, site, policy=policy, limits=setting.guard)
+        te, _, be = contender.partition("+")
+        be_name = BePolicyName(be) if be else setting.policy.be
+        policy = replace(setting.policy, te=TePolicyName(te), be=be_name)
+        run = Simulation(
+            workload, site, policy=policy.te_policy(), best_effort=policy.be_policy(), limits=setting.guard
+        )
     run.policy_name = contender
     return run
 

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.actions import OrderId, Outcome, Status
+from tesched_core.best_effort import BePolicy
 from tesched_core.decision import Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import Order, OrderState, VictimState
@@ -32,7 +34,19 @@ from tesched_sim.workload import Workload
 #: How often the daemon may look at one instant: actions that take no time need more than one look.
 MOST_LOOKS = 8
 #: Limits that leave everything to the policy and P; the paper has no others.
-NO_LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_victims_per_cycle=10**9, max_open_orders=10**9, retry_after_s=0)
+NO_LIMITS = Limits(
+    min_run_time_s=0,
+    cool_down_s=0,
+    max_slowdown=1e12,
+    max_victims_per_cycle=10**9,
+    max_preemptions_per_hour=10**9,
+    max_preemptions_per_user_hour=10**9,
+    max_preemptions_per_account_hour=10**9,
+    max_preemptions_per_node_hour=10**9,
+    max_lost_node_hours_per_day=1e12,
+    max_open_orders=10**9,
+    retry_after_s=0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +58,21 @@ class Outage:
     to_s: float
 
 
+class Policies(NamedTuple):
+    """What the daemon asks."""
+
+    te: TePolicy
+    be: BePolicy | None = None
+
+
 class Daemon:
     """tesched beside the simulated cluster: its heart and its memory, without its store."""
 
-    def __init__(self, slurm: Slurm, scheduler: Scheduler, policy: TePolicy, limits: Limits) -> None:
+    def __init__(self, slurm: Slurm, scheduler: Scheduler, policies: Policies, limits: Limits) -> None:
         """Begin with an empty memory."""
         self.slurm = slurm
         self.scheduler = scheduler
-        self.policy = policy
+        self.policies = policies
         self.limits = limits
         self.memory = Memory()
         self.eyes, self.hands = Eyes(slurm), Hands(slurm)
@@ -61,6 +82,7 @@ class Daemon:
         self._watched: set[int] = set()
         self._served: frozenset[int] = frozenset()
         self._trials_seen = 0
+        self._submitted_seen = 0
         self._touched = False
         self._stirred = False
         slurm.watchers.append(self._saw)
@@ -79,6 +101,10 @@ class Daemon:
         if self._touched:
             return True
         slurm = self.slurm
+        # Room was given back, or somebody has come who may fit into what is left over.
+        something_new = self._stirred or slurm.submitted != self._submitted_seen
+        if self.policies.be is not None and slurm.be_waiting and something_new:
+            return True
         if not self._stirred and not self._new_trial():
             return False
         return any(row not in self.scheduler.reserved and row not in self._served for row in slurm.te_pending)
@@ -92,7 +118,9 @@ class Daemon:
         self.asked += 1
         self._touched = self._stirred = False
         before = self.memory.orders
-        self.memory, decision = step(self.memory, self.eyes.observe(), self.policy, self.limits)
+        self._submitted_seen = slurm.submitted
+        seen = self.eyes.observe()
+        self.memory, decision = step(self.memory, seen, self.policies.te, self.limits, self.policies.be)
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:
@@ -153,6 +181,7 @@ class Simulation:
         behaviour: Behaviour,
         *,
         policy: TePolicy | None = None,
+        best_effort: BePolicy | None = None,
         limits: Limits = NO_LIMITS,
         outages: Sequence[Outage] = (),
         hold_load: float | None = None,
@@ -166,7 +195,9 @@ class Simulation:
         self.workload = workload
         self.slurm = Slurm(workload, behaviour)
         self.scheduler = Scheduler(self.slurm)
-        self.daemon = None if policy is None else Daemon(self.slurm, self.scheduler, policy, limits)
+        self.daemon = (
+            None if policy is None else Daemon(self.slurm, self.scheduler, Policies(policy, best_effort), limits)
+        )
         self.policy_name = policy.name if policy else "native" if behaviour.native else "fifo"
         self.hold_load = hold_load
         self.progress = progress

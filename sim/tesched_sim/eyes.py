@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 
 import numpy as np
@@ -28,8 +29,9 @@ from tesched_core.actions import (
 )
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.fit import Room
-from tesched_core.overview import Owner, Running, size_of
+from tesched_core.overview import MOST_WAITING, Owner, Running, Waiting, size_of
 from tesched_core.resources import JobId, Tres, with_bare_names
+from tesched_core.shadow import Ends
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 
 from tesched_sim.slurm import Slurm, State
@@ -260,20 +262,18 @@ class _Overview:
         places = [slurm.where[row] for row in jobs]
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
-        started = slurm.started_s[rows]
-        saved = np.array([slurm.saved_s[row] for row in jobs], dtype=np.float64)
-        limit_at = started + workload.limit_s[rows]
-        expected = started + eyes.run_time_s[rows] - saved
         job_id = rows + 1
         return Running(
             job_id=job_id,
-            started=started,
-            ends_at=np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at),
+            started=slurm.started_s[rows],
+            queued=slurm.queued_s[rows],
+            ends_at=self._ends_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
             bar=np.array([1 if slurm.leaving[row] else 0 for row in jobs], dtype=np.int8),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
+            names=(),
             row_of={JobId(job): row for row, job in enumerate(job_id.tolist())},
             share_job=share_job,
             share_node=share_node,
@@ -283,6 +283,43 @@ class _Overview:
     @cached_property
     def trials(self) -> tuple[Job, ...]:
         return tuple(self._eyes.job(row) for row in sorted(self._eyes.slurm.te_pending))
+
+    def _ends_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return when these jobs, which run, are expected to end."""
+        eyes, slurm = self._eyes, self._eyes.slurm
+        started = slurm.started_s[rows]
+        saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        limit_at = started + slurm.workload.limit_s[rows]
+        expected = started + eyes.run_time_s[rows] - saved
+        return np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at)
+
+    @cached_property
+    def waiting(self) -> Waiting:
+        eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
+        best_effort = (row for row in slurm.lines[-1] if not slurm.te[row])
+        rows = np.fromiter(islice(best_effort, MOST_WAITING), dtype=np.int64)
+        saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        return Waiting(
+            job_id=rows + 1,
+            since=workload.submit_s[rows],
+            run_s=np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows]),
+            nodes=workload.nodes[rows].astype(np.intp),
+            demand=workload.demand[rows],
+            kind=workload.constraint[rows].astype(np.intp),
+            allowed=workload.allowed & slurm.up,
+        )
+
+    @cached_property
+    def ends(self) -> Ends:
+        slurm = self._eyes.slurm
+        rows = np.fromiter(slurm.running, dtype=np.int64)
+        places = [slurm.where[row] for row in rows.tolist()]
+        share = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
+        return Ends(
+            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
+            at=self._ends_at(rows)[share],
+            frees=slurm.workload.demand[rows[share]],
+        )
 
     def first_in_queue(
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False

@@ -7,29 +7,19 @@ its order has changed; and behind it, only jobs that have come since then can be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import inf
+from itertools import islice
+from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.shadow import Ends, Shadow, shadow_of
 
 from tesched_sim.behaviour import Backfill, NativePreemption, Placement
 from tesched_sim.queue import Line
-from tesched_sim.slurm import Slurm
+from tesched_sim.slurm import Event, Slurm
 
 #: room [nodes, resources] that is free now and promised to nobody
 FreeRoom = Callable[[], NDArray[np.int64]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shadow:
-    """When and where the first job in the queue will start, by the time limits of those that run."""
-
-    row: int
-    at_s: float
-    nodes: NDArray[np.intp]
-    #: [nodes, resources] what will be free then on each of `nodes`
-    free: NDArray[np.int64]
 
 
 class Scheduler:
@@ -44,7 +34,11 @@ class Scheduler:
         self.reserved: dict[int, tuple[int, ...]] = {}
         #: first jobs that did not fit when last looked at
         self._blocked: set[int] = set()
-        self._shadow: Shadow | None = None
+        #: of the first in line, whose row stands before it
+        self._shadow: tuple[int, Shadow] | None = None
+        #: when the queue is gone over next, where that is not at every event; who of `arrived` was tried before
+        self._next_pass = -1.0
+        self._tried = 0
         self._backfills = self.behaviour.backfill is Backfill.EASY
 
     def keep(self, row: int, nodes: tuple[int, ...]) -> None:
@@ -64,8 +58,11 @@ class Scheduler:
         slurm = self.slurm
         if not slurm.stirred and not slurm.arrived:
             return
+        if self.behaviour.pass_s and not self._is_pass(self.behaviour.pass_s):
+            self._try_arrived()
+            return
         stirred, arrived = slurm.stirred, slurm.arrived
-        slurm.stirred, slurm.arrived = False, []
+        slurm.stirred, slurm.arrived, self._tried = False, [], 0
         if stirred:
             self._blocked.clear()
             self._shadow = None
@@ -74,6 +71,26 @@ class Scheduler:
             self._pass(line, arrived)
         if self.behaviour.native is not None and len(slurm.te_pending):
             self._preempt(self.behaviour.native)
+
+    def _is_pass(self, every_s: float) -> bool:
+        """Return whether the queue is gone over now; if not, see to it that it is at the next pass."""
+        now = self.slurm.now
+        if now == self._next_pass:
+            return True
+        if self._next_pass < now:
+            self._next_pass = (floor(now / every_s) + 1) * every_s
+            self.slurm.push(self._next_pass, Event.WAKE, 0)
+        return False
+
+    def _try_arrived(self) -> None:
+        slurm = self.slurm
+        for row in slurm.arrived[self._tried :]:
+            line = slurm.line_of(row)
+            if slurm.waits_in(line, row) and line.first() == row and row not in self.reserved:
+                nodes = self.place(row, self._free())
+                if nodes is not None:
+                    slurm.start(row, nodes)
+        self._tried = len(slurm.arrived)
 
     def _free(self) -> NDArray[np.int64]:
         return self.slurm.free - self.kept if self.reserved else self.slurm.free
@@ -99,7 +116,8 @@ class Scheduler:
                     slurm.start(row, nodes)
                     continue
                 self._blocked.add(row)
-                behind = [other for other in line if other != row] if self._backfills else []
+                tried = islice(line, self.behaviour.backfill_depth or None)
+                behind = [other for other in tried if other != row] if self._backfills else []
             if self._backfills:
                 self._backfill(row, behind)
             return
@@ -143,67 +161,42 @@ class Scheduler:
             return
         most = self._free().max(axis=0)
         rows = rows[(slurm.workload.demand[rows] <= most).all(axis=1)]
+        # Room only shrinks in the course of this: where one job of a shape found none, no other will.
+        without_room: set[int] = set()
+        without_spare: set[int] = set()
         for row in rows.tolist():
-            if row in self.reserved:
+            shape = slurm.shape[row]
+            if row in self.reserved or shape in without_room:
+                continue
+            if self._shadow is None or self._shadow[0] != first:
+                self._shadow = first, self._shadow_of(first)
+            shadow, demand = self._shadow[1], slurm.workload.demand[row]
+            outlasts = slurm.now + float(slurm.workload.limit_s[row]) > shadow.at
+            if outlasts and shape in without_spare:
                 continue
             free = self._free()
-            nodes = self.place(row, free)
+            nodes = self.place(row, free, shadow.spared(len(free), demand) if outlasts else None)
             if nodes is None:
+                (without_spare if outlasts else without_room).add(shape)
                 continue
-            if self._shadow is None or self._shadow.row != first:
-                self._shadow = self._shadow_of(first)
-            if slurm.now + float(slurm.workload.limit_s[row]) > self._shadow.at_s:
-                nodes = self.place(row, free, self._spared(row))
-                if nodes is None:
-                    continue
-                taken = np.isin(self._shadow.nodes, nodes)
-                self._shadow.free[taken] -= slurm.workload.demand[row]
+            if outlasts:
+                shadow.take(nodes, demand)
             slurm.start(row, nodes)
-
-    def _spared(self, row: int) -> NDArray[np.bool_]:
-        """Return [nodes] on which a job that outlasts the shadow leaves the first one its room."""
-        slurm, shadow = self.slurm, self._shadow
-        spared = np.ones(len(slurm.free), dtype=np.bool_)
-        if shadow is not None and len(shadow.nodes):
-            demand = slurm.workload.demand
-            spared[shadow.nodes] = (shadow.free - demand[row] >= demand[shadow.row]).all(axis=1)
-        return spared
 
     def _shadow_of(self, row: int) -> Shadow:
         """Return when the job will start, if everybody who runs stays as long as his time limit lets him."""
         slurm, workload = self.slurm, self.slurm.workload
-        free = self._free()
         running = np.fromiter(slurm.running, dtype=np.intp)
         places = [slurm.where[job] for job in running.tolist()]
         jobs = np.repeat(running, [len(nodes) for nodes in places])
-        where = np.array([node for nodes in places for node in nodes], dtype=np.intp)
-        ends = slurm.started_s[jobs] + workload.limit_s[jobs]
-        order = np.lexsort((ends, where))
-        jobs, where, ends = jobs[order], where[order], ends[order]
-        frees = workload.demand[jobs]
-        first = np.r_[0, np.flatnonzero(np.diff(where)) + 1] if len(where) else np.zeros(0, dtype=np.intp)
-        lengths = np.diff(np.r_[first, len(where)])
-        after = np.cumsum(frees, axis=0)
-        after -= np.repeat(after[first] - frees[first], lengths, axis=0)
-        after += free[where]
-        enough = (after >= workload.demand[row]).all(axis=1)
-        when = np.full(len(free), inf)
-        when[slurm.fits(row, free)] = slurm.now
-        places_enough = np.flatnonzero(enough)[::-1]
-        later = np.full(len(free), inf)
-        later[where[places_enough]] = np.maximum(ends[places_enough], slurm.now)  # the earliest comes last and stays
-        when = np.minimum(when, later)
-        when[~(workload.allowed[workload.constraint[row]] & slurm.up)] = inf
+        ends = Ends(
+            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
+            at=slurm.started_s[jobs] + workload.limit_s[jobs],
+            frees=workload.demand[jobs],
+        )
+        allowed = workload.allowed[workload.constraint[row]] & slurm.up
         wanted = slurm.nodes_wanted[row]
-        nodes = np.argsort(when, kind="stable")[:wanted]
-        at_s = float(when[nodes[-1]])
-        if at_s == inf:
-            return Shadow(row, inf, np.zeros(0, dtype=np.intp), np.zeros((0, free.shape[1]), dtype=np.int64))
-        then = free[nodes].copy()
-        leaving = ends <= at_s
-        for place, node in enumerate(nodes.tolist()):
-            then[place] += frees[leaving & (where == node)].sum(axis=0)
-        return Shadow(row, at_s, nodes, then)
+        return shadow_of(workload.demand[row], wanted, allowed, self._free(), ends=ends, now=slurm.now)
 
     # Slurm's own preemption.
 

@@ -93,9 +93,14 @@ class Slurm:
         self.grace_s: list[float] = workload.grace_s.tolist()
         self.yield_s: list[float] = workload.yield_s.tolist()
         self.restart_s: list[float] = workload.restart_s.tolist()
+        shapes = np.column_stack([workload.demand, workload.constraint, workload.nodes])
+        #: jobs of one number want the same
+        self.shape: list[int] = np.unique(shapes, axis=0, return_inverse=True)[1].reshape(-1).tolist()
         self.nodes_wanted: list[int] = workload.nodes.tolist()
         # What is looked at for many jobs at once.
         self.started_s = np.full(count, nan)
+        #: when it was put in the queue for its present or next run
+        self.queued_s = workload.submit_s.copy()
         self.first_start_s = np.full(count, nan)
         self.end_s = np.full(count, nan)
         self.lost_s = np.zeros(count)
@@ -315,6 +320,7 @@ class Slurm:
         self.noticed_s[row] = nan
         self._give_back(row)
         self.state[row] = State.PENDING
+        self.queued_s[row] = self.now
         to = self.behaviour.requeued_to
         if to is RequeuedTo.HEAD:
             self._heads += 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tesched_sim import traces, workloads
-from tesched_sim.workload import WorkloadError
+from tesched_sim.workload import Workload, WorkloadError
 
 #: job, submit, wait, run, used CPUs, -1, -1, wanted CPUs, wanted seconds, wanted KiB a CPU, status, user, …
 SWF = """\
@@ -29,6 +29,16 @@ name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time
 p0,12000,16384,1,1000,,LS,Running,0,100,5
 p1,1500,2048,0,0,,BE,Succeeded,10,70,
 p2,6000,12288,1,460,,BE,Running,20,,20
+"""
+CHRONUS = """\
+job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,job_type
+0,vc1,1,10,5530,mobilenet_v2,96,5,159,10,0,soft
+1,vc2,4,12,760,alexnet,0.5,6,235,10,1,best
+"""
+GAVEL = """\
+duration_s,num_gpus
+600,1
+7944.5,16
 """
 SACCT = """\
 JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State
@@ -106,6 +116,41 @@ class TestGpuClusters:
         with pytest.raises(WorkloadError, match=f"{path}:4: {says}"):
             traces.read(path)
 
+    def test_chronus(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, CHRONUS))
+        assert (found.submit_s.tolist(), found.run_s.tolist()) == ([600, 720], [5760, 30])  # from minutes
+        assert (found.gpus.tolist(), found.users) == ([1, 4], ("vc1", "vc2"))
+        assert found.te.tolist() == [-1, 0]  # who has a deadline may be either
+        with pytest.raises(WorkloadError, match="trace:3: best_effort is 'yes'; it must be 0 or 1"):
+            traces.read(written(tmp_path, CHRONUS.replace(",1,best", ",yes,best")))
+
+    def test_gavel_tells_no_times(self, tmp_path: Path) -> None:
+        found = traces.read(written(tmp_path, GAVEL))
+        assert (found.run_s.tolist(), found.gpus.tolist(), found.has_times) == ([600, 7944.5], [1, 16], False)
+
+
+class TestDrawn:
+    """From a distribution without times, jobs are drawn, and come at random."""
+
+    def made(self, folder: Path, **settings: str) -> Workload:
+        """Return a workload of 4,000 draws."""
+        return workloads.read(written(folder, GAVEL), seed=1, **{"jobs": "4000", "nodes": "10", **settings})
+
+    def test_jobs_are_drawn_from_the_pairs(self, tmp_path: Path) -> None:
+        made = self.made(tmp_path)
+        assert set(zip(made.run_s.tolist(), made.nodes.tolist(), strict=True)) == {(600, 1), (7944.5, 2)}
+        assert (made.nodes == 2).mean() == pytest.approx(0.5, abs=0.04)  # five standard errors
+
+    def test_they_offer_the_load(self, tmp_path: Path) -> None:
+        made = self.made(tmp_path, load="0.5")
+        gpu_s = float((made.demand[:, 2] * made.nodes * made.run_s).sum())
+        # The last submission is close to the end of the span.
+        assert gpu_s / (float(made.submit_s[-1]) * 80) == pytest.approx(0.5, rel=0.01)
+
+    def test_the_cluster_must_be_told(self, tmp_path: Path) -> None:
+        with pytest.raises(WorkloadError, match=r"it tells no times of submission, so workload\.nodes must be set"):
+            self.made(tmp_path, nodes="0")
+
 
 class TestSacct:
     """A site's own history."""
@@ -114,6 +159,7 @@ class TestSacct:
         found = traces.read(written(tmp_path, SACCT))
         assert (found.submit_s - found.submit_s[0]).tolist() == [0, 10, 30]
         assert found.run_s.tolist() == [120, 60, 10]
+        assert found.waited_s.tolist() == [5, 50, 0]
         assert found.limit_s.tolist() == [3600, np.inf, np.inf]
         assert found.nodes.tolist() == [1, 2, 2]
         assert found.cpus.tolist() == [8, 16, 4]
@@ -131,7 +177,7 @@ class TestSacct:
 class TestWhichFormat:
     """A format is told by the first line, or by whoever asks."""
 
-    @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT])
+    @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT, CHRONUS, GAVEL])
     def test_it_is_told_by_the_first_line(self, tmp_path: Path, text: str) -> None:
         assert len(traces.read(written(tmp_path, text)).run_s) >= 2
 

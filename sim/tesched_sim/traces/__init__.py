@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tesched_sim.traces.gpu_clusters import read_openb, read_philly
+from tesched_sim.traces.gpu_clusters import read_chronus, read_gavel, read_openb, read_philly
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.traces.sacct import read_sacct
 from tesched_sim.traces.swf import read_swf
@@ -17,6 +17,8 @@ READERS: Mapping[str, Callable[[Path], Recorded]] = {
     "swf": read_swf,
     "philly": read_philly,
     "openb": read_openb,
+    "chronus": read_chronus,
+    "gavel": read_gavel,
 }
 FORMATS = tuple(READERS)
 
@@ -40,6 +42,10 @@ def _format_of(path: Path) -> str:
     words = set(first.split(","))
     if {"timestamp", "duration", "num_gpus"} <= words:
         return "philly"
+    if {"submit_time", "duration", "num_gpu", "best_effort"} <= words:
+        return "chronus"
+    if words == {"duration_s", "num_gpus"}:
+        return "gavel"
     if {"cpu_milli", "memory_mib", "creation_time", "deletion_time"} <= words:
         return "openb"
     raise WorkloadError(

@@ -4,16 +4,22 @@ Philly (Microsoft, 2017, msr-fiddle/philly-traces, CC-BY-4.0) as others have fla
 num_gpus, cluster (the virtual cluster, which stands for the user here). Alibaba's openb (2023, alibaba/clusterdata,
 cluster-trace-gpu-v2023): pods; those of quality class BE are best effort, those of LS and Burstable are taken for TE,
 which is a weak label: services are among them. A part of a GPU counts as one.
+
+Chronus (S-Lab, ACM SoCC 2021, S-Lab-System-Group/ChronusArtifact, MIT): Philly's jobs with made-up labels, times in
+minutes. Those that it calls best effort are; of the others it says that they have deadlines, and not who is TE. Gavel
+(Stanford, OSDI 2020, stanford-futuredata/gavel, MIT): pairs of duration and GPUs, without times, to draw jobs from.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from math import ceil
+from math import ceil, nan
 from pathlib import Path
 
 from tesched_sim.traces.recorded import Recorded, Rows
 from tesched_sim.traces.text import Line, table
+
+MINUTE_S = 60.0
 
 
 def read_philly(path: Path) -> Recorded:
@@ -23,7 +29,7 @@ def read_philly(path: Path) -> Recorded:
         rows.add(
             submit_s=line.read("timestamp", _seconds, "a time such as 2017-09-07 03:58:57"),
             run_s=line.number("duration"),
-            gpus=line.read("num_gpus", _whole, "a whole number"),
+            gpus=line.whole("num_gpus"),
             user=line.text("cluster"),
         )
     return rows.recorded()
@@ -44,10 +50,39 @@ def read_openb(path: Path) -> Recorded:
             nodes=1,
             cpus=max(ceil(line.number("cpu_milli") / 1000), 1),
             mem_mib=int(line.number("memory_mib")),
-            gpus=line.read("num_gpu", _whole, "a whole number"),
+            gpus=line.whole("num_gpu"),
             te=_class(line),
         )
     return rows.recorded()
+
+
+def read_chronus(path: Path) -> Recorded:
+    """Return the jobs of a trace. Raises WorkloadError, naming the line."""
+    rows = Rows(name=path.name)
+    for line in table(path, ",", ("user", "num_gpu", "submit_time", "duration", "best_effort")):
+        best_effort = line.read("best_effort", _flag, "0 or 1")
+        rows.add(
+            submit_s=line.number("submit_time") * MINUTE_S,
+            run_s=line.number("duration") * MINUTE_S,
+            gpus=line.whole("num_gpu"),
+            user=line.text("user"),
+            te=0 if best_effort else -1,
+        )
+    return rows.recorded()
+
+
+def read_gavel(path: Path) -> Recorded:
+    """Return the jobs of a distribution, without times. Raises WorkloadError, naming the line."""
+    rows = Rows(name=path.name)
+    for line in table(path, ",", ("duration_s", "num_gpus")):
+        rows.add(submit_s=nan, run_s=line.number("duration_s"), gpus=line.whole("num_gpus"))
+    return rows.recorded()
+
+
+def _flag(word: str) -> bool:
+    if word not in {"0", "1"}:
+        raise ValueError(word)
+    return word == "1"
 
 
 def _class(line: Line) -> int:
@@ -56,10 +91,3 @@ def _class(line: Line) -> int:
 
 def _seconds(word: str) -> float:
     return datetime.fromisoformat(word).timestamp()
-
-
-def _whole(word: str) -> int:
-    number = float(word)
-    if number != int(number) or number < 0:
-        raise ValueError(word)
-    return int(number)

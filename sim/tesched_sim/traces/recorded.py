@@ -14,9 +14,11 @@ class Recorded:
     """Jobs in the order of the trace. Amounts are over all nodes of a job."""
 
     name: str
-    #: seconds, from any beginning
+    #: seconds, from any beginning; nan throughout where no times are told (`has_times`)
     submit_s: NDArray[np.float64]
     run_s: NDArray[np.float64]
+    #: from submission to start, as it was; nan: not told
+    waited_s: NDArray[np.float64]
     #: nan: not told; inf: none
     limit_s: NDArray[np.float64]
     #: at once; -1: not told
@@ -30,6 +32,11 @@ class Recorded:
     #: how many lines were left out, by reason
     left_out: Counter[str] = field(default_factory=Counter)
 
+    @property
+    def has_times(self) -> bool:
+        """Return whether it is told when jobs came; else it is a distribution to draw jobs from."""
+        return not np.isnan(self.submit_s).any()
+
 
 @dataclass(slots=True)
 class Rows:
@@ -38,6 +45,7 @@ class Rows:
     name: str
     submit_s: list[float] = field(default_factory=list)
     run_s: list[float] = field(default_factory=list)
+    waited_s: list[float] = field(default_factory=list)
     limit_s: list[float] = field(default_factory=list)
     nodes: list[int] = field(default_factory=list)
     cpus: list[int] = field(default_factory=list)
@@ -52,6 +60,7 @@ class Rows:
         *,
         submit_s: float,
         run_s: float,
+        waited_s: float = np.nan,
         limit_s: float = np.nan,
         nodes: int = -1,
         cpus: int = -1,
@@ -66,6 +75,7 @@ class Rows:
             return
         self.submit_s.append(submit_s)
         self.run_s.append(run_s)
+        self.waited_s.append(waited_s)
         self.limit_s.append(limit_s)
         self.nodes.append(nodes)
         self.cpus.append(cpus)
@@ -80,6 +90,7 @@ class Rows:
             name=self.name,
             submit_s=np.array(self.submit_s, dtype=np.float64),
             run_s=np.array(self.run_s, dtype=np.float64),
+            waited_s=np.array(self.waited_s, dtype=np.float64),
             limit_s=np.array(self.limit_s, dtype=np.float64),
             nodes=np.array(self.nodes, dtype=np.int64),
             cpus=np.array(self.cpus, dtype=np.int64),

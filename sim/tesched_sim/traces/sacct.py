@@ -19,6 +19,7 @@ from tesched_sim.traces.recorded import Recorded, Rows
 from tesched_sim.traces.text import Line, table
 
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+_A_TIME = "a time such as 2026-01-31T12:00:00"
 _NOT_RUN = ["NONE", "UNKNOWN"]
 
 
@@ -35,8 +36,10 @@ def read_sacct(path: Path) -> Recorded:
         nodes = line.read("NNodes", int, "a whole number")
         cpus = line.read("NCPUS", int, "a whole number")
         tres = _tres(line)
+        submit_s = line.read("Submit", _seconds, _A_TIME)
         rows.add(
-            submit_s=line.read("Submit", _seconds, "a time such as 2026-01-31T12:00:00"),
+            submit_s=submit_s,
+            waited_s=line.read("Start", _seconds, _A_TIME) - submit_s if line.text("Start") else np.nan,
             run_s=line.number("ElapsedRaw"),
             limit_s=_limit_s(line),
             nodes=max(nodes, 1),

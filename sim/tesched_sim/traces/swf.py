@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import lines_of
+from tesched_sim.traces.text import finite, lines_of
 from tesched_sim.workload import WorkloadError
 
 FIELDS = 18
-_SUBMIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB, _USER = 1, 3, 4, 7, 8, 9, 11
+_SUBMIT, _WAIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB, _USER = 1, 2, 3, 4, 7, 8, 9, 11
 
 
 def read_swf(path: Path) -> Recorded:
@@ -27,7 +27,7 @@ def read_swf(path: Path) -> Recorded:
         if len(words) != FIELDS:
             raise WorkloadError(f"{path}:{number}: it has {len(words)} fields; a job of SWF has {FIELDS}")
         try:
-            values = [float(word) for word in words]
+            values = [finite(word) for word in words]
         except ValueError:
             raise WorkloadError(f"{path}:{number}: a field is not a number") from None
         cpus = int(values[_WANTED_CPUS] if values[_WANTED_CPUS] > 0 else values[_USED_CPUS])
@@ -38,6 +38,7 @@ def read_swf(path: Path) -> Recorded:
         rows.add(
             submit_s=values[_SUBMIT],
             run_s=values[_RUN],
+            waited_s=values[_WAIT] if values[_WAIT] >= 0 else np.nan,
             limit_s=values[_WANTED_S] if values[_WANTED_S] > 0 else np.nan,
             cpus=cpus,
             mem_mib=int(kib * cpus / 1024) if kib > 0 else -1,

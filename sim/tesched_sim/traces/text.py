@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -21,7 +23,7 @@ def lines_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\r\n")
     except FileNotFoundError:
         raise WorkloadError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise WorkloadError(f"{path}: cannot be read: {error}") from None
 
 
@@ -46,12 +48,31 @@ class Line:
         word = self._values[name]
         try:
             return kind(word)
-        except (ValueError, KeyError):
+        except (ValueError, OverflowError):
             raise WorkloadError(f"{self._where}: {name} is {word!r}; it must be {what}") from None
 
     def number(self, name: str) -> float:
         """Return a column's number. Raises WorkloadError, naming the line."""
-        return self.read(name, float, "a number")
+        return self.read(name, finite, "a number")
+
+    def whole(self, name: str) -> int:
+        """Return a column's whole number, at least 0. Raises WorkloadError, naming the line."""
+        return self.read(name, _whole, "a whole number")
+
+
+def finite(word: str) -> float:
+    """Return the number. Raises ValueError for another word, `nan` and `inf` among them."""
+    number = float(word)
+    if not isfinite(number):
+        raise ValueError(word)
+    return number
+
+
+def _whole(word: str) -> int:
+    number = finite(word)
+    if number != int(number) or number < 0:
+        raise ValueError(word)
+    return int(number)
 
 
 def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]:
@@ -69,7 +90,14 @@ def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]
         if not line.strip():
             continue
         # Slurm's parsable output quotes nothing.
-        values = line.split(delimiter) if delimiter == "|" else next(csv.reader([line], delimiter=delimiter))
+        values = line.split(delimiter) if delimiter == "|" else _unquoted(path, number, line, delimiter)
         if len(values) != len(names):
             raise WorkloadError(f"{path}:{number}: it has {len(values)} fields; the first line has {len(names)}")
         yield Line(path, number, dict(zip(names, values, strict=True)))
+
+
+def _unquoted(path: Path, number: int, line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter))
+    except csv.Error as error:
+        raise WorkloadError(f"{path}:{number}: it is no line of CSV: {error}") from None

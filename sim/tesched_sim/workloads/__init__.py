@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from tesched_sim.traces import FORMATS
 from tesched_sim.workload import Workload, WorkloadError
 from tesched_sim.workloads.fill import Fill, fill
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
+from tesched_sim.workloads.poisson import PoissonWorkload, poisson
 
-_MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {"fitgpp": (FitGppWorkload, fitgpp)}
+_MADE: Mapping[str, tuple[type[Any], Callable[[Any, int], Workload]]] = {
+    "fitgpp": (FitGppWorkload, fitgpp),
+    "poisson": (PoissonWorkload, poisson),
+}
 #: what `make` takes
 NAMES = tuple(_MADE)
 
@@ -43,7 +48,14 @@ def parameters(kind: type[Any], settings: Mapping[str, str]) -> Any:
         if key not in known:
             raise WorkloadError(f"workload.{key}: there is no such key; there are {', '.join(known)}")
     try:
-        return msgspec.convert(dict(settings), kind, strict=False)
+        made = msgspec.convert(dict(settings), kind, strict=False)
     except msgspec.ValidationError as error:
+        if isinstance(error.__cause__, WorkloadError):  # the kind's own check, which has named the key already
+            raise error.__cause__ from None
         what, _, where = str(error).partition(" - at ")
         raise WorkloadError(f"workload{where.strip('`').removeprefix('$')}: {what}") from None
+    for name in settings:
+        value = getattr(made, name)
+        if isinstance(value, float) and not isfinite(value):
+            raise WorkloadError(f"workload.{name} must be a finite number, not {value}")
+    return made

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import Machines, Workload, WorkloadError
+from tesched_sim.workloads.arrivals import poisson_arrivals
 from tesched_sim.workloads.fitgpp import MIB_PER_GIB, MINUTE_S, truncated_normal
 
 #: Time limits that people type, minutes; a limit is rounded up to one of them.
@@ -36,8 +37,10 @@ class Fill:
     te_run_max: float = 30.0
     te_gpus_max: int = 2
     te_cpus_max: int = 8
-    #: … and it is drawn; where the trace says who is TE, that counts
+    #: … and it is drawn; where the trace says who is TE, that counts, …
     te_share: float = 1.0
+    #: … unless its word is not to be taken
+    te_by_size: bool = False
     #: minutes
     grace_mean: float = 3.0
     grace_spread: float = 3.0
@@ -68,11 +71,9 @@ class Fill:
 def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
     """Return a trace as a workload. Raises WorkloadError for an empty one."""
     p = parameters
-    count = min(len(recorded.run_s), p.jobs or len(recorded.run_s))
-    if count == 0:
-        raise WorkloadError(f"{recorded.name}: there is no job that ran in it")
-    first = np.argsort(recorded.submit_s, kind="stable")[:count]
     rng = np.random.default_rng(seed)
+    first = _chosen(recorded, p, rng)
+    count = len(first)
     run_s, gpus = recorded.run_s[first], np.maximum(recorded.gpus[first], 0)
     cpus, mem_mib = recorded.cpus[first].copy(), recorded.mem_mib[first].copy()
     cpus = np.where(cpus > 0, cpus, np.maximum(gpus * p.cpus_per_gpu, 1))
@@ -80,9 +81,12 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
     mem_mib = np.where(mem_mib > 0, mem_mib, (np.where(gpus > 0, by_gpu, by_cpu) * MIB_PER_GIB).astype(np.int64))
     small = np.where(gpus > 0, gpus <= p.te_gpus_max, cpus <= p.te_cpus_max)
     drawn = small & (run_s <= p.te_run_max * MINUTE_S) & (rng.random(count) < p.te_share)
-    te = np.where(recorded.te[first] >= 0, recorded.te[first] == 1, drawn)
+    te = drawn if p.te_by_size else np.where(recorded.te[first] >= 0, recorded.te[first] == 1, drawn)
     wants, nodes = _per_node(np.column_stack([cpus, mem_mib, gpus]), recorded.nodes[first], p)
-    submit_s = recorded.submit_s[first] - recorded.submit_s[first].min()
+    if recorded.has_times:
+        submit_s = recorded.submit_s[first] - recorded.submit_s[first].min()
+    else:
+        submit_s = poisson_arrivals(rng, count, float(_offered(wants, nodes, run_s, p).max()) / (p.nodes * p.load))
     machines = Machines.alike(_node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[first]
     grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), count))
@@ -93,7 +97,9 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
         machines,
         submit_s=submit_s,
         run_s=run_s,
-        limit_s=np.where(np.isnan(told), _limits(run_s, p, rng), np.maximum(told, run_s)),
+        limit_s=np.where(
+            np.isnan(told), typed_limits(run_s, p.limit_factor, p.limit_spread, rng), np.maximum(told, run_s)
+        ),
         nodes=nodes,
         demand=wants,
         te=te,
@@ -103,6 +109,22 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
         user_names=tuple(known),
         notes=_notes(recorded, p, te, machines),
     )
+
+
+def _chosen(recorded: Recorded, p: Fill, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return the rows of the trace that are taken: the first ones or, where no times are told, as many draws.
+
+    Raises WorkloadError for an empty trace, and for one without times if the cluster is not told.
+    """
+    there = len(recorded.run_s)
+    if there == 0:
+        raise WorkloadError(f"{recorded.name}: there is no job that ran in it")
+    if recorded.has_times:
+        return np.argsort(recorded.submit_s, kind="stable")[: p.jobs or there]
+    if not p.nodes:
+        text = "it tells no times of submission, so workload.nodes must be set; they come at random, at workload.load"
+        raise WorkloadError(f"{recorded.name}: {text}")
+    return rng.integers(0, there, p.jobs or there)
 
 
 def _mem(p: Fill) -> int:
@@ -135,13 +157,24 @@ def _node_count(
     if p.nodes:
         return p.nodes
     span_s = max(float(submit_s.max()), float(run_s.mean()))
-    capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
-    offered = (wants * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / (span_s * capacity)
+    offered = _offered(wants, nodes, run_s, p) / span_s
     return max(int(np.ceil(offered.max() / p.load)), int(nodes.max()))
 
 
-def _limits(run_s: NDArray[np.float64], p: Fill, rng: np.random.Generator) -> NDArray[np.float64]:
-    factor = np.maximum(rng.lognormal(np.log(p.limit_factor), p.limit_spread, len(run_s)), 1.0)
+def _offered(
+    wants: NDArray[np.int64], nodes: NDArray[np.int64], run_s: NDArray[np.float64], p: Fill
+) -> NDArray[np.float64]:
+    """Return what the jobs take of each resource, in seconds of one whole node."""
+    capacity = np.maximum(np.array([p.cpus, _mem(p), p.gpus], dtype=np.float64), 1)
+    taken: NDArray[np.float64] = (wants * (nodes * run_s)[:, np.newaxis]).sum(axis=0) / capacity
+    return taken
+
+
+def typed_limits(
+    run_s: NDArray[np.float64], median: float, spread: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Return time limits such as people type: run times times a lognormal factor, at least 1, rounded up. Seconds."""
+    factor = np.maximum(rng.lognormal(np.log(median), spread, len(run_s)), 1.0)
     typed_s = np.array(LIMITS_MIN, dtype=np.float64) * MINUTE_S
     place = np.searchsorted(typed_s, run_s * factor)
     return np.where(place < len(typed_s), typed_s[np.minimum(place, len(typed_s) - 1)], run_s * factor)
@@ -150,7 +183,8 @@ def _limits(run_s: NDArray[np.float64], p: Fill, rng: np.random.Generator) -> ND
 def _notes(recorded: Recorded, p: Fill, te: NDArray[np.bool_], machines: Machines) -> tuple[str, ...]:
     left = ", ".join(f"{count} ({why})" for why, count in recorded.left_out.items())
     sized = "as asked" if p.nodes else f"for an offered load of {p.load}"
-    who = "as the trace says" if (recorded.te >= 0).any() else f"those of at most {p.te_run_max:g} min and few GPUs"
+    told = (recorded.te >= 0).any() and not p.te_by_size
+    who = "as the trace says" if told else f"those of at most {p.te_run_max:g} min and few GPUs"
     return (
         f"{recorded.name}: {len(te)} jobs; left out: {left or 'none'}",
         f"{len(machines.names)} nodes of {p.cpus} CPUs, {p.mem_gib} GiB, {p.gpus} GPUs ({sized})",
