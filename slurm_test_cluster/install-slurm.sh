@@ -1,13 +1,14 @@
 #!/bin/sh
-# Installs what the local test cluster needs (slurmctld, slurmd, Slurm's commands, munge) from Debian's own packages.
+# Installs what the local test cluster needs (slurmctld, slurmd, Slurm's commands, munge) from Debian's own packages, and
+# the tools that the tests of the unit files and manual pages ask (systemd-analyze, groff). systemd does not run for that.
 #
 #   sudo slurm_test_cluster/install-slurm.sh
 #
 # Does nothing if all is there. No daemon is started or enabled to run now: the test cluster starts its own, as any user.
 set -eu
 
-packages="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge"
-programs="slurmctld slurmd munged sbatch scontrol sinfo squeue scancel"
+packages="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge systemd groff-base"
+programs="slurmctld slurmd munged sbatch scontrol sinfo squeue scancel systemd-analyze systemd-sysusers groff"
 
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 missing=

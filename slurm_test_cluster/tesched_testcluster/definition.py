@@ -158,11 +158,16 @@ class ClusterDefinition:
     settings: Mapping[str, str] = field(default_factory=dict)
     #: whole lines for the end of slurm.conf
     extra_lines: tuple[str, ...] = ()
+    #: further files beside slurm.conf, by name: job_submit.lua and the like
+    files: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise ValueError for a definition that no Slurm could start."""
         if not re.fullmatch(r"[a-z][a-z0-9_-]*", self.name):
             raise ValueError(f"a cluster name is lower-case letters, digits, - and _, unlike {self.name!r}")
+        for name in self.files:
+            if "/" in name or name in {"slurm.conf", "gres.conf", "cgroup.conf"}:
+                raise ValueError(f"no further file of a cluster can have the name {name!r}")
         if not self.groups:
             raise ValueError("a cluster needs at least one node group")
         for what, names in (("node", self.node_names), ("partition", tuple(p.name for p in self.partitions))):

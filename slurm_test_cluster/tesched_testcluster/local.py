@@ -225,6 +225,8 @@ class LocalCluster(Cluster):
         (etc / "slurm.conf").write_text(render_slurm_conf(self.definition, placement, self.release))
         (etc / "gres.conf").write_text(render_gres_conf(self.definition, placement))
         (etc / "cgroup.conf").write_text(render_cgroup_conf(self.release))
+        for name, text in self.definition.files.items():
+            (etc / name).write_text(text)
         key = etc / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)

@@ -18,7 +18,7 @@ from tesched_testcluster.local import LocalCluster
 
 TESCHED = Path(sys.executable).with_name("tesched")
 
-#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second
+#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes
 CONFIG = """
 mode = "{mode}"
 [store]
@@ -27,9 +27,11 @@ url = "sqlite:///{folder}/tesched.sqlite"
 client = "{client}"
 conf = "{slurm_conf}"
 [loop]
-poll_interval_s = 0.5
+poll_interval_s = {poll_interval_s}
+socket = "{socket}"
 [policy]
-te = "{policy}"
+te = "{te}"
+be = "{be}"
 [guard]
 min_run_time_s = 0
 cool_down_s = 0
@@ -69,15 +71,51 @@ class Daemon:
         return json.loads(answer.stdout)
 
 
+def write_config(
+    cluster: LocalCluster,
+    folder: Path,
+    client: ClientChoice,
+    mode: str = "enforce",
+    policy: str = "fitgpp",
+    *,
+    poll_interval_s: float = 0.5,
+    socket: str = "",
+) -> Path:
+    """Write a daemon's configuration."""
+    config = folder / "tesched.toml"
+    te, _, be = policy.partition("+")
+    config.write_text(
+        CONFIG.format(
+            mode=mode,
+            te=te,
+            be=be or "none",
+            folder=folder,
+            client=client,
+            slurm_conf=cluster.slurm_conf,
+            poll_interval_s=poll_interval_s,
+            socket=socket,
+        )
+    )
+    return config
+
+
 @contextmanager
 def running_daemon(
-    cluster: LocalCluster, folder: Path, client: ClientChoice, mode: str = "enforce", policy: str = "fitgpp"
+    cluster: LocalCluster,
+    folder: Path,
+    client: ClientChoice,
+    mode: str = "enforce",
+    policy: str = "fitgpp",
+    *,
+    poll_interval_s: float = 0.5,
+    socket: str = "",
 ) -> Iterator[Daemon]:
-    """Run a daemon until the block ends; it must then end by SIGTERM with status 0."""
-    config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(
-        CONFIG.format(mode=mode, policy=policy, folder=folder, client=client, slurm_conf=cluster.slurm_conf)
-    )
+    """Run a daemon until the block ends; it must then end by SIGTERM with status 0.
+
+    `policy` is the TE policy's name, or with a best-effort policy besides "patient+fill".
+    """
+    config = write_config(cluster, folder, client, mode, policy, poll_interval_s=poll_interval_s, socket=socket)
+    log = folder / "daemon.log"
     with log.open("wb") as out:
         process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
     daemon = Daemon(config=config, process=process, log=log)

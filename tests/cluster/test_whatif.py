@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.load import LoadJob, submit
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import running_daemon
+from tests.cluster.daemon_process import run_tesched, running_daemon, write_config
 
 pytestmark = pytest.mark.slurm
 
@@ -43,3 +44,36 @@ def test_what_was_stands_beside_what_would_have_been(
             assert lines[case, "te"]["wait_p95_s"] < 0.001
             assert lines[case, "be"]["preempted"] == 0
         assert daemon.ask("whatif").returncode == 0
+
+
+def test_a_site_without_a_state_store_takes_what_sacct_printed(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    cluster = make_cluster(None)
+    config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
+    trace = tmp_path / "history.txt"
+    trace.write_text(
+        "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|ReqMem|AllocTRES|State\n"
+        + "".join(
+            f"{number}|ann|2026-11-20T10:00:0{number}|2026-11-20T10:00:{10 + number}|x|7200|240|1|8|8G|"
+            "cpu=8,gres/gpu=8,mem=8G,node=1|COMPLETED\n"
+            for number in range(1, 9)
+        )
+        + "9|bob|2026-11-20T10:30:00|2026-11-20T11:30:00|x|600|60|1|1|1G|cpu=1,gres/gpu=1,mem=1G,node=1|COMPLETED\n"
+    )
+    asked = ("whatif", "--trace", str(trace), "--policy", "fifo,fitgpp", "--set", "guard.min_run_time_s=0")
+    said = run_tesched(*asked, "--json", TESCHED_CONFIG=str(config))
+    assert (said.returncode, said.stderr) == (0, "")
+    lines = {(line["case"], line["job_class"]): line for line in json.loads(said.stdout)["lines"]}
+    assert [(line["jobs"], line["wait_p50_s"]) for line in (lines["as it was", "te"], lines["as it was", "be"])] == [
+        (1, 3600),
+        (8, 10),
+    ]
+    # Eight nodes are full for two hours: the trial waits for their end, or for one of them to yield.
+    assert lines["fifo", "te"]["wait_p50_s"] > 5000
+    assert lines["fitgpp", "te"]["wait_p50_s"] < 1300
+    assert lines["fitgpp", "be"]["preempted"] == 1
+    assert run_tesched(*asked, TESCHED_CONFIG=str(config)).returncode == 0
+
+    trace.write_text(trace.read_text() + "10|bob|yesterday|x|x|1|1|1|1|1G||COMPLETED\n")
+    bad = run_tesched(*asked, TESCHED_CONFIG=str(config))
+    assert bad.returncode == 2
+    assert "history.txt:11: Submit is 'yesterday'; it must be a time such as" in bad.stderr

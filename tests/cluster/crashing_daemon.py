@@ -1,0 +1,59 @@
+"""A daemon that ends by kill -9 before its n-th step: `python crashing_daemon.py CONFIG N`.
+
+Steps are the calls that write or act, of turns that mean to do something: the intent, each action, the conclusion. A
+crash before one is a crash after the one before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tesched_core.decision import Decision
+from tesched_daemon.config import load
+from tesched_daemon.wiring import make_loop
+from tesched_db import migrate
+
+
+class Counted:
+    """A port of the loop that counts its steps, and ends the process before the n-th."""
+
+    def __init__(self, whole: Any, steps: Iterator[int], crash_before: int) -> None:
+        """Stand before this port; all of them share `steps`."""
+        self._whole, self._steps, self._crash_before = whole, steps, crash_before
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the port's own, counted if it writes or acts."""
+        call = getattr(self._whole, name)
+        if name not in {"intend", "conclude", "act"}:
+            return call
+
+        def counting(*arguments: Any) -> Any:
+            idle = name == "intend" and not any(isinstance(one, Decision) and one.actions for one in arguments)
+            if not idle and next(self._steps) == self._crash_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return call(*arguments)
+
+        return counting
+
+
+def main(config_path: str, crash_before: int) -> None:
+    """Run until the crash."""
+    config = load(Path(config_path))
+    migrate.upgrade(config.store.url)
+    loop = make_loop(config)
+    steps = count(1)
+    loop.journal = Counted(loop.journal, steps, crash_before)
+    loop.actuator = Counted(loop.actuator, steps, crash_before)
+    while True:
+        time.sleep(loop.turn().next_in_s)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

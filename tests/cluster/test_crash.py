@@ -1,0 +1,108 @@
+"""kill -9 between any two steps of an order, on a real Slurm: a new daemon goes on, or `tesched undo` puts all back.
+
+The order: a victim that works on through its grace period of 3 s, so that every step is there: (1) the intent, (2) the
+TE job's raise, (3) the notice, (4) the conclusion; (5 to 7) the same of the requeue; (8 to 10) the same of the nice
+value that is put back when the TE job has started. A notice that was meant and has no outcome is never sent again; then
+the victim is asked by the requeue alone.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.load import EventName, LoadJob, read_events, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import run_tesched, running_daemon, write_config
+
+pytestmark = pytest.mark.slurm
+
+#: ticks of 0.1 s
+BE_TICKS, TE_TICKS = 90, 50
+
+
+def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[int], int]:
+    """Run a daemon that dies before this step of an order; return the best-effort jobs and the TE job."""
+    ids = []
+    for number in range(8):
+        job = LoadJob(
+            name=f"be-{number}",
+            kind="be",
+            cpus=8,
+            gpus=8,
+            ticks=BE_TICKS,
+            on_notice="stay",
+            options=("--comment=grace=3",),
+        )
+        ids.append(submit(cluster, job, cluster.shared))
+    for job_id in ids:
+        cluster.wait_state(job_id, "RUNNING")
+    te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TE_TICKS), cluster.shared)
+    program = Path(__file__).with_name("crashing_daemon.py")
+    log = config.with_name("crash.log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(program), str(config), str(before_step)], stdout=out, stderr=out
+        )
+    try:
+        assert process.wait(timeout=40) == -signal.SIGKILL, log.read_text()
+    finally:
+        process.kill()
+    return ids, te
+
+
+def nobody_was_harmed(cluster: LocalCluster, ids: list[int], te: int, *, victims: int) -> None:
+    """Assert that all jobs have run to their ends, once, that nobody had two notices, and that nothing is left."""
+    for job_id in (te, *ids):
+        cluster.wait_state(job_id, "COMPLETED", timeout_s=90)
+    events = read_events(cluster.shared)
+    for job_id in ids:
+        seen = Counter(event.name for event in events if event.job_id == job_id)
+        assert seen[EventName.NOTICE] <= 1, seen
+        assert seen[EventName.RESTART] <= 1, seen
+        assert seen[EventName.DONE] == 1, "no finished job runs again"
+        fields = cluster.job(job_id)
+        assert (fields["Nice"], fields["Priority"] == "0") == ("0", False)
+    assert cluster.job(te)["Nice"] == "0"
+    assert sum(event.name is EventName.RESTART for event in events) <= victims
+    assert sum(event.name is EventName.NOTICE for event in events) <= victims
+
+
+@pytest.mark.parametrize("step", range(1, 11))
+def test_a_new_daemon_goes_on(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
+    config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
+    ids, te = crash(cluster, config, step)
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end", timeout_s=60)
+        nobody_was_harmed(cluster, ids, te, victims=1)
+        (order,) = daemon.json("orders")["orders"]
+        # On a busy machine a best-effort job may end before room is made; the trial may start there as well.
+        assert order["order"]["ending"] in {"started_here", "started_elsewhere"}
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 6, 7, 9])
+def test_undo_puts_all_back_without_a_daemon(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
+    config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
+    ids, te = crash(cluster, config, step)
+    said = run_tesched("undo", TESCHED_CONFIG=str(config))
+    assert (said.returncode, said.stderr) == (0, ""), said.stdout
+    assert said.stdout.rstrip().endswith("nothing is left that tesched has changed")
+    for job_id in (te, *ids):
+        assert cluster.job(job_id)["Nice"] == "0"
+    again = run_tesched("undo", "--dry-run", TESCHED_CONFIG=str(config))
+    assert (again.returncode, again.stdout) == (0, "nothing is left that tesched has changed\n")
+    nobody_was_harmed(cluster, ids, te, victims=1)
+
+
+def test_undo_does_nothing_while_the_daemon_runs(cluster: LocalCluster, tmp_path: Path) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        said = daemon.ask("undo")
+        assert said.returncode == 2
+        assert "stop it first" in said.stderr
