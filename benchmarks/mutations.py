@@ -54,6 +54,7 @@ MUTATIONS = (
     Mutation("backfill does not delay the first", _PASS, "> self._shadow.at_s:", "> self._shadow.at_s + 1e9:"),
     Mutation("spare room is spare once", _PASS, "self._shadow.free[taken] -= slurm.workload.demand[row]", "pass"),
     Mutation("who ends by then makes room", _PASS, "then[place] += frees", "then[place] += 0 * frees"),
+    Mutation("the queue waits for its pass", _PASS, "if now == self._next_pass:", "if True:"),
     Mutation("whom an order serves is not served twice", _ENGINE, "served.add(preemptor)", "pass"),
     Mutation("deadlines are kept", _ENGINE, "slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)", "pass"),
     Mutation("the load is held", _ENGINE, "self._load < self.hold_load", "self._load <= self.hold_load"),

@@ -1,8 +1,9 @@
 """The simulated Slurm against a real one: `python -m benchmarks.twin [--jobs N] [--policy backfill,native,fitgpp]`.
 
-One workload, drawn from a seed, runs on a real Slurm of 84 nodes on this host (a minute of the paper is a second here),
-and then in the simulator: the same jobs at the submission times that they really had. Printed side by side: mean waits
-by class, and who was preempted. Each policy takes about two minutes and wants the machine for itself.
+One workload, drawn from a seed, runs on a real Slurm of 84 nodes on this host (a minute of the paper is a second here,
+times `--slower`), and then in the simulator: the same jobs at the submission times that they really had. Printed side
+by side: mean waits by class, and who was preempted. A policy takes about two minutes, times `--slower`, and wants the
+machine for itself, all the more the faster it goes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -42,8 +44,12 @@ SAVES_S = 1.0
 UNDISTURBED = 40
 #: what is offered, as a part of the cluster's GPUs
 LOAD = 1.3
-#: seconds; those of the stage's configuration, of --time, and of the test cluster (cred_expire and one)
-GRACE_S, POLL_S, LIMIT_S, REQUEUE_DELAY_S = 6.0, 0.5, 60.0, 6.0
+#: seconds
+GRACE_S, LIMIT_S = 6.0, 60.0
+#: seconds, however slow the rest is: the stage's configuration, and the test cluster's (cred_expire and one)
+POLL_S, REQUEUE_DELAY_S = 0.5, 6.0
+#: seconds between two passes of slurmctld over its queue (sched_interval of the test cluster)
+PASS_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,15 @@ class Seen:
     preempted: bool
 
 
+class Took(NamedTuple):
+    """What things really took, seconds."""
+
+    #: a second of work
+    second_s: float
+    #: how long a job holds its room besides
+    overhead_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Twin:
     """One policy, really and simulated. Mean waits in seconds: all that passed but the run itself."""
@@ -79,14 +94,14 @@ class Twin:
     same: int
 
 
-def drawn(jobs: int, seed: int) -> list[Planned]:
-    """Return a workload whose submissions offer the load."""
+def drawn(jobs: int, seed: int, slower: int) -> list[Planned]:
+    """Return a workload whose submissions offer the load; every time in it is `slower` times as long."""
     rng = np.random.default_rng(seed)
     planned = []
     for _ in range(jobs):
         te = bool(rng.random() < 0.3)
         gpus = int(rng.choice(TE_GPUS if te else BE_GPUS))
-        run_s = int(rng.integers(*(TE_RUN_S if te else BE_RUN_S), endpoint=True))
+        run_s = int(rng.integers(*(TE_RUN_S if te else BE_RUN_S), endpoint=True)) * slower
         planned.append(Planned(at_s=0.0, te=te, gpus=gpus, run_s=run_s))
     offered = sum(job.gpus * job.run_s for job in planned)
     span_s = offered / (LOAD * NODES * GPUS)
@@ -108,7 +123,7 @@ def definition_of(policy: str) -> ClusterDefinition:
     )
 
 
-def run_really(policy: str, planned: list[Planned]) -> list[Seen]:
+def run_really(policy: str, planned: list[Planned], slower: int) -> list[Seen]:
     """Run the workload on a real Slurm."""
     with LocalCluster(definition_of(policy)) as cluster, tempfile.TemporaryDirectory() as name:
         stage = LocalStage(cluster=cluster, folder=Path(name))
@@ -117,7 +132,8 @@ def run_really(policy: str, planned: list[Planned]) -> list[Seen]:
             submitted: dict[int, float] = {}
             for number, job in enumerate(planned):
                 time.sleep(max(0.0, began + job.at_s - time.monotonic()))  # the pace is the workload's
-                options = ["--time=1", "--requeue"]
+                minutes = round(LIMIT_S / 60 * slower)
+                options = [f"--time={minutes}", "--requeue", f"--comment=grace={GRACE_S * slower:.0f}"]
                 if policy == "native" and job.te:
                     options.append("--partition=trials")
                 load = LoadJob(
@@ -129,7 +145,7 @@ def run_really(policy: str, planned: list[Planned]) -> list[Seen]:
                     ticks=job.run_s,
                     tick_s=1.0,
                     on_notice="exit",
-                    checkpoint_s=SAVES_S,
+                    checkpoint_s=SAVES_S * slower,
                     options=tuple(options),
                 )
                 moment = time.time()
@@ -140,7 +156,7 @@ def run_really(policy: str, planned: list[Planned]) -> list[Seen]:
                 done = {event.job_id for event in read_events(cluster.shared) if event.name is EventName.DONE}
                 return done >= submitted.keys()
 
-            cluster.wait_for(finished, "all jobs to be done", timeout_s=600)
+            cluster.wait_for(finished, "all jobs to be done", timeout_s=600 * slower)
         return [_seen(job_id, moment, cluster) for job_id, moment in submitted.items()]
 
 
@@ -154,23 +170,20 @@ def _seen(job_id: int, submitted: float, cluster: LocalCluster) -> Seen:
     )
 
 
-def simulate(policy: str, planned: list[Planned], seen: list[Seen], second_s: float, overhead_s: float) -> Result:
-    """Run the same jobs in the simulator, at the submission times that they had.
-
-    A second of work took `second_s`, and each job holds its room for `overhead_s` besides.
-    """
+def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int, took: Took) -> Result:
+    """Run the same jobs in the simulator, at the submission times that they had."""
     first = seen[0].submitted
     te = [job.te for job in planned]
     workload = Workload.of(
         "twin",
         Machines.alike(NODES, cpus=32, mem_mib=256_000, gpus=GPUS),
         submit_s=[one.submitted - first for one in seen],
-        run_s=[job.run_s * second_s + overhead_s for job in planned],
-        limit_s=LIMIT_S,
+        run_s=[job.run_s * took.second_s + took.overhead_s for job in planned],
+        limit_s=LIMIT_S * slower,
         demand=[[job.gpus, job.gpus * 1000, job.gpus] for job in planned],
         te=te,
-        grace_s=GRACE_S,
-        yield_s=SAVES_S,
+        grace_s=GRACE_S * slower,
+        yield_s=SAVES_S * slower,
         saves_on_notice=policy == "fitgpp",
     )
     behaviour = Behaviour(
@@ -181,6 +194,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], second_s: fl
         requeued_to=RequeuedTo.PLACE,
         requeue_delay_s=REQUEUE_DELAY_S,
         kill_wait_s=0.0,  # the jobs end on SIGTERM
+        pass_s=PASS_S,
         poll_s=POLL_S,
     )
     limits = Limits(min_run_time_s=0, cool_down_s=0)
@@ -188,13 +202,13 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], second_s: fl
     return Simulation(workload, behaviour, policy=tesched, limits=limits).run()
 
 
-def compared(policy: str, planned: list[Planned], seen: list[Seen]) -> Twin:
+def compared(policy: str, planned: list[Planned], seen: list[Seen], slower: int) -> Twin:
     """Return both side by side."""
     whole = [(job, one) for job, one in zip(planned, seen, strict=True) if not one.preempted]
     second_s = float(np.median([(one.done - one.started) / job.run_s for job, one in whole]))
     # The first jobs come to an empty cluster: what passes then besides their work is what a start and an end take.
     overhead_s = float(np.median([one.done - one.submitted - job.run_s * second_s for job, one in whole[:UNDISTURBED]]))
-    result = simulate(policy, planned, seen, second_s, overhead_s)
+    result = simulate(policy, planned, seen, slower, Took(second_s, overhead_s))
     te = np.array([job.te for job in planned])
     run_s = np.array([job.run_s * second_s for job in planned])
     real_s = np.array([one.done - one.submitted for one in seen]) - run_s
@@ -227,12 +241,13 @@ def _said(policy: str) -> Iterator[None]:
 @click.command()
 @click.option("--jobs", type=click.IntRange(10), default=500, show_default=True)
 @click.option("--policy", "policies", default="backfill,native,fitgpp", show_default=True)
+@click.option("--slower", type=click.IntRange(1, 60), default=1, show_default=True, help="All times so much longer.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--record", type=click.Path(path_type=Path), help="Keep what was seen, or take it from there if it is.")
 @click.option("--json", "as_json", is_flag=True)
-def main(*, jobs: int, policies: str, seed: int, record: Path | None, as_json: bool) -> None:
+def main(*, jobs: int, policies: str, slower: int, seed: int, record: Path | None, as_json: bool) -> None:
     """Print one line a policy."""
-    planned = drawn(jobs, seed)
+    planned = drawn(jobs, seed, slower)
     known: dict[str, list[Seen]] = {}
     if record is not None and record.exists():
         known = msgspec.json.decode(record.read_bytes(), type=dict[str, list[Seen]])
@@ -240,10 +255,10 @@ def main(*, jobs: int, policies: str, seed: int, record: Path | None, as_json: b
     for policy in policies.split(","):
         if policy not in known:
             with _said(policy):
-                known[policy] = run_really(policy, planned)
-        twins.append(compared(policy, planned, known[policy]))
-    if record is not None:
-        record.write_bytes(msgspec.json.encode(known))
+                known[policy] = run_really(policy, planned, slower)
+            if record is not None:
+                record.write_bytes(msgspec.json.encode(known))
+        twins.append(compared(policy, planned, known[policy], slower))
     if as_json:
         print(json.dumps([asdict(twin) for twin in twins], indent=2))
         return
