@@ -1,19 +1,29 @@
 #!/bin/sh
 # Installs what the local test cluster needs (slurmctld, slurmd, Slurm's commands, munge) from Debian's own packages, and
-# the tools that the tests of the unit files and manual pages ask (systemd-analyze, groff). systemd does not run for that.
+# what tests need besides: the Lua libraries of systemd/job_submit.lua, and the tools that the tests of the unit files
+# and manual pages ask (systemd-analyze, groff). systemd does not run for that.
 #
 #   sudo slurm_test_cluster/install-slurm.sh
 #
 # Does nothing if all is there. No daemon is started or enabled to run now: the test cluster starts its own, as any user.
 set -eu
 
-packages="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge systemd groff-base"
+packages="slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge lua-posix lua-socket systemd groff-base"
 programs="slurmctld slurmd munged sbatch scontrol sinfo squeue scancel systemd-analyze systemd-sysusers groff"
+# below slurmctld's Lua's folder; Debian's slurmctld has Lua 5.1
+lua_libraries="posix.so socket/unix.so"
 
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 missing=
 for program in $programs; do
     command -v "$program" >/dev/null || missing="$missing $program"
+done
+for library in $lua_libraries; do
+    there=
+    for file in /usr/lib*/lua/5.1/"$library" /usr/lib/*/lua/5.1/"$library"; do
+        [ ! -e "$file" ] || there=yes
+    done
+    [ -n "$there" ] || missing="$missing lua/5.1/$library"
 done
 if [ -z "$missing" ]; then
     echo "Slurm for the test cluster is installed: $(slurmctld -V)"

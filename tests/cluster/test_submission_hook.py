@@ -1,0 +1,195 @@
+"""systemd/job_submit.lua in a real slurmctld: a submission is acted upon at once, and never waits for tesched.
+
+Both releases that are tested have Slurm's job_submit/lua. Each Lua library is tried alone: the other one is hidden.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster import processes
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.load import EventName, LoadJob, read_events, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.daemon_process import running_daemon
+
+pytestmark = pytest.mark.slurm
+
+HOOK = Path(__file__).parents[2] / "systemd" / "job_submit.lua"
+#: the socket's path in HOOK
+INSTALLED = "/run/tesched/poke.sock"
+#: Lua that leaves the hook one library, or none
+ONLY = {
+    "lua-posix": 'package.preload["socket.unix"] = function() error("hidden") end\n',
+    "lua-socket": 'package.preload["posix.sys.socket"] = function() error("hidden") end\n',
+    "neither": 'package.path, package.cpath = "", ""\n',
+}
+LIBRARIES = ("lua-posix", "lua-socket")
+#: Seconds for a submission that nothing holds up; one that waits for somebody else's socket would wait for ever.
+PROMPT_S = 5.0
+#: Seconds between two polls, which no test waits for
+POLL_S = 30.0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Give a short path: a socket's may have 107 bytes, which pytest's own folders can exceed."""
+    with tempfile.TemporaryDirectory(prefix="hook-") as name:
+        yield Path(name)
+
+
+def hooked(path: Path, library: str, *, nodes: int = 1) -> ClusterDefinition:
+    """Return a cluster with the hook, which pokes the socket `path`."""
+    hook = HOOK.read_text()
+    assert hook.count(f'"{INSTALLED}"') == 1
+    return ClusterDefinition(
+        groups=(NodeGroup(count=nodes),),
+        settings={"JobSubmitPlugins": "lua"},
+        files={"job_submit.lua": ONLY[library] + hook.replace(INSTALLED, str(path))},
+    )
+
+
+def start(make_cluster: MakeCluster, path: Path, library: str, *, nodes: int = 1) -> LocalCluster:
+    """Start a cluster whose hook has found its library."""
+    cluster = make_cluster(hooked(path, library, nodes=nodes))
+    if "tesched is not poked" in controller_log(cluster):
+        pytest.fail(f"{library} is missing for slurmctld's Lua: run 'sudo slurm_test_cluster/install-slurm.sh'")
+    return cluster
+
+
+def listener(path: Path) -> socket.socket:
+    """Return a socket in the daemon's place; looking into it never waits."""
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    channel.bind(str(path))
+    return channel
+
+
+def fill(path: Path) -> None:
+    """Send pokes that nobody reads until no further one fits."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender, suppress(BlockingIOError):
+        while True:
+            sender.sendto(b"x", str(path))
+
+
+def submit_promptly(cluster: LocalCluster) -> int:
+    """Submit a job that stays in the queue, and return its id. The submission must not be held up."""
+    began = time.monotonic()
+    job_id = cluster.sbatch("--hold", wrap="true")
+    assert time.monotonic() - began < PROMPT_S
+    return job_id
+
+
+def datagram_sockets(cluster: LocalCluster) -> int:
+    """Return how many datagram sockets of the kind that pokes are sent by slurmctld holds open."""
+    # Columns of /proc/net/unix: address, references, protocol, flags, type (2: datagram), state, inode, path.
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    datagram = {f"socket:[{fields[6]}]" for fields in lines if int(fields[4], 16) == socket.SOCK_DGRAM}
+    count = 0
+    for pid in processes.find_processes(cluster.folder, "slurmctld"):
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                count += str(fd.readlink()) in datagram
+    return count
+
+
+def controller_log(cluster: LocalCluster) -> str:
+    """Return what slurmctld has logged."""
+    return (cluster.folder / "log" / "slurmctld.log").read_text()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_trial_on_a_full_cluster_starts_long_before_the_next_poll(
+    make_cluster: MakeCluster, folder: Path, library: str
+) -> None:
+    path = folder / "poke.sock"
+    cluster = start(make_cluster, path, library, nodes=2)
+    for number in range(2):
+        job = LoadJob(name=f"be-{number}", kind="be", cpus=8, gpus=8, ticks=3000)
+        submit(cluster, job, cluster.shared)
+    cluster.wait_for(lambda: len(read_events(cluster.shared)) == 2, "the cluster to be full")
+    with running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=POLL_S, socket=str(path)) as daemon:
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=3000), cluster.shared)
+        # A quarter of the way to the next poll; alone on a machine it takes less than one second.
+        cluster.wait_state(te, "RUNNING", timeout_s=POLL_S / 4)
+        orders = daemon.json("orders")["orders"]
+        assert [order["order"]["preemptor"] for order in orders] == [te]
+        words = [event.name for event in read_events(cluster.shared) if event.job_name.startswith("be")]
+        assert words.count(EventName.NOTICE) == 1
+
+
+def test_without_a_lua_library_the_trial_waits_for_the_poll_and_slurmctld_says_why(
+    make_cluster: MakeCluster, folder: Path
+) -> None:
+    path = folder / "poke.sock"
+    cluster = make_cluster(hooked(path, "neither"))
+    assert "tesched is not poked: neither lua-posix nor lua-socket is installed" in controller_log(cluster)
+    be = submit(cluster, LoadJob(name="be-1", kind="be", cpus=8, gpus=8, ticks=3000), cluster.shared)
+    cluster.wait_state(be, "RUNNING")
+    cluster.wait_for(lambda: read_events(cluster.shared), "its first word")
+    with running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=POLL_S, socket=str(path)) as daemon:
+        te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=3000), cluster.shared)
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Resources", "Slurm to look at it")
+        assert daemon.json("status")["daemon"]["cycle"] == 1
+        assert daemon.ask("poke").returncode == 0
+        cluster.wait_state(te, "RUNNING", timeout_s=POLL_S / 4)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_one_poke_for_a_submission_and_none_for_a_change(make_cluster: MakeCluster, folder: Path, library: str) -> None:
+    with listener(folder / "poke.sock") as channel:
+        cluster = start(make_cluster, folder / "poke.sock", library)
+        job_id = submit_promptly(cluster)
+        assert channel.recv(100) == b"submitted"
+        # What tesched does itself must not come back as a poke.
+        cluster.run("scontrol", "update", f"jobid={job_id}", "nice=-50")
+        assert cluster.job(job_id)["Nice"] == "-50"
+        with pytest.raises(BlockingIOError):
+            channel.recv(100)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_daemon_that_hangs_holds_up_no_submission(make_cluster: MakeCluster, folder: Path, library: str) -> None:
+    path = folder / "poke.sock"
+    with listener(path):
+        cluster = start(make_cluster, path, library)
+        fill(path)
+        held = [submit_promptly(cluster) for _ in range(5)]
+        assert {int(job["JobId"]) for job in cluster.jobs()} == set(held)
+        assert datagram_sockets(cluster) == 0
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("wrong", ["never there", "left behind", "a file", "too long"])
+def test_a_socket_that_nobody_listens_on_holds_up_no_submission(
+    make_cluster: MakeCluster, folder: Path, library: str, wrong: str
+) -> None:
+    path = folder / "poke.sock"
+    match wrong:
+        case "left behind":
+            listener(path).close()
+        case "a file":
+            path.touch()
+        case "too long":
+            path = folder / ("x" * 200)
+        case _:
+            path = folder / "nowhere" / "poke.sock"
+    cluster = start(make_cluster, path, library)
+    held = [submit_promptly(cluster) for _ in range(5)]
+    assert {int(job["JobId"]) for job in cluster.jobs()} == set(held)
+    assert datagram_sockets(cluster) == 0
+    assert "error: job_submit" not in controller_log(cluster)
+
+
+def test_without_a_lua_library_no_submission_is_held_up(make_cluster: MakeCluster, folder: Path) -> None:
+    cluster = make_cluster(hooked(folder / "poke.sock", "neither"))
+    job_id = submit_promptly(cluster)
+    assert cluster.state(job_id) == "PENDING"
