@@ -1,0 +1,64 @@
+"""Linear programs: maximise c z where A z <= b, z >= 0, by HiGHS through SciPy.
+
+A program with very many columns, most of which the optimum does not use, is solved on a few of them first; those that
+would improve it by the prices (duals) found are added, until none would (column generation; Gilmore, Gomory,
+"A linear programming approach to the cutting-stock problem", Operations Research 1961). The optimum is that of the
+whole program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+#: Seconds that HiGHS may take for one program; beyond it the safe fall-back is used.
+TIME_LIMIT_S = 60.0
+
+
+class UnsolvedError(Exception):
+    """The program has no optimum that HiGHS could find; says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Maximise `gain` z where `rows` z <= `bounds` and z >= 0."""
+
+    #: (n,)
+    gain: NDArray[np.float64]
+    #: (m, n), in compressed columns.
+    rows: sparse.csc_array
+    #: (m,)
+    bounds: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Optimum:
+    """An optimal z, and what each row's bound is worth."""
+
+    #: (n,)
+    z: NDArray[np.float64]
+    #: By how much the optimum rises per unit of the row's bound, (m,), at least 0.
+    worth: NDArray[np.float64]
+
+
+def maximise(program: Program, *, time_limit_s: float = TIME_LIMIT_S) -> Optimum:
+    """Return an optimum.
+
+    Raises:
+        UnsolvedError: infeasible, unbounded, out of time, or numerically hopeless.
+    """
+    found = linprog(
+        -program.gain,
+        A_ub=program.rows,
+        b_ub=program.bounds,
+        bounds=(0, None),
+        method="highs-ds",
+        options={"time_limit": time_limit_s},
+    )
+    if found.status != 0:
+        raise UnsolvedError(str(found.message).split(".")[0])
+    return Optimum(z=np.maximum(found.x, 0.0), worth=np.maximum(-found.ineqlin.marginals, 0.0))

@@ -1,0 +1,34 @@
+"""What the policies' `allocate` have in common: whose speeds count, and what is answered when there is no optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tesched_core.gavel.constraints import Combinations, combinations, fall_back
+from tesched_core.gavel.lp import UnsolvedError
+from tesched_core.gavel.problem import Allocation, Problem
+
+
+def solved(
+    problem: Problem, solve: Callable[[Combinations], Allocation], *, aware: bool = True, sharing: bool = False
+) -> Allocation:
+    """Return what `solve` makes of the columns, or the safe fall-back if it can't.
+
+    Args:
+        problem: The jobs and the accelerators.
+        solve: The policy's optimisation. It is called only if some job fits somewhere; it may raise `UnsolvedError`.
+        aware: Whether the policy knows the types' speeds.
+        sharing: Whether pairs of jobs may share accelerators.
+    """
+    # Numbers that leave the range of a float are found where the program is solved.
+    with np.errstate(all="ignore"):
+        speed = problem.fitting() if aware else problem.agnostic()
+        space = combinations(problem, speed, sharing=sharing)
+        if not space.singles:
+            return fall_back(problem, "no job fits on any type", sharing=sharing)
+        try:
+            return solve(space)
+        except UnsolvedError as why:
+            return fall_back(problem, str(why), sharing=sharing)
