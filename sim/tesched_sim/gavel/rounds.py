@@ -1,0 +1,312 @@
+"""Gavel's simulator, round by round, as its authors' is, and with what a restart costs if it is to be known.
+
+What the authors' simulator does, and what is kept for the sake of their figures: an allocation is made again only when
+a job has come or gone, and not before 32 minutes have passed since the last one; who comes between two allocations
+waits for the next, and what room the round would give him stays empty; a round ends when its last slice does, so it is
+a little shorter than its nominal length; nobody pays for a start. The last is a parameter here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.gavel.rounds import NOWHERE, assign, changes, deficits, priorities
+
+from tesched_sim.gavel.throughputs import TYPES
+from tesched_sim.gavel.workload import GavelJob
+from tesched_sim.workload import WorkloadError
+
+#: seconds between two allocations at least, in the authors' simulator
+RECOMPUTE_S = 1920.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The jobs that are there when an allocation is made, in their order of arrival; M of them, T types."""
+
+    job: NDArray[np.int64]
+    #: (M, T) steps/s
+    throughput: NDArray[np.float64]
+    scale_factor: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    steps: NDArray[np.float64]
+    steps_left: NDArray[np.float64]
+    #: seconds since it came
+    age_s: NDArray[np.float64]
+    #: (T,) accelerators
+    capacity: NDArray[np.int64]
+
+
+#: Gives each job its fraction of the time on each type, (M, T).
+Allocate = Callable[[Waiting], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """The accelerators, and how time passes on them."""
+
+    #: accelerators of each type, in the order of `throughputs.TYPES`
+    capacity: tuple[int, ...]
+    round_s: float = 360.0
+    recompute_s: float = RECOMPUTE_S
+    #: seconds without progress at the head of a slice whose job was not on the same type in the round before
+    restart_cost_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise WorkloadError for what cannot be."""
+        if len(self.capacity) != len(TYPES) or min(self.capacity) < 0 or sum(self.capacity) == 0:
+            raise WorkloadError(f"a cluster has so many accelerators of {':'.join(TYPES)}, some of them at least 1")
+        if not 0 < self.round_s < float("inf"):
+            raise WorkloadError(f"a round of {self.round_s:g} s cannot be")
+        if not 0 <= self.restart_cost_s < self.round_s:
+            raise WorkloadError(
+                f"a restart that costs {self.restart_cost_s:g} s leaves nothing of a round of {self.round_s:g} s"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """What of the mechanism hangs on the policy, in the authors' simulator."""
+
+    #: types choose in a shuffled order, drawn anew each round; else as listed
+    shuffled: bool = False
+    #: room is given only to who has a fraction
+    entitled_only: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What came of a run."""
+
+    #: seconds from arrival to end, by job index: of all jobs that ended
+    jct_s: dict[int, float] = field(default_factory=dict)
+    #: seconds from the first arrival to the last end
+    end_s: float = 0.0
+    rounds: int = 0
+    allocations: int = 0
+    #: accelerator-seconds held, also those that a restart cost
+    busy_s: float = 0.0
+    #: accelerator-seconds that restarts cost
+    restarting_s: float = 0.0
+    #: slices of jobs that were not on the type before
+    starts: int = 0
+    #: slices of jobs that ran in the round before, and of these those that stayed where they were
+    could_renew: int = 0
+    renewed: int = 0
+    #: seconds of real time, of this those in which allocations were made
+    took_s: float = 0.0
+    allocating_s: float = 0.0
+
+    def mean_jct_h(self, window: range) -> float:
+        """Return the mean hours from arrival to end over the jobs of the window."""
+        return sum(self.jct_s[index] for index in window) / len(window) / 3600
+
+    def use(self, capacity: tuple[int, ...]) -> float:
+        """Return the share of the accelerators' time that was held."""
+        return self.busy_s / (sum(capacity) * self.end_s)
+
+
+def simulate(
+    jobs: Iterator[GavelJob],
+    window: range,
+    cluster: Cluster,
+    allocate: Allocate,
+    *,
+    manner: Manner,
+    seed: int,
+    after_round: Callable[[Mapping[int, float]], None] | None = None,
+) -> Outcome:
+    """Run the jobs until all of the window have ended, and return what came of it.
+
+    `jobs` come in their order of arrival; those after the window keep coming until it has ended. `seed` orders the
+    types. `after_round` is told all ended jobs after each round, for a progress display.
+    """
+    began = time.perf_counter()
+    run = _Run(jobs, cluster, allocate, manner, seed)
+    missing = set(window)
+    while missing:
+        for index in run.turn():
+            missing.discard(index)
+        if after_round is not None:
+            after_round(run.outcome.jct_s)
+    run.outcome.took_s = time.perf_counter() - began
+    return run.outcome
+
+
+class _Run:
+    """The state; rows of all arrays are the jobs that are there, in their order of arrival."""
+
+    def __init__(
+        self, jobs: Iterator[GavelJob], cluster: Cluster, allocate: Allocate, manner: Manner, seed: int
+    ) -> None:
+        self.cluster, self.allocate, self.manner = cluster, allocate, manner
+        self.outcome = Outcome()
+        self.order = Random(seed + 5)  # noqa: S311 - not for secrets
+        self.to_come = jobs
+        self.next = next(jobs, None)
+        self.capacity = np.array(cluster.capacity, dtype=np.int64)
+        #: what a job is taken to have had of each type when an allocation is made
+        self.head_start_s = cluster.round_s / 2
+        self.jobs: list[GavelJob] = []
+        kinds = len(TYPES)
+        self.steps_left = np.zeros(0)
+        self.throughput = np.zeros((0, kinds))
+        self.scale_factor = np.zeros(0, dtype=np.int64)
+        #: X, and whether the job was there when it was made
+        self.share = np.zeros((0, kinds))
+        self.allocated = np.zeros(0, dtype=np.bool_)
+        self.received_s = np.zeros((0, kinds))
+        self.deficit_s = np.zeros((0, kinds))
+        self.given_s = np.zeros(kinds)
+        #: the type of this round's slice, and when and with how many steps it ends
+        self.on = np.zeros(0, dtype=np.intp)
+        self.slice_end_s = np.zeros(0)
+        self.slice_steps = np.zeros(0)
+        self.now = self.round_start = self.round_end = self.last_allocation = 0.0
+        self.stale = False
+
+    def turn(self) -> list[int]:
+        """Go on by one round and return the indices of the jobs that ended. Raises WorkloadError if nobody is left."""
+        running = np.flatnonzero(self.on != NOWHERE)
+        ended: list[int] = []
+        if len(running):
+            self.round_start, self.round_end = self.round_end, float(self.slice_end_s[running].max())
+            self.now = self.round_end
+            ended = self._finish(running)
+        elif self.next is None:
+            raise WorkloadError("the jobs that are left cannot run: none has a speed on any accelerator that there is")
+        else:
+            self.now = max(self.now, self.next.arrival_s)
+        self._arrive()
+        if self.stale and (self.now - self.last_allocation >= self.cluster.recompute_s or self.last_allocation == 0.0):
+            self._reallocate()
+        self._start()
+        return ended
+
+    def _finish(self, running: NDArray[np.intp]) -> list[int]:
+        """Book this round's slices, and take out who is done."""
+        kind = self.on[running]
+        took_s = self.slice_end_s[running] - self.round_start
+        self.steps_left[running] -= self.slice_steps[running]
+        self.received_s[running, kind] += took_s
+        np.add.at(self.given_s, kind, took_s)
+        done = running[self.steps_left[running] <= 0]
+        if len(done) == 0:
+            return []
+        self.stale = True
+        ended = []
+        for row in done.tolist():
+            job, end_s = self.jobs[row], float(self.slice_end_s[row])
+            self.outcome.jct_s[job.index] = end_s - job.arrival_s
+            self.outcome.end_s = max(self.outcome.end_s, end_s)
+            ended.append(job.index)
+        keep = np.ones(len(self.jobs), dtype=np.bool_)
+        keep[done] = False
+        self.jobs = [job for job, stays in zip(self.jobs, keep.tolist(), strict=True) if stays]
+        for name in _BY_JOB:
+            setattr(self, name, getattr(self, name)[keep])
+        return ended
+
+    def _arrive(self) -> None:
+        """Take in everybody who has come by now."""
+        new: list[GavelJob] = []
+        while self.next is not None and self.next.arrival_s <= self.now:
+            new.append(self.next)
+            self.next = next(self.to_come, None)
+        if not new:
+            return
+        self.stale = True
+        self.jobs += new
+        count, kinds = len(new), len(TYPES)
+        none = np.zeros((count, kinds))
+        self.steps_left = np.append(self.steps_left, [job.steps for job in new])
+        self.throughput = np.vstack([self.throughput, *(job.throughput for job in new)])
+        self.scale_factor = np.append(self.scale_factor, [job.scale_factor for job in new])
+        self.share = np.vstack([self.share, none])
+        self.allocated = np.append(self.allocated, np.zeros(count, dtype=np.bool_))
+        self.received_s = np.vstack([self.received_s, none + self.head_start_s])
+        self.deficit_s = np.vstack([self.deficit_s, none])
+        self.on = np.append(self.on, np.full(count, NOWHERE, dtype=np.intp))
+        self.slice_end_s = np.append(self.slice_end_s, np.zeros(count))
+        self.slice_steps = np.append(self.slice_steps, np.zeros(count))
+
+    def _reallocate(self) -> None:
+        """Book what each job is behind by, and make a new allocation."""
+        received_s = self.received_s - self.head_start_s
+        self.deficit_s = deficits(self.deficit_s, self.share, received_s, self.now - self.last_allocation)
+        self.received_s[:] = self.head_start_s
+        self.given_s[:] = self.head_start_s * len(self.jobs)
+        self.last_allocation, self.stale = self.now, False
+        began = time.perf_counter()
+        self.share = self.allocate(
+            Waiting(
+                job=np.array([job.index for job in self.jobs], dtype=np.int64),
+                throughput=self.throughput,
+                scale_factor=self.scale_factor,
+                weight=np.array([job.weight for job in self.jobs]),
+                steps=np.array([job.steps for job in self.jobs]),
+                steps_left=self.steps_left,
+                age_s=self.now - np.array([job.arrival_s for job in self.jobs]),
+                capacity=self.capacity,
+            )
+        )
+        self.allocated[:] = True
+        self.outcome.allocations += 1
+        self.outcome.allocating_s += time.perf_counter() - began
+
+    def _start(self) -> None:
+        """Begin the round: who runs where, and how far each slice goes."""
+        cluster, outcome = self.cluster, self.outcome
+        order = list(range(len(TYPES)))
+        if self.manner.shuffled:
+            self.order.shuffle(order)
+        before = self.on
+        after = assign(
+            order,
+            priorities(self.share, self.received_s, self.given_s, self.throughput),
+            self.deficit_s,
+            self.share,
+            throughput=self.throughput,
+            scale_factor=self.scale_factor,
+            capacity=self.capacity,
+            entitled_only=self.manner.entitled_only,
+        )
+        after[~self.allocated] = NOWHERE  # it had been given room, which stays empty
+        self.on = after
+        rows = np.flatnonzero(after != NOWHERE)
+        if len(rows) == 0:
+            return
+        change = changes(before, after)
+        speed = self.throughput[rows, after[rows]]
+        cost_s = np.where(change.started[rows], cluster.restart_cost_s, 0.0)
+        steps = np.minimum(np.floor(speed * (cluster.round_s - cost_s)), self.steps_left[rows])
+        took_s = cost_s + steps / speed
+        self.slice_steps[rows] = steps
+        self.slice_end_s[rows] = self.now + took_s
+        size = self.scale_factor[rows]
+        outcome.rounds += 1
+        outcome.busy_s += float(size @ took_s)
+        outcome.restarting_s += float(size @ cost_s)
+        outcome.starts += int(change.started.sum())
+        outcome.could_renew += int((before != NOWHERE).sum())
+        outcome.renewed += int(change.renewed.sum())
+
+
+#: the arrays with a row for each job
+_BY_JOB = (
+    "steps_left",
+    "throughput",
+    "scale_factor",
+    "share",
+    "allocated",
+    "received_s",
+    "deficit_s",
+    "on",
+    "slice_end_s",
+    "slice_steps",
+)
