@@ -1,0 +1,16 @@
+"""Tells tesched how far a training is: a few lines for a training loop, on the standard library alone.
+
+    import tesched_report
+
+    for iteration, batch in enumerate(batches):
+        loss = train(batch)
+        tesched_report.report(iteration=iteration, loss=loss)
+        tesched_report.throughput(steps=1)
+
+Outside of a Slurm job, without a spool folder and without tesched nothing happens. No call waits for a disk, and none
+raises: what goes wrong is said once on stderr. The folder may be copied to wherever the trainings are.
+"""
+
+from tesched_report.reporter import flush, report, throughput
+
+__all__ = ["flush", "report", "throughput"]

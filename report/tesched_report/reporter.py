@@ -1,0 +1,287 @@
+"""From the training to the file: a call puts a value into a queue, a thread of its own writes the file.
+
+So a file system that hangs stops the thread and not the training. At most once a second is written, and less often
+where writing is slow: the thread rests twenty times as long as a write took.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from math import inf, isfinite
+from pathlib import Path
+from typing import SupportsFloat, SupportsInt
+
+from tesched_report.document import LONGEST_NAME, Document, Point, Sample, load, sweep, write
+from tesched_report.where import SPOOL_VARIABLE, job_name, own_folder, speaks_for_its_job, spool_of
+
+#: Least seconds between two writes.
+INTERVAL_S = 1.0
+#: The thread rests so many times as long as a write took.
+RESTS = 20.0
+#: Seconds over which a speed is measured, at least.
+MEASURED_OVER_S = 10.0
+#: Losses that are kept of those that came between two writes, evenly spread, and speeds.
+MOST_AT_ONCE = 10
+#: Values that may wait for the thread; of more the oldest are dropped.
+_WAITING = 10_000
+#: Seconds that the end of the training waits for the last write.
+_LAST_S = 2.0
+#: Seconds by which the clock of the file system may be behind Slurm's.
+_CLOCK_S = 60.0
+
+
+class Reporter:
+    """One job's report. Its methods never raise, and never wait for a file system but for `flush`."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        interval_s: float = INTERVAL_S,
+        clock: Callable[[], float] = time.time,
+        stopwatch: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make ready; nothing is looked at or written yet. `environment` is the process's own unless given."""
+        self._environment = os.environ if environment is None else environment
+        self._interval_s = interval_s
+        self._clock, self._stopwatch = clock, stopwatch
+        self._said = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start anew: at first, and in the child of a fork, which has no thread and a lock that may stay locked."""
+        self._waiting: deque[Point | Sample] = deque(maxlen=_WAITING)
+        #: held for moments, never while a file is looked at
+        self._lock = threading.Lock()
+        #: there is something to write
+        self._news = threading.Event()
+        #: whoever waits for the thread's next write
+        self._hurry = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+        self._mute = False
+        self._workload = ""
+        self._target_loss: float | None = None
+        #: when steps were counted last, and how many since
+        self._counted_at: float | None = None
+        self._steps = 0.0
+
+    def report(
+        self,
+        *,
+        iteration: SupportsInt,
+        loss: SupportsFloat,
+        work: SupportsFloat | None = None,
+        target_loss: SupportsFloat | None = None,
+        workload: str = "",
+    ) -> None:
+        """Tell the loss after an iteration; see `tesched_report.report`."""
+        try:
+            done = None if work is None else _finite("work", float(work))
+            point = Point(int(_not_negative("an iteration", int(iteration))), float(loss), self._clock(), done)
+            if target_loss is not None:
+                self._target_loss = _finite("target_loss", float(target_loss))
+            if workload:
+                self._workload = _name("workload", workload)
+            # A training that diverges says NaN; that is no mistake of its caller's.
+            if isfinite(point.loss):
+                self._put(point)
+        except Exception as error:  # noqa: BLE001 - no mistake here may end a training
+            self._say(f"a report was not taken: {error}")
+
+    def throughput(
+        self,
+        steps: SupportsFloat | None = None,
+        *,
+        steps_per_s: SupportsFloat | None = None,
+        accelerator: str = "",
+        workload: str = "",
+    ) -> None:
+        """Tell how fast it goes; see `tesched_report.throughput`."""
+        try:
+            if workload:
+                self._workload = _name("workload", workload)
+            accelerator = _name("accelerator", accelerator)
+            speed = self._speed(steps) if steps_per_s is None else float(steps_per_s)
+            if speed is not None:
+                self._put(Sample(self._clock(), accelerator, _not_negative("a speed", speed)))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._say(f"a throughput was not taken: {error}")
+
+    def flush(self, timeout_s: float = _LAST_S) -> None:
+        """Wait until what was told is written, at most so many seconds."""
+        if self._thread is not None:
+            self._hurry.set()
+            self._idle.wait(timeout_s)
+
+    def _speed(self, steps: SupportsFloat | None) -> float | None:
+        """Return the steps a second over the last ten seconds or more; None until they have passed."""
+        done = 0.0 if steps is None else _not_negative("a number of steps", float(steps))
+        now = self._stopwatch()
+        if self._counted_at is None:
+            # The steps before the first call took nobody knows how long.
+            self._counted_at = now
+            return None
+        self._steps += done
+        took_s = now - self._counted_at
+        if took_s < MEASURED_OVER_S:
+            return None
+        speed = self._steps / took_s
+        self._counted_at, self._steps = now, 0.0
+        return speed
+
+    def _put(self, value: Point | Sample) -> None:
+        if self._mute:
+            return
+        self._waiting.append(value)
+        with self._lock:
+            self._idle.clear()
+            self._news.set()
+        if self._thread is None:
+            self._start()
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._mute:
+                return
+            if not speaks_for_its_job(self._environment):
+                self._quiet("")
+                return
+            name, spool = job_name(self._environment), spool_of(self._environment)
+            if not name or spool is None:
+                what = "this is no Slurm job" if not name else f"no spool folder is known ({SPOOL_VARIABLE})"
+                self._quiet(f"nothing is reported: {what}")
+                return
+            os.register_at_fork(after_in_child=self._begin)
+            atexit.register(self.flush)
+            self._thread = threading.Thread(target=self._run, args=(spool, name), name="tesched_report", daemon=True)
+            self._thread.start()
+
+    def _quiet(self, why: str) -> None:
+        self._mute = True
+        self._waiting.clear()
+        self._idle.set()
+        if why:
+            self._say(why)
+
+    def _run(self, spool: Path, name: str) -> None:
+        try:
+            self._write_for_ever(spool, name)
+        except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten whoever trains
+            self._quiet(f"nothing more is reported: {type(error).__name__}: {error}")
+
+    def _write_for_ever(self, spool: Path, name: str) -> None:
+        document: Document | None = None
+        while True:
+            self._news.wait()
+            self._news.clear()
+            began = self._stopwatch()
+            try:
+                path = own_folder(spool) / f"{name}.json"
+                if document is None:
+                    document = load(path, since=_since(self._environment))
+                    sweep(path.parent)
+                self._take(document)
+                write(path, document.text())
+            except OSError as error:
+                self._say(f"the report could not be written, and is tried again: {error}")
+            with self._lock:
+                if not self._news.is_set():
+                    self._idle.set()
+            took_s = self._stopwatch() - began
+            self._hurry.wait(max(self._interval_s, RESTS * took_s))
+            self._hurry.clear()
+
+    def _take(self, document: Document) -> None:
+        """Take what waits into the document, of many losses some, the last one among them."""
+        taken = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        points = [value for value in taken if isinstance(value, Point)]
+        samples = [value for value in taken if isinstance(value, Sample)]
+        every = max(len(points) // MOST_AT_ONCE, 1)
+        for point in points[::-1][::every][::-1]:
+            document.add(point)
+        for sample in samples[-MOST_AT_ONCE:]:
+            document.measured(sample)
+        document.workload = self._workload or document.workload
+        if self._target_loss is not None:
+            document.target_loss = self._target_loss
+
+    def _say(self, text: str) -> None:
+        if not self._said:
+            self._said = True
+            sys.stderr.write(f"tesched_report: {text} (said once; the training goes on)\n")
+
+
+def _finite(what: str, value: float) -> float:
+    if not isfinite(value):
+        raise ValueError(f"{what} is a number, not {value}")
+    return value
+
+
+def _not_negative(what: str, value: float) -> float:
+    if not 0 <= value < inf:
+        raise ValueError(f"{what} is 0 or more, not {value}")
+    return value
+
+
+def _name(what: str, text: str) -> str:
+    if len(text) > LONGEST_NAME or not text.isprintable():
+        raise ValueError(f"{what} is a text of at most {LONGEST_NAME} printable characters, not {text[:40]!r}")
+    return text
+
+
+def _since(environment: Mapping[str, str]) -> float:
+    """Return since when a file of this job's name is this job's."""
+    restarts, started = environment.get("SLURM_RESTART_COUNT", "0"), environment.get("SLURM_JOB_START_TIME", "")
+    if restarts != "0" or not started.isdecimal():
+        return 0.0
+    return float(started) - _CLOCK_S
+
+
+#: of this process; it looks at nothing before the first report
+_REPORTER = Reporter()
+
+
+def report(
+    *,
+    iteration: SupportsInt,
+    loss: SupportsFloat,
+    work: SupportsFloat | None = None,
+    target_loss: SupportsFloat | None = None,
+    workload: str = "",
+) -> None:
+    """Tell the loss after an iteration. Returns at once, never raises.
+
+    `iteration` counts up from 0; a lower one than before means that the training went back to there. `loss` is lower
+    for a better model; NaN and infinity are passed over. `work` is the work done per core-second, in any unit that
+    stays the same. `target_loss` is the loss at which the training is done, where that is known. `workload` names what
+    is trained, for jobs of the same user that do the same; without it that is the job's name.
+    """
+    _REPORTER.report(iteration=iteration, loss=loss, work=work, target_loss=target_loss, workload=workload)
+
+
+def throughput(
+    steps: SupportsFloat | None = None,
+    *,
+    steps_per_s: SupportsFloat | None = None,
+    accelerator: str = "",
+    workload: str = "",
+) -> None:
+    """Tell how fast it goes: `steps` done since the last call, or `steps_per_s`. Returns at once, never raises.
+
+    Counted steps make a speed over ten seconds and more; the first call starts the clock. `accelerator` is the type on
+    which this runs, such as "v100"; without it, it is the type that Slurm gave the job.
+    """
+    _REPORTER.throughput(steps, steps_per_s=steps_per_s, accelerator=accelerator, workload=workload)
+
+
+def flush(timeout_s: float = _LAST_S) -> None:
+    """Wait until what was told is written, at most so many seconds; the end of the process does so by itself."""
+    _REPORTER.flush(timeout_s)
