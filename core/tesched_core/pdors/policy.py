@@ -24,26 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.pdors.model import SLACK, Machines, ModelError, TrainingJob
 from tesched_core.pdors.prices import PriceBounds
-from tesched_core.pdors.schedule import Schedule, Settings, best_schedule
+from tesched_core.pdors.schedule import NoSchedule, Schedule, Settings, best_schedule
 from tesched_core.pdors.slot import Draws, SlotView
 from tesched_core.resources import JobId
-
-
-class Verdict(StrEnum):
-    """What became of an arrival."""
-
-    ACCEPTED = "accepted"
-    #: every schedule costs at least what its end is worth
-    PRICE = "price"
-    #: no schedule was found that ends before the horizon with what is free
-    ROOM = "room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,9 +40,13 @@ class Answer:
     """What became of a job, and why."""
 
     job_id: JobId
-    verdict: Verdict
-    #: the best schedule that was found, also if it is not worth its price
-    schedule: Schedule | None
+    #: what it is promised, or why it is left to the queue
+    outcome: Schedule | NoSchedule
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Return what it is promised, if anything."""
+        return self.outcome if isinstance(self.outcome, Schedule) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,13 +87,11 @@ class PdOrs:
         if job.worker.shape != (len(self.machines.resources),):
             wanted = ", ".join(self.machines.resources)
             raise ModelError(f"job {job.job_id}: worker and server must say how much they take of {wanted}")
-        schedule = best_schedule(job, self.views(ledger, job), draws, self.settings)
-        if schedule is None:
-            return ledger, Answer(job_id=job.job_id, verdict=Verdict.ROOM, schedule=None)
-        if schedule.payoff <= 0:
-            return ledger, Answer(job_id=job.job_id, verdict=Verdict.PRICE, schedule=schedule)
-        promised = ledger.with_schedule(job, schedule, self.machines)
-        return promised, Answer(job_id=job.job_id, verdict=Verdict.ACCEPTED, schedule=schedule)
+        outcome = best_schedule(job, self.views(ledger, job), draws, self.settings)
+        if isinstance(outcome, NoSchedule):
+            return ledger, Answer(job_id=job.job_id, outcome=outcome)
+        promised = ledger.with_schedule(job, outcome, self.machines)
+        return promised, Answer(job_id=job.job_id, outcome=outcome)
 
     def arrive_all(
         self, ledger: Ledger, jobs: Iterable[TrainingJob], draws: Draws

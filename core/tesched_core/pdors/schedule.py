@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +93,19 @@ def units_of(job: TrainingJob, settings: Settings) -> tuple[float, int]:
     return unit, max(int(np.ceil(job.samples / unit * (1 - 1e-9))), 1)
 
 
-def best_schedule(job: TrainingJob, views: Sequence[SlotView], draws: Draws, settings: Settings) -> Schedule | None:
-    """Return the schedule with the largest payoff, which may be below 0; None if the job cannot end in these slots.
+class NoSchedule(StrEnum):
+    """Why a job gets no schedule."""
+
+    #: every schedule costs at least what its end is worth
+    PRICE = "price"
+    #: none was found that ends in time with what is free
+    ROOM = "room"
+
+
+def best_schedule(
+    job: TrainingJob, views: Sequence[SlotView], draws: Draws, settings: Settings
+) -> Schedule | NoSchedule:
+    """Return the schedule with the largest payoff, if that is above 0; otherwise why there is none.
 
     `views` are consecutive slots, the first one not before the job's arrival.
     """
@@ -102,8 +114,8 @@ def best_schedule(job: TrainingJob, views: Sequence[SlotView], draws: Draws, set
         table.solve_all()
     while True:
         path = table.best_path()
-        if path is None:
-            return None
+        if isinstance(path, NoSchedule):
+            return path
         open_ones = [(place, units) for place, units in path if not table.is_exact(place, units)]
         if not open_ones:
             return table.schedule(path)
@@ -119,7 +131,7 @@ class _Table:
         self.views = views
         self.draws = draws
         unit, self.units = units_of(job, settings)
-        done = unit * np.arange(1, self.units + 1)
+        done = np.arange(1, self.units + 1, dtype=np.float64) * unit
         self.internal = job.workers_for(done, internal=True)
         self.external = job.workers_for(done, internal=False)
         # Nobody does more units in a slot than all workers on one machine would.
@@ -178,8 +190,8 @@ class _Table:
         self.theta[kind, units] = min(self.one[kind, units], np.inf if spread is None else spread.cost)
         self.exact[kind, units] = True
 
-    def best_path(self) -> list[tuple[int, int]] | None:
-        """Return (place of the slot, units) of the best schedule as far as theta is known; None: there is none."""
+    def best_path(self) -> list[tuple[int, int]] | NoSchedule:
+        """Return (place of the slot, units) of the best schedule as far as theta is known."""
         totals = np.full(self.units + 1, np.inf)
         totals[0] = 0.0
         choices = np.zeros((len(self.views), self.units + 1), dtype=np.int64)
@@ -194,8 +206,10 @@ class _Table:
             totals = costs[rows, choices[place]]
             ends[place] = totals[-1]
         if not np.isfinite(ends).any():
-            return None
+            return NoSchedule.ROOM
         place = int(np.argmax(self.worth - ends))
+        if self.worth[place] <= ends[place]:
+            return NoSchedule.PRICE
         path: list[tuple[int, int]] = []
         left = self.units
         while left:

@@ -304,7 +304,7 @@ class _Program:
         """Return counts that hold, made from these, or None."""
         counts = np.minimum(counts, self.room)
         taken = counts.T @ self.demand
-        for machine in np.flatnonzero((taken > self.free + SLACK * taken).any(axis=1)):
+        for machine in map(int, np.flatnonzero((taken > self.free + SLACK * taken).any(axis=1))):
             # Whoever is dearer goes first where there is too much.
             dearer = int(self.price[1, machine] > self.price[0, machine])
             while not self._fits(counts[:, machine], machine):
