@@ -12,7 +12,7 @@ from tesched_core.classify import classified
 from tesched_core.undo import undo as undone
 from tesched_daemon.loop import Mode
 from tesched_daemon.undo import put_all_back
-from tesched_daemon.wiring import StartError, look, make_loop
+from tesched_daemon.wiring import StartError, look, opened_loop
 from tesched_db import read
 from tesched_db.engine import open_store
 
@@ -47,11 +47,12 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         settled = not rows
     else:
         rows, settled = [], False
-        for turn in put_all_back(make_loop(replace(config, mode=Mode.ENFORCE), takes_over=True)):
-            if turn.trouble:
-                raise StartError(turn.trouble)
-            rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
-            settled = turn.settled
+        with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
+            for turn in put_all_back(loop):
+                if turn.trouble:
+                    raise StartError(turn.trouble)
+                rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
+                settled = turn.settled
     if as_json:
         print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": [_plain(*row) for row in rows]})
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tesched_core.actions import Failure
@@ -39,25 +41,30 @@ def connect(config: Config) -> clients.Client:
         raise StartError(str(error)) from None
 
 
-def make_loop(config: Config, client: clients.Client | None = None, *, takes_over: bool = False) -> Loop:
-    """Return the loop of this configuration, its store opened. Raises StartError and JournalError.
+@contextmanager
+def opened_loop(config: Config, client: clients.Client | None = None, *, takes_over: bool = False) -> Iterator[Loop]:
+    """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
     `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive.
     """
     client = client or connect(config)
-    return Loop(
-        observer=client.observer,
-        actuator=acting(config.mode, client.actuator),
-        journal=SqlJournal(open_store(config.store.url), takes_over=takes_over),
-        policy=config.policy.te_policy(),
-        best_effort=config.policy.be_policy(),
-        limits=config.guard,
-        classes=config.classes,
-        mode=config.mode,
-        pace=config.loop,
-        client_name=client.name,
-        calls=lambda: client.calls,
-    )
+    engine = open_store(config.store.url)
+    try:
+        yield Loop(
+            observer=client.observer,
+            actuator=acting(config.mode, client.actuator),
+            journal=SqlJournal(engine, takes_over=takes_over),
+            policy=config.policy.te_policy(),
+            best_effort=config.policy.be_policy(),
+            limits=config.guard,
+            classes=config.classes,
+            mode=config.mode,
+            pace=config.loop,
+            client_name=client.name,
+            calls=lambda: client.calls,
+        )
+    finally:
+        engine.dispose()
 
 
 def look(config: Config) -> Snapshot:
@@ -84,21 +91,24 @@ def run(path: Path, *, once: bool = False) -> None:
         migrate.upgrade(config.store.url)
     client = connect(config)
     log.info("Slurm is reached through %s: %s", client.name, client.why)
-    loop = make_loop(config, client)
-    if once:
-        turn = loop.turn()
-        log.info("%s", turn.summary)
+    with opened_loop(config, client) as loop:
+        if once:
+            turn = loop.turn()
+            log.info("%s", turn.summary)
+        else:
+            _serve(loop, Reloader(path=path, running=config, actuator=client.actuator))
         _resign(loop)
-        return
-    log.info("tesched starts in mode %s, policy %s", config.mode, loop.policy.name)
-    reloader = Reloader(path=path, running=config, actuator=client.actuator)
+
+
+def _serve(loop: Loop, reloader: Reloader) -> None:
+    """Run until SIGTERM; then put back what is changed, where that is configured."""
+    log.info("tesched starts in mode %s, policy %s", loop.mode, loop.policy.name)
     service = Service(loop, reload=reloader.reload)
-    with listening(config.loop.socket, service.poke):
+    with listening(reloader.running.loop.socket, service.poke):
         service.run()
     if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
         for turn in put_all_back(loop):
             log.info("%s", turn.summary)
-    _resign(loop)
 
 
 def _resign(loop: Loop) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tesched_db.errors import StoreError, store_errors
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0006"
+SCHEMA = "0007"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
@@ -134,13 +134,18 @@ def _sqlite(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
     def _on_connect(connection: Any, _record: ConnectionPoolEntry) -> None:
         # SQLAlchemy begins transactions (below), not the driver, which would leave DDL and reads outside of them.
         connection.isolation_level = None
-        cursor = connection.cursor()
-        if not read_only:
-            cursor.execute("PRAGMA journal_mode = WAL")
-        # An intent must outlive a power cut: what it announces is done right after it.
-        cursor.execute("PRAGMA synchronous = FULL")
-        cursor.execute("PRAGMA foreign_keys = ON")
-        cursor.close()
+        try:
+            cursor = connection.cursor()
+            if not read_only:
+                cursor.execute("PRAGMA journal_mode = WAL")
+            # An intent must outlive a power cut: what it announces is done right after it.
+            cursor.execute("PRAGMA synchronous = FULL")
+            cursor.execute("PRAGMA foreign_keys = ON")
+            cursor.close()
+        except BaseException:
+            # The file is no database, say. SQLAlchemy has not taken the connection yet, and would not close it.
+            connection.close()
+            raise
 
     @event.listens_for(engine, "begin")
     def _on_begin(connection: Connection) -> None:

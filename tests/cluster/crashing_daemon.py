@@ -17,7 +17,7 @@ from typing import Any
 
 from tesched_core.decision import Decision
 from tesched_daemon.config import load
-from tesched_daemon.wiring import make_loop
+from tesched_daemon.wiring import opened_loop
 from tesched_db import migrate
 
 
@@ -47,12 +47,12 @@ def main(config_path: str, crash_before: int) -> None:
     """Run until the crash."""
     config = load(Path(config_path))
     migrate.upgrade(config.store.url)
-    loop = make_loop(config)
     steps = count(1)
-    loop.journal = Counted(loop.journal, steps, crash_before)
-    loop.actuator = Counted(loop.actuator, steps, crash_before)
-    while True:
-        time.sleep(loop.turn().next_in_s)
+    with opened_loop(config) as loop:
+        loop.journal = Counted(loop.journal, steps, crash_before)
+        loop.actuator = Counted(loop.actuator, steps, crash_before)
+        while True:
+            time.sleep(loop.turn().next_in_s)
 
 
 if __name__ == "__main__":
