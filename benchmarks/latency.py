@@ -1,40 +1,52 @@
-"""How long a trial waits on a full cluster, Slurm's own preemption beside tesched: `python -m benchmarks.latency`.
+"""How long a trial waits until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
-Three private clusters of eight nodes, each full of best-effort jobs, take turns, so that all see the same machine:
+Three private clusters of eight nodes take turns, so that all see the same machine:
 
-- native: Slurm's own preemption, preempt/partition_prio with PreemptMode=REQUEUE
-- hook: tesched, poked by systemd/job_submit.lua
+- slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
+- hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
 - poll: tesched, which looks every `--poll` seconds, and nobody pokes
 
-Measured are the seconds from before sbatch to the first word of the trial itself. Once the victims end at once (native:
-GraceTime=0, killed by SIGTERM; tesched: by exiting on their notice), once they take 3 s of 10 s to write a checkpoint
-(native: GraceTime=10 with preempt_send_user_signal, which is the only way in which Slurm gives such a notice).
+First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
+of the trial itself. The victims leave at once: Slurm's end by SIGTERM, tesched's by exiting on their notice. With
+`--checkpoint` they take that long before; Slurm then has GraceTime=10 with preempt_send_user_signal, the only way in
+which it gives such a notice.
+
+Where the time goes comes from slurmctld's log, the state store and what the jobs wrote. Its columns are means: they add
+up to the mean.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 import numpy as np
+from sqlalchemy import select
+from tesched_db.engine import open_store
+from tesched_db.tables import ActionRow, CycleRow
 from tesched_slurm.clients import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition
+from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition, Scheduling
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import running_daemon
 
-Way = Literal["native", "hook", "poll"]
-WAYS: tuple[Way, ...] = ("native", "hook", "poll")
+Way = Literal["slurm", "hook", "poll"]
+WAYS: tuple[Way, ...] = get_args(Way)
 NODES, GPUS = 8, 8
-GRACE_S, CHECKPOINT_S = 10, 3.0
+GRACE_S = 10
+#: polls of a daemon that is poked
+FAR_S = 30.0
 HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
 #: the socket's path in HOOK
 INSTALLED = "/run/tesched/poke.sock"
@@ -49,6 +61,31 @@ max_preemptions_per_account_hour = 100000
 max_preemptions_per_node_hour = 100000
 max_lost_node_hours_per_day = 100000
 """
+#: what a trial's time is made of, in its order
+STAGES = (
+    "sbatch, until slurmctld has the job",
+    "until slurmctld's next pass looks at it",
+    "until tesched's next look begins",
+    "tesched looks",
+    "tesched decides and writes it down",
+    "tesched raises the trial",
+    "notice, until the victim leaves",
+    "until slurmctld has the room back",
+    "until slurmctld gives it to the trial",
+    "slurmd starts the trial",
+)
+_PASS = re.compile(r"sched: Running job scheduler|_attempt_backfill: beginning")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What is alike on all clusters of a run."""
+
+    poll_s: float
+    #: seconds that a victim takes to save its work
+    checkpoint_s: float
+    epilog: bool
+    scheduling: Scheduling
 
 
 @dataclass(kw_only=True)
@@ -56,9 +93,14 @@ class Stand:
     """One cluster, with what makes room on it."""
 
     way: Way
+    setting: Setting
     cluster: LocalCluster
-    checkpoint_s: float
-    took_s: list[float] = field(default_factory=list)
+    #: the daemon's state store; none without a daemon
+    store: str | None
+    idle_s: list[float] = field(default_factory=list)
+    full_s: list[float] = field(default_factory=list)
+    #: of each trial on the full cluster, seconds by STAGES
+    stages_s: list[Mapping[str, float]] = field(default_factory=list)
     _trials: int = 0
     _victims: dict[int, str] = field(default_factory=dict)
 
@@ -66,9 +108,10 @@ class Stand:
         """Submit as many best-effort jobs as nodes have none."""
         while len(self._victims) < NODES:
             name = f"be-{len(self._victims)}-{self._trials}"
+            checkpoint_s = self.setting.checkpoint_s
             options = PLAIN
-            if self.way == "native":
-                options += ("--partition=be", *(("--signal=B:USR1@60",) if self.checkpoint_s else ()))
+            if self.way == "slurm":
+                options += ("--partition=be", *(("--signal=B:USR1@60",) if checkpoint_s else ()))
             job = LoadJob(
                 name=name,
                 kind="be",
@@ -76,62 +119,135 @@ class Stand:
                 gpus=GPUS,
                 ticks=36_000,
                 on_notice="exit",
-                checkpoint_s=self.checkpoint_s,
+                checkpoint_s=checkpoint_s,
                 options=options,
             )
             self._victims[submit(self.cluster, job, self.cluster.shared)] = name
 
-    def trial(self) -> None:
+    def idle_trial(self) -> None:
+        """Measure one trial on the idle cluster, and clear up behind it."""
+        te, began, started = self._trial()
+        self.idle_s.append(started - began)
+        self.cluster.run("scancel", str(te))
+        self.cluster.wait_idle()
+
+    def full_trial(self) -> None:
         """Wait until the cluster is full, measure one trial, and clear up behind it."""
         # RUNNING is not enough: a job whose script has not yet set its trap would not heed a notice.
         for job_id in self._victims:
-            self.cluster.wait_for(lambda: self._started(job_id) is not None, f"job {job_id} to start", timeout_s=60)  # noqa: B023
+            self._first_word(job_id)
+        te, began, started = self._trial()
+        gone = [job_id for job_id in self._victims if self.cluster.state(job_id) != "RUNNING"]
+        if len(gone) != 1:
+            raise click.ClickException(f"{self.way}: {len(gone)} victims for one trial")
+        self.full_s.append(started - began)
+        self.stages_s.append(self._stages(te, gone[0], began, started))
+        self.cluster.run("scancel", str(te), str(gone[0]))
+        del self._victims[gone[0]]
+        self.fill()
+
+    def _trial(self) -> tuple[int, float, float]:
+        """Submit a trial; return its id, and when sbatch and its own first word began."""
         self._trials += 1
-        options = (*PLAIN, *(("--partition=te",) if self.way == "native" else ()))
+        options = (*PLAIN, *(("--partition=te",) if self.way == "slurm" else ()))
         job = LoadJob(
             name=f"te-{self._trials}", kind="te", cpus=2, gpus=2, ticks=36_000, on_notice="ignore", options=options
         )
         began = time.time()
         te = submit(self.cluster, job, self.cluster.shared)
-        self.cluster.wait_for(lambda: self._started(te) is not None, f"trial {te} to start", timeout_s=60)
-        self.took_s.append((self._started(te) or began) - began)
-        gone = [job_id for job_id in self._victims if self.cluster.state(job_id) != "RUNNING"]
-        self.cluster.run("scancel", str(te), *map(str, gone))
-        for job_id in gone:
-            del self._victims[job_id]
-        self.fill()
+        return te, began, self._first_word(te)
 
-    def _started(self, job_id: int) -> float | None:
-        """Return when the job said its first word, seconds since 1970."""
-        words = (event for event in read_events(self.cluster.shared) if event.job_id == job_id)
-        return next((event.time for event in words if event.name is EventName.START), None)
+    def _first_word(self, job_id: int) -> float:
+        """Wait until the job has said its first word, and return when that was."""
+
+        def look() -> float | None:
+            return next((event.time for event in read_events(self.cluster.shared) if event.job_id == job_id), None)
+
+        return self.cluster.wait_for(look, f"job {job_id} to start", timeout_s=120) or 0.0
+
+    def _stages(self, te: int, victim: int, began: float, started: float) -> Mapping[str, float]:
+        """Return how long each stage of a trial took that has got the room of this victim."""
+        log = [line for line in _timed(self.cluster.folder / "log" / "slurmctld.log") if line[0] > began - 1]
+
+        def said(pattern: str, since: float = 0.0) -> float:
+            return next(at for at, text in log if at >= since and re.search(pattern, text))
+
+        known = said(rf"_submit_batch_job: JobId={te}\b")
+        passed = next(at for at, text in log if at >= known and _PASS.search(text))
+        marks = {0: known, 1: passed}
+        if self.store is None:
+            left = passed
+        else:
+            looked, looked_until, raised, noticed = self._acted(te)
+            left = next(
+                event.time
+                for event in read_events(self.cluster.shared)
+                if event.job_id == victim and event.name is EventName.LEAVE
+            )
+            marks |= {2: looked, 3: looked_until, 4: raised, 5: noticed, 6: left}
+        freed = said(rf"Requeuing JobId={victim}\b", int(left * 1000) / 1000)
+        marks |= {7: freed, 8: said(rf"(Allocate|Started) JobId={te}\b"), 9: started}
+        stages, before = {}, began
+        for number, at in marks.items():
+            stages[STAGES[number]] = at - before
+            before = at
+        return stages
+
+    def _acted(self, te: int) -> tuple[float, float, float, float]:
+        """Return when the look for this trial began and ended, and when raising it and the notice began."""
+        if self.store is None:
+            raise ValueError("there is no daemon on this cluster")
+        engine = open_store(self.store)
+        try:
+            with engine.connect() as connection:
+                query = select(ActionRow.at, ActionRow.kind, CycleRow.first_at, CycleRow.observe_s)
+                query = query.join(CycleRow, CycleRow.key == ActionRow.cycle_key).where(ActionRow.preemptor == te)
+                rows = connection.execute(query.order_by(ActionRow.cycle_key, ActionRow.position)).all()
+        finally:
+            engine.dispose()
+        first = rows[0]
+        notice = next(row for row in rows if row.kind == "notify")
+        return first.first_at, first.first_at + first.observe_s, first.at, notice.at
+
+
+def _timed(log: Path) -> Iterator[tuple[float, str]]:
+    """Give slurmctld's lines with their times, seconds since 1970."""
+    for line in log.read_text().splitlines():
+        found = re.match(r"\[([^]]+)\] (.*)", line)
+        if found:
+            yield datetime.fromisoformat(found[1]).astimezone().timestamp(), found[2]
 
 
 @contextmanager
-def stand(way: Way, checkpoint_s: float, poll_s: float, *, epilog: bool) -> Iterator[Stand]:
-    """Give a cluster that begins to fill."""
+def stand(way: Way, setting: Setting) -> Iterator[Stand]:
+    """Give an idle cluster."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="latency-")))
         socket = f"{folder}/poke.sock" if way == "hook" else ""
-        cluster = stack.enter_context(LocalCluster(_definition(way, checkpoint_s, socket, epilog=epilog)))
-        if way != "native":
+        cluster = stack.enter_context(LocalCluster(_definition(way, setting, socket)))
+        store = None
+        if way != "slurm":
+            store = f"sqlite:///{folder}/tesched.sqlite"
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
             drop_in.write_text(UNBOUNDED)
+            poll_s = FAR_S if way == "hook" else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
             )
-        made = Stand(way=way, cluster=cluster, checkpoint_s=checkpoint_s)
-        made.fill()
-        yield made
+        yield Stand(way=way, setting=setting, cluster=cluster, store=store)
 
 
-def _definition(way: Way, checkpoint_s: float, socket: str, *, epilog: bool) -> ClusterDefinition:
-    # Without an Epilog slurmctld leaves the room of a job that ended by itself to its next pass (docs/at-once.md).
-    settings = {"Epilog": "/bin/true"} if epilog else {}
-    if way == "native":
-        grace_s = GRACE_S if checkpoint_s else 0
+def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
+    # At this level slurmctld's log names its passes.
+    settings = {"SlurmctldDebug": "debug"}
+    if setting.epilog:
+        # Without one slurmctld leaves the room of a job that ended by itself to its next pass (docs/at-once.md).
+        settings["Epilog"] = "/bin/true"
+    if way == "slurm":
+        grace_s = GRACE_S if setting.checkpoint_s else 0
         return ClusterDefinition(
+            scheduling=setting.scheduling,
             settings=settings,
             partitions=(
                 PartitionDefinition(
@@ -139,43 +255,97 @@ def _definition(way: Way, checkpoint_s: float, socket: str, *, epilog: bool) -> 
                 ),
                 PartitionDefinition(name="te", priority_tier=10, preempt_mode="OFF"),
             ),
-            preemption=NativePreemption(send_user_signal=checkpoint_s > 0),
+            preemption=NativePreemption(send_user_signal=setting.checkpoint_s > 0),
         )
     if way == "poll":
-        return ClusterDefinition(settings=settings)
+        return ClusterDefinition(scheduling=setting.scheduling, settings=settings)
     return ClusterDefinition(
+        scheduling=setting.scheduling,
         settings=settings | {"JobSubmitPlugins": "lua"},
         files={"job_submit.lua": HOOK.read_text().replace(INSTALLED, socket)},
     )
 
 
 @click.command()
-@click.option("--trials", type=click.IntRange(2), default=30, show_default=True, help="Of each way.")
-@click.option("--poll", "poll_s", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds.")
+@click.option("--trials", type=click.IntRange(2), default=20, show_default=True, help="Of each way, idle and full.")
+@click.option("--poll", "poll_s", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option(
+    "--checkpoint", "checkpoint_s", type=click.FloatRange(0, 8), default=0, show_default=True, help="Seconds."
+)
 @click.option("--epilog/--no-epilog", default=True, show_default=True, help="Whether slurm.conf has an Epilog.")
-@click.option("--seed", type=int, default=0, show_default=True)
-def main(*, trials: int, poll_s: float, epilog: bool, seed: int) -> None:
-    """Run it and print the table."""
+@click.option(
+    "--scheduling",
+    type=click.Choice(get_args(Scheduling)),
+    default="fast",
+    show_default=True,
+    help="Slurm's passes: each second, or as an untouched slurm.conf has them.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the moments of submission.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(
+    *,
+    trials: int,
+    poll_s: float,
+    checkpoint_s: float,
+    epilog: bool,
+    scheduling: Scheduling,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Run it and print the tables."""
     rng = random.Random(seed)  # noqa: S311 - when to submit
-    for checkpoint_s in (0.0, CHECKPOINT_S):
-        what = f"take {checkpoint_s:g} s of {GRACE_S} s" if checkpoint_s else "end at once"
-        print(f"victims that {what}: seconds from sbatch to the trial's first word")
-        with ExitStack() as stack:
-            stands = [stack.enter_context(stand(way, checkpoint_s, poll_s, epilog=epilog)) for way in WAYS]
+    setting = Setting(poll_s=poll_s, checkpoint_s=checkpoint_s, epilog=epilog, scheduling=scheduling)
+    with ExitStack() as stack:
+        stands = [stack.enter_context(stand(way, setting)) for way in WAYS]
+        for trial in (Stand.idle_trial, Stand.full_trial):
+            for each in stands if trial is Stand.full_trial else ():
+                each.fill()
             for _ in range(trials):
                 for each in stands:
                     # slurmctld's passes and the polls are a second apart: a submission must not fall into step.
                     time.sleep(rng.uniform(0, 1))
-                    each.trial()
-            _show(stands)
+                    trial(each)
+        release = "{}.{:02}".format(*stands[0].cluster.release)
+    if as_json:
+        measured = {
+            "slurm": release,
+            "setting": vars(setting),
+            "idle": {each.way: _figures(each.idle_s, stands[0].idle_s) for each in stands},
+            "full": {
+                each.way: _figures(each.full_s, stands[0].full_s) | {"stages_mean_s": _means(each)} for each in stands
+            },
+        }
+        print(json.dumps(measured, indent=2))
+        return
+    print(f"Slurm {release}: seconds from sbatch to the trial's first word")
+    for what, taken in (("idle", [each.idle_s for each in stands]), ("full", [each.full_s for each in stands])):
+        print(f"\n{what:>8}{'n':>5}{'p50':>8}{'p95':>8}{'max':>8}{'mean':>8}{'p50 / slurm':>14}")
+        for way, took_s in zip(WAYS, taken, strict=True):
+            figures = _figures(took_s, taken[0])
+            values = "".join(f"{figures[name]:>8.2f}" for name in ("p50_s", "p95_s", "max_s", "mean_s"))
+            print(f"{way:>8}{len(took_s):>5}{values}{figures['p50_ratio']:>14.2f}")
+    means = [_means(each) for each in stands]
+    print(f"\n{'full, mean seconds':<44}" + "".join(f"{way:>8}" for way in WAYS))
+    for name in STAGES:
+        print(f"{name:<44}" + "".join(f"{one[name]:>8.3f}" if name in one else f"{'':>8}" for one in means))
 
 
-def _show(stands: Sequence[Stand]) -> None:
-    native = float(np.median(stands[0].took_s))
-    print(f"{'':>8}{'n':>5}{'p50':>8}{'p95':>8}{'max':>8}{'p50 / native':>14}")
-    for each in stands:
-        p50, p95, most = np.percentile(each.took_s, (50, 95, 100))
-        print(f"{each.way:>8}{len(each.took_s):>5}{p50:>8.2f}{p95:>8.2f}{most:>8.2f}{p50 / native:>14.2f}", flush=True)
+def _figures(took_s: Sequence[float], slurm_s: Sequence[float]) -> dict[str, object]:
+    """Return median and so on of one way, and its median by Slurm's."""
+    p50, p95, most = np.percentile(took_s, (50, 95, 100)).tolist()
+    return {
+        "p50_s": p50,
+        "p95_s": p95,
+        "max_s": most,
+        "mean_s": float(np.mean(took_s)),
+        "p50_ratio": p50 / float(np.median(slurm_s)),
+        "took_s": list(took_s),
+    }
+
+
+def _means(each: Stand) -> dict[str, float]:
+    """Return the mean of each stage, seconds."""
+    return {name: float(np.mean([one[name] for one in each.stages_s])) for name in each.stages_s[0]}
 
 
 if __name__ == "__main__":
