@@ -60,4 +60,7 @@ def prune(config_path: Path, *, older_than_s: float, as_json: bool) -> None:
     if as_json:
         print_json("db prune", {"pruned": gone})
     else:
-        click.echo(f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs")
+        click.echo(
+            f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs, "
+            f"{gone.throughputs} throughputs"
+        )

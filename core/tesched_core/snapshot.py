@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tesched_core.cluster import Job, Node, Partition, Reservation, SlurmSettings
+from tesched_core.report import Reported
 from tesched_core.resources import JobId, UnixSeconds
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Snapshot:
     settings: SlurmSettings = SlurmSettings()
     #: empty until the jobs have been classified (`classify.classified`)
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
+    #: what jobs have told of themselves; empty where no reports are read
+    reported: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
     overview: Overview | None = field(default=None, compare=False, repr=False)
 

@@ -44,6 +44,7 @@ from tesched_db.lease import (
     stand_by,
 )
 from tesched_db.refusals import Standing
+from tesched_db.reports import Told
 from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
 from tesched_db.seen import Seen, Values, counts_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
@@ -89,6 +90,7 @@ class _Held:
     seen: Seen = field(default_factory=Seen)
     standing: Standing = field(default_factory=Standing)
     remembered: Remembered = field(default_factory=Remembered)
+    told: Told = field(default_factory=Told)
     #: the last row of `cycles`
     last_cycle: Values | None = None
     #: what was meant last and has no outcome yet, by place
@@ -183,6 +185,7 @@ class SqlJournal:
             values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
             self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s})
             held.seen.write(connection, snapshot, before)
+            held.told.write(connection, snapshot, held.seen)
             held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
             self._cycle(
                 connection,

@@ -11,6 +11,7 @@ from tesched_core.resources import UnixSeconds
 
 from tesched_db.engine import writing
 from tesched_db.errors import store_errors
+from tesched_db.reports import forget_throughputs
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, VictimRow
 
 #: Rows deleted in one transaction: the daemon waits no longer for its turn than this takes.
@@ -19,12 +20,17 @@ BITE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How many of each were deleted; a job's history, an order's victims and steps, a cycle's actions go with them."""
+    """How many of each were deleted.
+
+    A job's history and reports, an order's victims and steps, a cycle's actions go with them.
+    """
 
     orders: int = 0
     cycles: int = 0
     refusals: int = 0
     jobs: int = 0
+    #: what users' jobs told of their speed
+    throughputs: int = 0
 
 
 def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None, bite: int = BITE) -> Pruned:
@@ -58,6 +64,7 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
             bite,
         ),
     )
+    done = replace(done, throughputs=forget_throughputs(engine, before))
     done = replace(done, refusals=_forget(engine, RefusalRow.key, RefusalRow.last_seen < before, bite))
     return replace(done, jobs=_forget(engine, JobRow.key, and_(JobRow.last_seen < before, ~about_a_job), bite))
 

@@ -389,3 +389,58 @@ class JobMemoryRow(Base):
     raised_previous: Mapped[int | None]
     raised_value: Mapped[int | None]
     raised_restored: Mapped[bool | None]
+
+
+class ReportRow(Base):
+    """What one job last said of itself, but for its losses."""
+
+    __tablename__ = "reports"
+
+    job_key: Mapped[int] = mapped_column(
+        _Key, ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    #: when its newest loss or speed was told, by the job's own clock; None if it has told none
+    at: Mapped[float | None]
+    #: what it trains, in its own word; empty: it does not say
+    workload: Mapped[str]
+    target_loss: Mapped[float | None]
+    #: why its newest report is not used; empty if it is
+    refused: Mapped[str]
+    #: the newest of its speeds that is in `throughputs`
+    sampled_at: Mapped[float]
+
+
+class ProgressRow(Base):
+    """One loss that a job has told."""
+
+    __tablename__ = "progress"
+
+    job_key: Mapped[int] = mapped_column(
+        BigInteger, ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    iteration: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[float]
+    loss: Mapped[float]
+    #: work done per core-second, if it says so
+    work: Mapped[float | None]
+
+
+class ThroughputRow(Base):
+    """How fast a workload goes on a type of accelerator, alone or beside another one."""
+
+    __tablename__ = "throughputs"
+
+    #: whose jobs told it; empty: an admin's file, which holds for everybody
+    user: Mapped[str] = mapped_column("user_name", key="user", primary_key=True)
+    workload: Mapped[str] = mapped_column(primary_key=True)
+    #: on how many accelerators
+    scale: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    accelerator: Mapped[str] = mapped_column(primary_key=True)
+    #: who shares the accelerators, and on how many it runs; empty and 0: nobody
+    partner: Mapped[str] = mapped_column(primary_key=True)
+    partner_scale: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    steps_per_s: Mapped[float]
+    #: how many measurements are in it
+    samples: Mapped[int]
+    #: of the newest
+    at: Mapped[float] = mapped_column(index=True)

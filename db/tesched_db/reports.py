@@ -1,0 +1,312 @@
+"""What jobs tell of themselves: written with each cycle, read by people and by whoever learns from it.
+
+The store holds of a job what its last report held: losses that were done again, or thinned, are deleted. So a job has
+at most `report.MOST_POINTS` rows, however long it runs.
+
+Speeds are kept by user and workload. What a user's jobs tell counts for that user's jobs alone; what holds for
+everybody comes from an admin's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, tuple_, update
+from sqlalchemy.orm import Session
+from tesched_core.cluster import Job
+from tesched_core.fit import requested_gpus
+from tesched_core.report import NO_CURVE, Curve, Reported, Sample, moved
+from tesched_core.resources import UnixSeconds
+from tesched_core.snapshot import Snapshot
+
+from tesched_db.engine import reading, writing
+from tesched_db.errors import store_errors
+from tesched_db.seen import CHUNK, Seen, Values
+from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow, storable
+
+#: Speeds that are kept at hand, at most.
+_AT_HAND = 100_000
+
+#: user, workload, scale, accelerator: what a user's jobs have in common
+_Group: TypeAlias = tuple[str, str, int, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportView:
+    """What one job told, as it was written last."""
+
+    curve: Curve
+    #: when it told its newest loss or speed, by its own clock; None if it told none
+    at: UnixSeconds | None
+    workload: str
+    target_loss: float | None
+    #: why its newest report is not used; empty if it is
+    refused: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """How fast a workload goes on a type of accelerator."""
+
+    #: empty: it holds for everybody
+    user: str = ""
+    workload: str
+    #: on how many accelerators
+    scale: int = 1
+    accelerator: str
+    #: who shares the accelerators, and on how many it runs; empty and 0: nobody
+    partner: str = ""
+    partner_scale: int = 0
+    steps_per_s: float
+    #: how many measurements are in it
+    samples: int = 1
+    #: of the newest
+    at: UnixSeconds
+
+
+@dataclass(slots=True)
+class _Last:
+    """What the store holds of one job."""
+
+    #: as it was given; None after a start
+    reported: Reported | None
+    curve: Curve
+    sampled_at: float
+    #: it has a row in `reports`
+    there: bool
+
+
+@dataclass
+class Told:
+    """What the store holds of reports, as far as the next cycle needs it."""
+
+    #: by job key
+    last: dict[int, _Last] = field(default_factory=dict)
+    #: (steps a second, samples)
+    speeds: dict[_Group, tuple[float, int]] = field(default_factory=dict)
+
+    def write(self, connection: Connection, snapshot: Snapshot, seen: Seen) -> None:
+        """Write what is new in the snapshot's reports."""
+        now: dict[int, tuple[Job, Reported]] = {}
+        for job_id, reported in snapshot.reported.items():
+            key = seen.key_of(job_id)
+            if key is not None and job_id in snapshot.jobs:
+                now[key] = (snapshot.jobs[job_id], reported)
+        for gone in self.last.keys() - now.keys():
+            del self.last[gone]
+        self._load(connection, [key for key in now if key not in self.last])
+        # The reader gives the same object for as long as nothing has changed.
+        changed = {key: pair for key, pair in now.items() if self.last[key].reported is not pair[1]}
+        if changed:
+            self._learn(connection, changed)
+            self._write_reports(connection, changed)
+            self._write_curves(connection, changed)
+            for key, (_, reported) in changed.items():
+                last = self.last[key]
+                last.reported, last.curve, last.there = reported, reported.curve, True
+
+    def _load(self, connection: Connection, keys: Sequence[int]) -> None:
+        """Read what the store holds of these jobs."""
+        for start in range(0, len(keys), CHUNK):
+            some = keys[start : start + CHUNK]
+            curves = _curves(connection, some)
+            query = select(ReportRow.job_key, ReportRow.sampled_at).where(ReportRow.job_key.in_(some))
+            there = {row.job_key: row.sampled_at for row in connection.execute(query)}
+            for key in some:
+                self.last[key] = _Last(
+                    reported=None,
+                    curve=curves.get(key, NO_CURVE),
+                    sampled_at=there.get(key, 0.0),
+                    there=key in there,
+                )
+
+    def _write_reports(self, connection: Connection, changed: Mapping[int, tuple[Job, Reported]]) -> None:
+        rows = [{"job_key": key, **_values(reported, self.last[key])} for key, (_, reported) in changed.items()]
+        new = [row for row in rows if not self.last[row["job_key"]].there]
+        if new:
+            connection.execute(insert(ReportRow), new)
+        altered = [
+            {f"b_{name}": value for name, value in row.items()} for row in rows if self.last[row["job_key"]].there
+        ]
+        if altered:
+            this = ReportRow.job_key == bindparam("b_job_key")
+            columns = [name for name in rows[0] if name != "job_key"]
+            done = update(ReportRow).where(this).values({name: bindparam(f"b_{name}") for name in columns})
+            connection.execute(done, altered)
+
+    def _write_curves(self, connection: Connection, changed: Mapping[int, tuple[Job, Reported]]) -> None:
+        dropped: list[Values] = []
+        added: list[Values] = []
+        for key, (_, reported) in changed.items():
+            before, after = self.last[key].curve, reported.curve
+            stays_before, stays_after = _common(before, after)
+            overtaken = before.iteration[~stays_before].tolist()
+            dropped += [{"b_job_key": key, "b_iteration": iteration} for iteration in overtaken]
+            rows = (after.iteration, after.at, after.loss, after.work)
+            for iteration, at, loss, work in zip(*(column[~stays_after].tolist() for column in rows), strict=True):
+                told = None if np.isnan(work) else work
+                added.append({"job_key": key, "iteration": iteration, "at": at, "loss": loss, "work": told})
+        if dropped:
+            this = (ProgressRow.job_key == bindparam("b_job_key")) & (ProgressRow.iteration == bindparam("b_iteration"))
+            connection.execute(delete(ProgressRow).where(this), dropped)
+        if added:
+            connection.execute(insert(ProgressRow), added)
+
+    def _learn(self, connection: Connection, changed: Mapping[int, tuple[Job, Reported]]) -> None:
+        """Count the samples that are new."""
+        new: dict[_Group, list[Sample]] = {}
+        for key, (job, reported) in changed.items():
+            last = self.last[key]
+            for sample in reported.samples:
+                if sample.accelerator and sample.at > last.sampled_at:
+                    new.setdefault(_group(job, reported, sample), []).append(sample)
+            last.sampled_at = max([last.sampled_at, *(sample.at for sample in reported.samples)])
+        if not new:
+            return
+        there = self._speeds(connection, list(new))
+        rows: list[Values] = []
+        for group, samples in new.items():
+            speed, count = self.speeds.get(group, (None, 0))
+            for sample in sorted(samples, key=lambda each: each.at):
+                speed, count = moved(speed, sample.steps_per_s), count + 1
+                self.speeds[group] = (speed, count)
+            user, workload, scale, accelerator = group
+            rows.append(
+                {
+                    **_ALONE,
+                    "user": user,
+                    "workload": workload,
+                    "scale": scale,
+                    "accelerator": accelerator,
+                    "steps_per_s": speed,
+                    "samples": count,
+                    "at": max(sample.at for sample in samples),
+                }
+            )
+        _put(connection, rows, [group in there for group in new])
+
+    def _speeds(self, connection: Connection, groups: Sequence[_Group]) -> frozenset[_Group]:
+        """Have the speeds of these groups at hand; return those that the store has."""
+        if len(self.speeds) > _AT_HAND:
+            self.speeds.clear()
+        wanted = [group for group in groups if group not in self.speeds]
+        for start in range(0, len(wanted), CHUNK // 4):
+            some = wanted[start : start + CHUNK // 4]
+            columns = (ThroughputRow.user, ThroughputRow.workload, ThroughputRow.scale, ThroughputRow.accelerator)
+            query = select(*columns, ThroughputRow.steps_per_s, ThroughputRow.samples).where(
+                tuple_(*columns).in_(some), ThroughputRow.partner == ""
+            )
+            for user, workload, scale, accelerator, speed, samples in connection.execute(query):
+                self.speeds[user, workload, scale, accelerator] = (speed, samples)
+        return frozenset(group for group in groups if group in self.speeds)
+
+
+#: of a workload that shares its accelerators with nobody
+_ALONE: Values = {"partner": "", "partner_scale": 0}
+_IDENTITY = ("user", "workload", "scale", "accelerator", "partner", "partner_scale")
+_MEASURED = ("steps_per_s", "samples", "at")
+
+
+def _put(connection: Connection, rows: Sequence[Values], there: Sequence[bool]) -> None:
+    """Write speeds: new rows, and values of those that are there."""
+    new = [row for row, known in zip(rows, there, strict=True) if not known]
+    if new:
+        connection.execute(insert(ThroughputRow), new)
+    altered = [
+        {f"b_{name}": value for name, value in row.items()} for row, known in zip(rows, there, strict=True) if known
+    ]
+    if altered:
+        done = update(ThroughputRow).values({name: bindparam(f"b_{name}") for name in _MEASURED})
+        for name in _IDENTITY:
+            done = done.where(getattr(ThroughputRow, name) == bindparam(f"b_{name}"))
+        connection.execute(done, altered)
+
+
+def _group(job: Job, reported: Reported, sample: Sample) -> _Group:
+    workload = storable(reported.workload or job.name)
+    return storable(job.user), workload, max(requested_gpus(job), 1), storable(sample.accelerator)
+
+
+def _values(reported: Reported, last: _Last) -> Values:
+    told = [sample.at for sample in reported.samples] + reported.curve.at.tolist()[-1:]
+    return {
+        "at": max(told, default=None),
+        "workload": reported.workload,
+        "target_loss": reported.target_loss,
+        "refused": reported.refused,
+        "sampled_at": last.sampled_at,
+    }
+
+
+def _common(before: Curve, after: Curve) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which points of each are in the other one, too."""
+    in_before, in_after = np.zeros(len(before), dtype=np.bool_), np.zeros(len(after), dtype=np.bool_)
+    if len(before) and len(after):
+        place = np.minimum(np.searchsorted(before.iteration, after.iteration), len(before) - 1)
+        in_after = (before.iteration[place] == after.iteration) & (before.loss[place] == after.loss)
+        in_after &= before.at[place] == after.at
+        in_before[place[in_after]] = True
+    return in_before, in_after
+
+
+def _curves(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
+    """Return the curves of these jobs that have one, by key. At most `CHUNK` keys."""
+    query = select(
+        ProgressRow.job_key, ProgressRow.iteration, ProgressRow.loss, ProgressRow.at, ProgressRow.work
+    ).where(ProgressRow.job_key.in_(keys))
+    rows: dict[int, list[tuple[float, float, float, float]]] = {}
+    for key, iteration, loss, at, work in connection.execute(
+        query.order_by(ProgressRow.job_key, ProgressRow.iteration)
+    ):
+        rows.setdefault(key, []).append((iteration, loss, at, np.nan if work is None else work))
+    return {key: Curve.of(found) for key, found in rows.items()}
+
+
+def report(engine: Engine, job_key: int) -> ReportView | None:
+    """Return what a job told; None if it told nothing. Raises StoreError."""
+    with store_errors("read the state store"), Session(reading(engine)) as session:
+        row = session.get(ReportRow, job_key)
+        if row is None:
+            return None
+        return ReportView(
+            curve=_curves(session.connection(), [job_key]).get(job_key, NO_CURVE),
+            at=row.at,
+            workload=row.workload,
+            target_loss=row.target_loss,
+            refused=row.refused,
+        )
+
+
+def throughputs(engine: Engine, *, user: str | None = None) -> tuple[Throughput, ...]:
+    """Return all speeds that are known, or one user's (empty: those of an admin's files). Raises StoreError."""
+    query = select(ThroughputRow).order_by(*(getattr(ThroughputRow, name) for name in _IDENTITY))
+    if user is not None:
+        query = query.where(ThroughputRow.user == user)
+    with store_errors("read the state store"), Session(reading(engine)) as session:
+        return tuple(
+            Throughput(**{name: getattr(row, name) for name in (*_IDENTITY, *_MEASURED)})
+            for row in session.scalars(query)
+        )
+
+
+def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
+    """Put these speeds, which hold for everybody, in the place of all that hold for everybody. Raises StoreError.
+
+    What jobs have told stays. May run beside the daemon.
+    """
+    rows = [{name: getattr(speed, name) for name in (*_IDENTITY, *_MEASURED)} | {"user": ""} for speed in speeds]
+    with store_errors("write to the state store"), writing(engine).begin() as connection:
+        connection.execute(delete(ThroughputRow).where(ThroughputRow.user == ""))
+        if rows:
+            connection.execute(insert(ThroughputRow), rows)
+
+
+def forget_throughputs(engine: Engine, before: UnixSeconds) -> int:
+    """Forget what users' jobs told before that time, and nothing since; return how many speeds. Raises StoreError."""
+    with store_errors("prune the state store"), writing(engine).begin() as connection:
+        old = delete(ThroughputRow).where(ThroughputRow.user != "", ThroughputRow.at < before)
+        return connection.execute(old).rowcount
