@@ -52,7 +52,11 @@ class Combinations:
 
     def counted(self) -> NDArray[np.int64]:
         """Return the jobs that can run at all."""
-        return np.asarray(np.unique(self.row[: self.singles]), dtype=np.int64)
+        return np.unique(self.row[: self.singles])
+
+    def fastest(self) -> NDArray[np.float64]:
+        """Return the most steps per second that each job can have, (M,)."""
+        return np.asarray(self.throughput.max(axis=1).toarray()).ravel()
 
     def speeds(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return each job's steps per second under the columns' values z, (M,)."""
@@ -63,7 +67,11 @@ class Combinations:
         z = np.maximum(z, 0.0)
         used = np.asarray(self.limits @ z)
         over = np.where(used > self.bounds, used / np.maximum(self.bounds, np.finfo(np.float64).tiny), 1.0)
-        return z / over.max(initial=1.0)
+        return np.asarray(z / over.max(initial=1.0))
+
+    def nobody(self, objective: float) -> Allocation:
+        """Return the allocation that gives nobody anything."""
+        return self.answer(np.zeros(len(self.row)), objective)
 
     def answer(self, z: NDArray[np.float64], objective: float, note: str | None = None) -> Allocation:
         """Return the allocation that the columns' values mean."""

@@ -57,13 +57,13 @@ class Las:
 
         def solve(space: Combinations) -> Allocation:
             counted = space.counted()
-            found = highest(space, counted, service(problem, aware=self.aware)[counted] / problem.weight[counted])
+            found = highest(space, counted, (problem.weight * share(problem, aware=self.aware))[counted])
             return space.answer(found.z, found.level)
 
         return solved(problem, solve, aware=self.aware, sharing=self.sharing)
 
 
-def service(problem: Problem, *, aware: bool) -> NDArray[np.float64]:
-    """Return sf_m / throughput(m, equal), in seconds per step, (M,); infinite for a job that fits nowhere."""
+def share(problem: Problem, *, aware: bool) -> NDArray[np.float64]:
+    """Return throughput(m, equal) / sf_m, steps per second, (M,)."""
     speed = problem.fitting() if aware else problem.agnostic()
-    return np.asarray(problem.scale_factor / (speed @ equal(problem)))
+    return np.asarray(speed @ equal(problem) / problem.scale_factor)

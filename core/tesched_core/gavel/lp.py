@@ -51,14 +51,19 @@ def maximise(program: Program, *, time_limit_s: float = TIME_LIMIT_S) -> Optimum
     Raises:
         UnsolvedError: infeasible, unbounded, out of time, or numerically hopeless.
     """
-    found = linprog(
-        -program.gain,
-        A_ub=program.rows,
-        b_ub=program.bounds,
-        bounds=(0, None),
-        method="highs-ds",
-        options={"time_limit": time_limit_s},
-    )
-    if found.status != 0:
-        raise UnsolvedError(str(found.message).split(".")[0])
-    return Optimum(z=np.maximum(found.x, 0.0), worth=np.maximum(-found.ineqlin.marginals, 0.0))
+    if not (np.isfinite(program.gain).all() and np.isfinite(program.rows.data).all()):
+        raise UnsolvedError("the speeds, steps and weights are too far apart for a float")
+    # The interior point method is several times faster than the simplex on these programs; where it gives up, which
+    # is rare, the simplex has its turn.
+    for method in ("highs-ipm", "highs-ds"):
+        found = linprog(
+            -program.gain,
+            A_ub=program.rows,
+            b_ub=program.bounds,
+            bounds=(0, None),
+            method=method,
+            options={"time_limit": time_limit_s, "presolve": False},
+        )
+        if found.status == 0:
+            return Optimum(z=np.maximum(found.x, 0.0), worth=np.maximum(-found.ineqlin.marginals, 0.0))
+    raise UnsolvedError(str(found.message).split(".")[0])

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from tesched_core.gavel.cost import Cost
+from tesched_core.gavel.fifo import Fifo
+from tesched_core.gavel.ftf import FinishTimeFairness
+from tesched_core.gavel.hierarchical import Hierarchical
 from tesched_core.gavel.las import Las
+from tesched_core.gavel.makespan import Makespan
 from tesched_core.gavel.problem import Policy
+from tesched_core.gavel.sjf import ShortestFirst
 
 #: Every policy, with its parameters.
 POLICIES: dict[str, Policy] = {
@@ -12,6 +18,25 @@ POLICIES: dict[str, Policy] = {
         Las(),
         Las(name="las-agnostic", aware=False),
         Las(name="las-sharing", sharing=True),
+        FinishTimeFairness(),
+        FinishTimeFairness(name="ftf-agnostic", aware=False),
+        FinishTimeFairness(name="ftf-sharing", sharing=True),
+        Makespan(),
+        Makespan(name="makespan-agnostic", aware=False),
+        Makespan(name="makespan-sharing", sharing=True),
+        Fifo(),
+        Fifo(name="fifo-agnostic", aware=False),
+        Fifo(name="fifo-sharing", sharing=True),
+        ShortestFirst(),
+        ShortestFirst(name="sjf-agnostic", aware=False),
+        Cost(),
+        Cost(name="cost-slo", deadlines=True),
+        Cost(name="cost-sum", what="cost-sum"),
+        Cost(name="cost-sum-slo", what="cost-sum", deadlines=True),
+        Cost(name="throughput", what="throughput"),
+        Hierarchical(),
+        Hierarchical(name="hierarchical-agnostic", aware=False),
+        Hierarchical(name="hierarchical-sharing", sharing=True),
     )
 }
 
