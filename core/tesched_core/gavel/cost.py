@@ -25,7 +25,8 @@ Principle
 Worked example
     One V100 at 1.00 an hour and one K80 at 0.20. Job a does 4 and 1 steps/s on them, b 3 and 0.5.
     Steps per second per price: a 4 and 5, b 3 and 2.5.
-    cost: a has the K80, b nothing: 5. cost-sum: a has the K80, b the V100: 8. throughput: a has the V100, b the K80: 4.5.
+    cost: a has the K80, b nothing: 5. cost-sum: a has the K80, b the V100: 5 + 3 = 8.
+    throughput: a has the V100, b the K80: 4 + 0.5 = 4.5.
     If b has 1800 steps left and 600 s to do them, it needs the V100 all the time. cost-slo: a has the K80 and b the
     V100: (1 + 3) / (0.2 + 1) = 3.33.
 

@@ -8,8 +8,8 @@ Definitions
     rising           a job that is not yet found to be a bottleneck.
 
 Principle
-    1. Divide each entity's weight among its rising jobs: by their own weights ("fairness"), or all to the first that came
-       ("fifo"). That is w_m; the other jobs have 0.
+    1. Divide each entity's weight among its rising jobs: by their own weights ("fairness"), or all to the first that
+       came ("fifo"). That is w_m; the other jobs have 0.
     2. Maximise c where s(m, x) >= level_m + c w_m for all jobs m: a linear program (max_min.py). Then
        level_m += c w_m.
     3. Jobs with w_m > 0 whose row has a price above 0 are bottlenecks: the row is tight in every optimum (complementary
