@@ -1,4 +1,4 @@
-"""The three doors of the heart: who sees, who acts, who remembers. The real cluster and the simulated one both fit."""
+"""The doors of the heart: who sees, who hears, who acts, who remembers. The real cluster and the simulated one fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Protocol
 from tesched_core.actions import Action, Failure, Outcome
 from tesched_core.decision import Decision, Memory
 from tesched_core.orders import Transition
-from tesched_core.resources import UnixSeconds
+from tesched_core.report import Reported
+from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import Snapshot
 
 
@@ -18,6 +19,17 @@ class Observer(Protocol):
 
     def observe(self) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors."""
+        ...
+
+
+class Reports(Protocol):
+    """Hears what jobs say of themselves."""
+
+    def read(self, snapshot: Snapshot) -> Mapping[JobId, Reported]:
+        """Return what is known of these jobs from their own reports; the same object for as long as nothing is new.
+
+        Returns in bounded time, never raises for what a job or a file system does.
+        """
         ...
 
 

@@ -37,6 +37,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.cluster import Job
 from tesched_core.resources import UnixSeconds
 
 #: What is understood.
@@ -201,7 +202,7 @@ def _target(value: object) -> float | None:
 
 
 def _shown(value: object) -> str:
-    return str(value)[:20] if isinstance(value, int | float | str) else "missing"
+    return repr(value)[:20] if isinstance(value, int | float | str) else "missing"
 
 
 def moved(known: float | None, steps_per_s: float, alpha: float = ALPHA) -> float:
@@ -216,3 +217,9 @@ def learned(samples: Iterable[Sample]) -> dict[str, float]:
         if sample.accelerator:
             believed[sample.accelerator] = moved(believed.get(sample.accelerator), sample.steps_per_s)
     return believed
+
+
+def accelerator_of(job: Job) -> str:
+    """Return the type of the GPUs that the job holds, as Slurm's GRES say it; empty if there is none, or several."""
+    types = {name.partition(":")[2] for share in job.allocation for name in share.tres.gres if name.startswith("gpu:")}
+    return types.pop() if len(types) == 1 else ""

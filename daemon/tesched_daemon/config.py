@@ -70,6 +70,19 @@ class SlurmConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportsConfig:
+    """What jobs may tell of themselves."""
+
+    #: the folder on the shared file system; empty: nothing is read
+    spool: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a path that is not the same for jobs and daemon."""
+        if self.spool and (not self.spool.startswith("/") or "\0" in self.spool):
+            raise ValueError('spool must be empty or an absolute path, such as "/shared/tesched"')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The whole file."""
 
@@ -82,6 +95,7 @@ class Config:
     policy: PolicyConfig = PolicyConfig()
     guard: Limits = Limits()
     classes: Classification = Classification()
+    reports: ReportsConfig = ReportsConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
@@ -25,7 +25,7 @@ from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
 from tesched_core.policy import TePolicy
-from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer
+from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
 from tesched_core.undo import undo
@@ -114,6 +114,8 @@ class Loop:
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
     best_effort: BePolicy | None = None
+    #: None: no reports are read
+    reports: Reports | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
@@ -177,6 +179,8 @@ class Loop:
             self.journal.unseen(self._report(self.clock(), began, looked, next_in_s=turn.next_in_s, failure=seen))
             return turn
         snapshot = classified(seen, self.classes, self._last)
+        if self.reports is not None:
+            snapshot = replace(snapshot, reported=self.reports.read(snapshot))
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.OBSERVE:

@@ -42,9 +42,10 @@ class Reloader:
         except ConfigError as error:
             log.warning("the configuration is not reloaded, the one of before stays: %s", error)
             return f"the configuration is not reloaded: {error}"
-        # The store, the way to Slurm and the socket are open; another one would be another daemon.
+        # The store, the way to Slurm, the spool and the socket are open; another one would be another daemon.
         pace = replace(found.loop, socket=self.running.loop.socket)
-        now = replace(found, store=self.running.store, slurm=self.running.slurm, loop=pace)
+        kept = self.running
+        now = replace(found, store=kept.store, slurm=kept.slurm, reports=kept.reports, loop=pace)
         changed = _changes(self.running, now)
         loop.go_on_with(
             actuator=acting(now.mode, self.actuator),

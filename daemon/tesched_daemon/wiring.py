@@ -22,6 +22,7 @@ from tesched_daemon.config import Config, load
 from tesched_daemon.loop import Loop, Mode
 from tesched_daemon.poke import listening
 from tesched_daemon.reload import Reloader, acting
+from tesched_daemon.reports import SpoolReports
 from tesched_daemon.service import Service
 from tesched_daemon.undo import put_all_back
 
@@ -56,6 +57,7 @@ def opened_loop(config: Config, client: clients.Client | None = None, *, takes_o
             journal=SqlJournal(engine, takes_over=takes_over),
             policy=config.policy.te_policy(),
             best_effort=config.policy.be_policy(),
+            reports=SpoolReports(Path(config.reports.spool)) if config.reports.spool else None,
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,
