@@ -88,6 +88,8 @@ def test_machines_of_another_shape_or_below_nothing_are_refused() -> None:
         machines([1.0, 2.0, 3.0])
     with pytest.raises(ModelError, match="below 0"):
         machines([1.0, -2.0])
+    with pytest.raises(ModelError, match="must be something"):
+        machines([0.0, 0.0])
     with pytest.raises(ModelError, match="a row for each machine"):
         Machines(
             resources=("gpu",),

@@ -165,8 +165,8 @@ class Machines:
         machines = len(self.capacity)
         if self.capacity.shape != (machines, len(self.resources)) or not machines:
             raise ModelError(f"machines: capacity must have a column for each of {', '.join(self.resources)}")
-        if not (np.isfinite(self.capacity).all() and (self.capacity >= 0).all()):
-            raise ModelError("machines: no capacity may be below 0")
+        if not (np.isfinite(self.capacity).all() and (self.capacity >= 0).all() and self.capacity.any()):
+            raise ModelError("machines: capacity must be something, and nowhere below 0")
         if self.takes_workers.shape != (machines,) or self.takes_servers.shape != (machines,):
             raise ModelError("machines: takes_workers and takes_servers must have a row for each machine")
 

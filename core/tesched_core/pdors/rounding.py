@@ -25,6 +25,9 @@ from __future__ import annotations
 
 from math import log, sqrt
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def favour_packing(width: float, rows: int, delta: float) -> float:
     """Return G <= 1, so that packing rows of this width W_b hold: (1 - G)^2 / G = 3 ln(3 rows / delta) / W_b.
@@ -54,3 +57,14 @@ def packed(gain: float, *, width: float, rows: int, delta: float) -> float:
 def cost_factor(gain: float, delta: float) -> float:
     """Return how many times the linear program's cost is paid at most."""
     return 3.0 * gain / delta
+
+
+def rounded(x: NDArray[np.float64], gain: float, uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return G x rounded up with its fraction's probability, else down.
+
+    `uniforms` are independent and even over [0, 1), of the shape of `x` or with more axes before it: one draw each.
+    """
+    scaled = gain * x
+    # What a solver leaves of a whole number stays that number.
+    down = np.floor(scaled + 1e-9)
+    return np.asarray(down + (uniforms < scaled - down), dtype=np.int64)

@@ -1,7 +1,7 @@
 """A job's best schedule at given prices: how much work in which slot, and where; by dynamic programming.
 
 Definitions
-    work unit      a job's samples are counted in Q equal units. One slot at full internal speed does `grain` of them.
+    work unit      a job's samples are counted in Q equal units; a slot does whole ones.
     theta(t, k)    the cheapest way to do k units in slot t, utility: internal or external, whichever is cheaper.
     Theta(t, q)    the cheapest way to have done q units by the end of slot t.
     payoff         the worth of the job's end minus what its schedule costs.
@@ -16,8 +16,8 @@ Principle
     all of them had been solved. Slots that look alike, as those after the last commitment do, are solved once.
 
 Worked example
-    2 units, 2 slots; theta(0, 1) = 1, theta(0, 2) = 5, theta(1, 1) = 2, theta(1, 2) = 3. Theta(0, 2) = 5, Theta(1, 2) =
-    min(5, 1 + 2, 3) = 3. An end in slot 0 that is worth 9 pays 4, one in slot 1 that is worth 6 pays 3: it is slot 0.
+    2 units, 2 slots; theta(0, 1) = 1, theta(0, 2) = 5, theta(1, 1) = 1.5, theta(1, 2) = 3. Theta(0, 2) = 5, Theta(1, 2)
+    = min(5, 1 + 1.5, 3) = 2.5. An end in slot 0 that is worth 9 pays 4, one in slot 1 that is worth 6 pays 3.5: slot 0.
 
 Parameters
     see `Settings`.
@@ -35,7 +35,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.pdors.model import Placement, TrainingJob
+from tesched_core.pdors.model import SLACK, Placement, TrainingJob
 from tesched_core.pdors.slot import Draws, SlotProblem, SlotSettings, SlotView, Spread, on_one_machine
 
 _Ints = NDArray[np.int64]
@@ -47,10 +47,12 @@ class Settings:
     """How schedules are looked for."""
 
     slot: SlotSettings = field(default_factory=SlotSettings)
-    #: about so many units of work a job has, if it does not need more slots than that
+    #: about so many units of work a job has, if it needs no more
     units: int = 60
-    #: most units that one slot does at full internal speed
-    most_grain: int = 40
+    #: most units that a slot on one machine does
+    most_parts: int = 40
+    #: most units of a job, unless it needs more slots: the pass takes time in proportion to their square
+    most_units: int = 400
     #: solve slot problems only where the best schedule needs them; off only to check that it changes nothing
     lazy: bool = True
 
@@ -77,20 +79,36 @@ class Schedule:
         return self.placements[-1].slot
 
 
-def units_of(job: TrainingJob, settings: Settings) -> tuple[float, int]:
+def units_of(job: TrainingJob, room: int, settings: Settings) -> tuple[float, int]:
     """Return the samples of a unit of work and how many units the job has.
 
-    A unit is a whole part of what a slot does at full internal speed, so that such slots are used to the full; and
-    small enough for a slot at full external speed to do at least one, if `most_grain` lets it.
+    `room` is how many workers, with their servers, the roomiest machine holds. A unit is a whole part of what these do
+    in a slot, or if there are none, of what all workers do on several machines; so such slots are used to the full.
     """
-    internal = job.samples_per_slot(job.batch, internal=True)
-    external = job.samples_per_slot(job.batch, internal=False)
-    slots = job.samples / internal
-    grain = max(int(settings.units / max(slots, 1.0)), int(np.ceil(internal / external)))
-    unit = internal / min(max(grain, 1), settings.most_grain)
-    # A job that needs less than a slot is one with `units` parts of its own.
-    unit = min(unit, job.samples / max(settings.units // 4, 1)) if slots < 1 else unit
-    return unit, max(int(np.ceil(job.samples / unit * (1 - 1e-9))), 1)
+    several = job.samples_per_slot(job.batch, internal=False)
+    one = job.samples_per_slot(room, internal=True) if room else several
+    parts = max(int(settings.units * one / job.samples), 1)
+    if several < one and one / several <= settings.most_parts:
+        # A slot on several machines must do at least one unit, or it would never be used.
+        parts = max(parts, int(np.ceil(one / several)))
+    unit = one / min(parts, settings.most_parts)
+    if job.samples / unit > settings.most_units:
+        unit = max(several, one) / max(int(settings.most_units * max(several, one) / job.samples), 1)
+    return unit, max(int(np.ceil(job.samples / unit * (1 - SLACK))), 1)
+
+
+def room_on_one(job: TrainingJob, free: _Floats) -> int:
+    """Return how many workers, at most `batch`, with their servers have room on the roomiest machine of (H, R)."""
+    each = job.worker + job.server / job.workers_per_server
+    takes = each > 0
+    # A part of a server is a whole one, so this may be too many.
+    about = np.minimum(np.floor((free[:, takes] / each[takes]).min(axis=1) + SLACK), job.batch)
+    machine = int(np.argmax(about))
+    for workers in range(int(about[machine]), 0, -1):
+        needed = workers * job.worker + -(-workers // job.workers_per_server) * job.server
+        if (needed <= free[machine] * (1 + SLACK)).all():
+            return workers
+    return 0
 
 
 class NoSchedule(StrEnum):
@@ -130,7 +148,10 @@ class _Table:
         self.job = job
         self.views = views
         self.draws = draws
-        unit, self.units = units_of(job, settings)
+        self.kind = _alike(views)
+        self.kinds = [int(np.flatnonzero(self.kind == kind)[0]) for kind in range(int(self.kind.max()) + 1)]
+        room = max(room_on_one(job, views[first].free) for first in self.kinds)
+        unit, self.units = units_of(job, room, settings)
         done = np.arange(1, self.units + 1, dtype=np.float64) * unit
         self.internal = job.workers_for(done, internal=True)
         self.external = job.workers_for(done, internal=False)
@@ -141,8 +162,6 @@ class _Table:
         self.servers_ext = job.servers_for(self.external)
         self.delays = np.array([view.slot - job.arrival for view in views], dtype=np.int64)
         self.worth = job.utility.worth(self.delays)
-        self.kind = _alike(views)
-        self.kinds = [int(np.flatnonzero(self.kind == kind)[0]) for kind in range(int(self.kind.max()) + 1)]
         self.problems = [SlotProblem(views[first], job, settings.slot) for first in self.kinds]
         shape = (len(self.kinds), self.most + 1)
         self.theta = np.zeros(shape)

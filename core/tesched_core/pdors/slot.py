@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.pdors.model import SLACK, TrainingJob
+from tesched_core.pdors.rounding import rounded
 
 #: Gives the generator of random numbers for a slot and a number of workers. The same ones for the same arguments, so
 #: that a plan does not depend on the order in which slots are looked at.
@@ -238,17 +239,12 @@ class _Program:
         if best is None:
             return None
         settings = self.problem.settings
-        scaled = settings.gain * best
-        down = np.floor(scaled + SLACK)
-        part = np.maximum(scaled - down, 0.0)
-        # Trials without randomness, as of a vertex that is whole, are all the same.
-        trials = settings.trials if (part > SLACK).any() else 1
-        drawn = (down + (random.random((trials, *part.shape)) < part)).astype(np.int64)
+        drawn = rounded(best, settings.gain, random.random((settings.trials, *best.shape)))
         costs = (drawn * self.price).sum(axis=(1, 2))
-        holding = [trial for trial in np.argsort(costs, kind="stable") if self._holds(drawn[trial])]
+        holding = next((trial for trial in np.argsort(costs, kind="stable") if self._holds(drawn[trial])), None)
         if not settings.repair:
-            return self._spread(drawn[holding[0]]) if holding else None
-        tried = np.unique(drawn[holding[:1] or slice(_MENDED)], axis=0)
+            return None if holding is None else self._spread(drawn[holding])
+        tried = np.unique(drawn[:_MENDED] if holding is None else drawn[holding : holding + 1], axis=0)
         mended = [one for one in map(self._mended, tried) if one is not None]
         if not mended:
             return None
