@@ -19,6 +19,7 @@ from tesched_cli.pause import pause, unpause
 from tesched_cli.poke import poke
 from tesched_cli.service import daemon, db
 from tesched_cli.simulate import simulate
+from tesched_cli.slaq import simulate_slaq
 from tesched_cli.status import status
 from tesched_cli.undo import undo
 from tesched_cli.whatif import whatif
@@ -56,6 +57,7 @@ for command in (
     pause,
     poke,
     simulate,
+    simulate_slaq,
     status,
     undo,
     unpause,
