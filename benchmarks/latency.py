@@ -75,6 +75,8 @@ STAGES = (
     "slurmd starts the trial",
 )
 _PASS = re.compile(r"sched: Running job scheduler|_attempt_backfill: beginning")
+#: slurmctld's own pass, which comes each second; its others have their causes
+_OF_ITS_OWN = "sched: Running job scheduler for full queue"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,19 +126,19 @@ class Stand:
             )
             self._victims[submit(self.cluster, job, self.cluster.shared)] = name
 
-    def idle_trial(self) -> None:
+    def idle_trial(self, phase: float) -> None:
         """Measure one trial on the idle cluster, and clear up behind it."""
-        te, began, started = self._trial()
+        te, began, started = self._trial(phase)
         self.idle_s.append(started - began)
         self.cluster.run("scancel", str(te))
         self.cluster.wait_idle()
 
-    def full_trial(self) -> None:
+    def full_trial(self, phase: float) -> None:
         """Wait until the cluster is full, measure one trial, and clear up behind it."""
         # RUNNING is not enough: a job whose script has not yet set its trap would not heed a notice.
         for job_id in self._victims:
             self._first_word(job_id)
-        te, began, started = self._trial()
+        te, began, started = self._trial(phase)
         gone = [job_id for job_id in self._victims if self.cluster.state(job_id) != "RUNNING"]
         if len(gone) != 1:
             raise click.ClickException(f"{self.way}: {len(gone)} victims for one trial")
@@ -146,13 +148,15 @@ class Stand:
         del self._victims[gone[0]]
         self.fill()
 
-    def _trial(self) -> tuple[int, float, float]:
-        """Submit a trial; return its id, and when sbatch and its own first word began."""
+    def _trial(self, phase: float) -> tuple[int, float, float]:
+        """Submit a trial `phase` s (below 1) after a pass; return its id, when sbatch began, and its first word."""
         self._trials += 1
         options = (*PLAIN, *(("--partition=te",) if self.way == "slurm" else ()))
         job = LoadJob(
             name=f"te-{self._trials}", kind="te", cpus=2, gpus=2, ticks=36_000, on_notice="ignore", options=options
         )
+        # Else chance gives one cluster submissions right before its passes, and another one such right behind them.
+        time.sleep((self._last_pass() + phase - time.time()) % 1.0)
         began = time.time()
         te = submit(self.cluster, job, self.cluster.shared)
         return te, began, self._first_word(te)
@@ -164,6 +168,11 @@ class Stand:
             return next((event.time for event in read_events(self.cluster.shared) if event.job_id == job_id), None)
 
         return self.cluster.wait_for(look, f"job {job_id} to start", timeout_s=120) or 0.0
+
+    def _last_pass(self) -> float:
+        """Return when slurmctld last made a pass of its own accord; 0 if it has made none yet."""
+        lines = _timed(self.cluster.folder / "log" / "slurmctld.log")
+        return max((at for at, text in lines if _OF_ITS_OWN in text), default=0.0)
 
     def _stages(self, te: int, victim: int, began: float, started: float) -> Mapping[str, float]:
         """Return how long each stage of a trial took that has got the room of this victim."""
@@ -300,11 +309,11 @@ def main(
         for trial in (Stand.idle_trial, Stand.full_trial):
             for each in stands if trial is Stand.full_trial else ():
                 each.fill()
-            for _ in range(trials):
+            phases = [(number + rng.random()) / trials for number in range(trials)]
+            rng.shuffle(phases)
+            for phase in phases:
                 for each in stands:
-                    # slurmctld's passes and the polls are a second apart: a submission must not fall into step.
-                    time.sleep(rng.uniform(0, 1))
-                    trial(each)
+                    trial(each, phase)
         release = "{}.{:02}".format(*stands[0].cluster.release)
     if as_json:
         measured = {
