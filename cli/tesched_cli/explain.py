@@ -11,9 +11,10 @@ from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.metrics import lost_node_s
 from tesched_core.snapshot import JobClass
-from tesched_db import read
+from tesched_db import read, reports
 from tesched_db.views import JobStory, OrderView, RefusalView
 
+from tesched_cli import report
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
 
 _CLASS_WORDS = {
@@ -33,21 +34,22 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why."""
     with store(config_path) as engine:
         story = read.job_story(engine, job)
+        told = reports.report(engine, story.job.key) if story else None
     if story is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
     if as_json:
-        print_json("explain", {"story": story})
+        print_json("explain", {"story": story, "report": report.as_json(told) if told else None})
         return
     out = console()
-    for line in lines(story):
+    for line in (*head(story), *(report.lines(told) if told else ()), *lines(story)):
         # A job's name is its owner's text: nothing in it is markup.
         out.print(line, markup=False)
 
 
-def lines(story: JobStory) -> Iterator[str]:
-    """Return the answer, in words that an admin would use."""
+def head(story: JobStory) -> Iterator[str]:
+    """Return what the job is, in words that an admin would use."""
     job = story.job
     where = f" on {hostlist(job.nodes)}" if job.nodes else ""
     reason = f" (Slurm says: {job.reason})" if job.state is JobState.PENDING and job.reason else ""
@@ -60,6 +62,11 @@ def lines(story: JobStory) -> Iterator[str]:
             f"from {job.grace_source}"
         )
     yield f"  time    {_times(story)}"
+
+
+def lines(story: JobStory) -> Iterator[str]:
+    """Return what was done about it, and why."""
+    job = story.job
     for view in story.orders_as_preemptor:
         yield ""
         yield from _as_preemptor(view)

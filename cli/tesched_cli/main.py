@@ -17,10 +17,12 @@ from tesched_cli.explain import explain
 from tesched_cli.jobs import jobs, orders
 from tesched_cli.pause import pause, unpause
 from tesched_cli.poke import poke
+from tesched_cli.report import report
 from tesched_cli.service import daemon, db
 from tesched_cli.simulate import simulate
 from tesched_cli.slaq import simulate_slaq
 from tesched_cli.status import status
+from tesched_cli.throughputs import throughputs
 from tesched_cli.undo import undo
 from tesched_cli.whatif import whatif
 
@@ -56,9 +58,11 @@ for command in (
     orders,
     pause,
     poke,
+    report,
     simulate,
     simulate_slaq,
     status,
+    throughputs,
     undo,
     unpause,
     whatif,

@@ -27,7 +27,7 @@ RESTS = 20.0
 #: Seconds over which a speed is measured, at least.
 MEASURED_OVER_S = 10.0
 #: Losses that are kept of those that came between two writes, evenly spread, and speeds.
-MOST_AT_ONCE = 10
+MOST_AT_ONCE = 200
 #: Values that may wait for the thread; of more the oldest are dropped.
 _WAITING = 10_000
 #: Seconds that the end of the training waits for the last write.
@@ -73,6 +73,16 @@ class Reporter:
         self._counted_at: float | None = None
         self._steps = 0.0
 
+    def about(self, *, target_loss: SupportsFloat | None = None, workload: str = "") -> None:
+        """Say what is trained, and to which loss; it is written with the next report."""
+        try:
+            if target_loss is not None:
+                self._target_loss = _finite("target_loss", float(target_loss))
+            if workload:
+                self._workload = _name("workload", workload)
+        except Exception as error:  # noqa: BLE001 - no mistake here may end a training
+            self._say(f"what is trained was not taken: {error}")
+
     def report(
         self,
         *,
@@ -83,17 +93,14 @@ class Reporter:
         workload: str = "",
     ) -> None:
         """Tell the loss after an iteration; see `tesched_report.report`."""
+        self.about(target_loss=target_loss, workload=workload)
         try:
             done = None if work is None else _finite("work", float(work))
             point = Point(int(_not_negative("an iteration", int(iteration))), float(loss), self._clock(), done)
-            if target_loss is not None:
-                self._target_loss = _finite("target_loss", float(target_loss))
-            if workload:
-                self._workload = _name("workload", workload)
             # A training that diverges says NaN; that is no mistake of its caller's.
             if isfinite(point.loss):
                 self._put(point)
-        except Exception as error:  # noqa: BLE001 - no mistake here may end a training
+        except Exception as error:  # noqa: BLE001 - as above
             self._say(f"a report was not taken: {error}")
 
     def throughput(
@@ -105,9 +112,8 @@ class Reporter:
         workload: str = "",
     ) -> None:
         """Tell how fast it goes; see `tesched_report.throughput`."""
+        self.about(workload=workload)
         try:
-            if workload:
-                self._workload = _name("workload", workload)
             accelerator = _name("accelerator", accelerator)
             speed = self._speed(steps) if steps_per_s is None else float(steps_per_s)
             if speed is not None:

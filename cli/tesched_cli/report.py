@@ -1,0 +1,171 @@
+"""`tesched report`: for scripts in jobs, what `import tesched_report` is for trainings. How a curve is shown."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import click
+import numpy as np
+from tesched_core.report import LONGEST_NAME, Curve
+from tesched_db.reports import ReportView
+from tesched_report.follow import Follower, follow, reader_of
+from tesched_report.readers import Format, ReadError
+from tesched_report.reporter import Reporter
+from tesched_report.where import SPOOL_VARIABLE
+
+from tesched_cli.common import duration
+
+#: Seconds that the command waits for its write, at the end.
+_LAST_S = 10.0
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 24
+
+
+class BadFileError(click.ClickException):
+    """A file that was given cannot be used. The text names it, and the place."""
+
+    exit_code = 2
+
+
+def _finite(_context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not np.isfinite(value):
+        raise click.BadParameter(f"must be a number, not {value}", param=parameter)
+    return value
+
+
+def _name(_context: click.Context, parameter: click.Parameter, value: str) -> str:
+    if len(value) > LONGEST_NAME or not value.isprintable():
+        raise click.BadParameter(f"must be at most {LONGEST_NAME} printable characters", param=parameter)
+    return value
+
+
+@click.command()
+@click.option("--iteration", type=click.IntRange(min=0, max=2**53), help="How many iterations are done.")
+@click.option("--loss", type=float, callback=_finite, help="The loss after it.")
+@click.option("--work", type=float, callback=_finite, help="Work done per core-second, in any unit that stays.")
+@click.option("--target-loss", type=float, callback=_finite, help="The loss at which it is done, where that is known.")
+@click.option("--throughput", type=click.FloatRange(min=0), callback=_finite, help="Steps a second.")
+@click.option("--type", "accelerator", default="", callback=_name, help="On which accelerator; else the job's own.")
+@click.option("--workload", default="", callback=_name, help="What is trained; else the job's name.")
+@click.option("--spool", type=click.Path(path_type=Path), envvar=SPOOL_VARIABLE, help="The site's folder for reports.")
+@click.option("--follow", "file", type=click.Path(path_type=Path), help="Report what a training adds to this file.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([each.value for each in Format]),
+    default="jsonl",
+    show_default=True,
+    help="Its format.",
+)
+@click.option("--iteration-key", default="", help="Its name for iterations; else iteration, step, epoch or the like.")
+@click.option("--loss-key", default="", help="Its name for the loss; else loss, train_loss or the like.")
+@click.option("--once", is_flag=True, help="Read what is in the file now, and end.")
+def report(
+    *,
+    iteration: int | None,
+    loss: float | None,
+    work: float | None,
+    target_loss: float | None,
+    throughput: float | None,
+    accelerator: str,
+    workload: str,
+    spool: Path | None,
+    file: Path | None,
+    form: str,
+    iteration_key: str,
+    loss_key: str,
+    once: bool,
+) -> None:
+    """Tell tesched, from inside a job, how far a training is and how fast it goes.
+
+    With --follow it runs beside the training until the job ends: `tesched report --follow train.jsonl &`. Outside of a
+    job, or without a spool folder, it says so and ends with status 0: no training fails for it.
+    """
+    if (iteration is None) != (loss is None):
+        raise click.UsageError("--iteration and --loss go together")
+    if loss is None and throughput is None and file is None:
+        raise click.UsageError("nothing to report: give --iteration and --loss, --throughput, or --follow")
+    if file is not None and (loss is not None or throughput is not None):
+        raise click.UsageError("--follow reads losses from its file: give no other report with it")
+    environment = {**os.environ, **({SPOOL_VARIABLE: str(spool)} if spool else {})}
+    reporter = Reporter(environment)
+    reporter.about(target_loss=target_loss, workload=workload)
+    if iteration is not None and loss is not None:
+        reporter.report(iteration=iteration, loss=loss, work=work)
+    if throughput is not None:
+        reporter.throughput(steps_per_s=throughput, accelerator=accelerator)
+    if file is not None:
+        follower = Follower(
+            file, lambda: reader_of(Format(form), iteration_key=iteration_key, loss_key=loss_key), reporter
+        )
+        _follow(follower, file, reporter, once=once)
+    reporter.flush(_LAST_S)
+
+
+def _follow(follower: Follower, file: Path, reporter: Reporter, *, once: bool) -> None:
+    """Follow the file until SIGTERM, or read it once. Raises BadFileError if nothing can be read then."""
+    # `kill $!` at the end of a script: what was written last is still read.
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        try:
+            follow(follower, say=lambda text: click.echo(f"{file}: {text}", err=True), once=once)
+        except _EndError:
+            follower.look()
+    except (ReadError, OSError) as error:
+        reporter.flush(_LAST_S)
+        raise BadFileError(f"{file}: {error.strerror if isinstance(error, OSError) else error}") from error
+    if once and not follower.found:
+        names = ", ".join(sorted(follower.seen)[:20])
+        raise BadFileError(f"{file}: no loss in it{f', only {names}; name it by --loss-key' if names else ''}")
+
+
+class _EndError(Exception):
+    """SIGTERM has come."""
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise _EndError
+
+
+def lines(view: ReportView) -> Iterator[str]:
+    """Return what a job told of itself, for `tesched explain`."""
+    curve = view.curve
+    if len(curve):
+        target = f", target {view.target_loss:.4g}" if view.target_loss is not None else ""
+        ago = f", {duration(time.time() - view.at)} ago" if view.at is not None else ""
+        first, last = curve.loss[0], curve.loss[-1]
+        yield (
+            f"  learns  iteration {curve.iteration[-1]}, loss {last:.4g} (at first {first:.4g}{target}){ago}  "
+            f"{sparkline(curve)}"
+        )
+    if view.refused:
+        yield f"  report  not used: {view.refused}"
+
+
+def sparkline(curve: Curve, width: int = _WIDTH) -> str:
+    """Return the curve in one line: the loss at evenly spaced iterations, from its lowest value to its highest."""
+    at = np.linspace(curve.iteration[0], curve.iteration[-1], min(width, len(curve)))
+    loss = np.interp(at, curve.iteration, curve.loss)
+    low, high = float(curve.loss.min()), float(curve.loss.max())
+    if not high > low:
+        return _BARS[0] * len(loss)
+    # Halves first: the span of two large losses is no number.
+    part = (loss / 2 - low / 2) / (high / 2 - low / 2)
+    return "".join(_BARS[min(int(height * len(_BARS)), len(_BARS) - 1)] for height in part)
+
+
+def as_json(view: ReportView) -> dict[str, object]:
+    """Return what a job told, for `tesched explain --json`. Work that was not told is null."""
+    curve = view.curve
+    columns = (curve.iteration.tolist(), curve.loss.tolist(), curve.at.tolist(), curve.work.tolist())
+    points = [
+        {"iteration": iteration, "loss": loss, "at": at, "work": None if np.isnan(work) else work}
+        for iteration, loss, at, work in zip(*columns, strict=True)
+    ]
+    told = {"at": view.at, "workload": view.workload, "target_loss": view.target_loss, "refused": view.refused}
+    return {**told, "points": points}
