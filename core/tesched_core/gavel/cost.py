@@ -55,6 +55,8 @@ from tesched_core.gavel.solving import solved
 
 #: How far below the best ratio the second program of cost may stay, as a part of it.
 SLACK = 1e-9
+#: Between the two bills that the first program of cost can end with, 0 and 1.
+HALF = 0.5
 
 
 What = Literal["cost", "throughput", "cost-sum"]
@@ -140,7 +142,11 @@ def _best_ratio(limits: _Limits, work: NDArray[np.float64], bill: NDArray[np.flo
             bounds=np.append(np.zeros(len(limits.bounds)), 1.0),
         )
     ).z[:-1]
-    ratio = float(work @ scaled) / float(bill @ scaled)
+    paid = float(bill @ scaled)
+    # It is 1, unless the deadlines let nothing but zeros through.
+    if paid < HALF:
+        raise UnsolvedError("the problem is infeasible")
+    ratio = float(work @ scaled) / paid
     lost = ratio * (1 - SLACK) * bill - work
     return maximise(
         Program(
