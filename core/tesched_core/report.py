@@ -221,5 +221,7 @@ def learned(samples: Iterable[Sample]) -> dict[str, float]:
 
 def accelerator_of(job: Job) -> str:
     """Return the type of the GPUs that the job holds, as Slurm's GRES say it; empty if there is none, or several."""
-    types = {name.partition(":")[2] for share in job.allocation for name in share.tres.gres if name.startswith("gpu:")}
+    types = {
+        name.partition(":")[2] for share in job.allocation for name, _ in share.tres.gres if name.startswith("gpu:")
+    }
     return types.pop() if len(types) == 1 else ""
