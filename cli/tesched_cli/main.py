@@ -16,6 +16,7 @@ from tesched_cli.doctor import doctor
 from tesched_cli.explain import explain
 from tesched_cli.jobs import jobs, orders
 from tesched_cli.pause import pause, unpause
+from tesched_cli.pdors import simulate_pdors
 from tesched_cli.poke import poke
 from tesched_cli.report import report
 from tesched_cli.service import daemon, db
@@ -60,6 +61,7 @@ for command in (
     poke,
     report,
     simulate,
+    simulate_pdors,
     simulate_slaq,
     status,
     throughputs,

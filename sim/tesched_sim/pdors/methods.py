@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tesched_core.pdors.prices import FLOOR
 from tesched_core.pdors.schedule import Settings
+from tesched_core.pdors.slot import External, SlotSettings
 
 from tesched_sim.pdors.engine import Result, Scheduler, simulate
 from tesched_sim.pdors.planned import Planned, with_roles
@@ -18,10 +19,30 @@ from tesched_sim.workload import WorkloadError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """How those that plan do it."""
+    """How those that plan do it; each key is explained in tesched_core.pdors."""
 
-    settings: Settings = field(default_factory=Settings)
+    gain: float = 1.0
+    trials: int = 40
+    repair: bool = True
+    external: External = External.ROUNDED
+    units: int = 60
     floor: float = FLOOR
+
+    def __post_init__(self) -> None:
+        """Raise WorkloadError for what cannot be planned with."""
+        if not self.gain > 0:
+            raise WorkloadError("plan.gain must be above 0")
+        for name in ("trials", "units"):
+            if getattr(self, name) < 1:
+                raise WorkloadError(f"plan.{name} must be at least 1")
+        if not 0 <= self.floor < 1:
+            raise WorkloadError("plan.floor must be at least 0, and below 1")
+
+    @property
+    def settings(self) -> Settings:
+        """Return them as core has them."""
+        slot = SlotSettings(external=self.external, gain=self.gain, trials=self.trials, repair=self.repair)
+        return Settings(slot=slot, units=self.units)
 
 
 _SHARED: Mapping[str, Callable[[Instance, Manner], Scheduler]] = {"fifo": Fifo, "drf": Drf, "dorm": Dorm}
