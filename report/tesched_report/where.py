@@ -59,8 +59,10 @@ def own_folder(spool: Path) -> Path:
     folder = spool / str(uid)
     inherits_group = bool(spool.stat().st_mode & 0o2000)
     try:
-        # The daemon has to come in: as one of the folder's group where that is handed down, else as anybody.
-        folder.mkdir(mode=0o750 if inherits_group else 0o755)
+        folder.mkdir()
+        # The daemon has to come in, whatever the umask is: as one of the folder's group where that is handed down, else
+        # as anybody.
+        folder.chmod(0o2750 if inherits_group else 0o755)
     except FileExistsError:
         found = folder.lstat()
         if not S_ISDIR(found.st_mode) or found.st_uid != uid:
