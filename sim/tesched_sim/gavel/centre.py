@@ -34,9 +34,15 @@ from numpy.typing import NDArray
 from tesched_sim.workload import WorkloadError
 
 _Array = NDArray[np.float64]
+#: what stands against x, (M, T), and t
+_Cost = tuple[_Array, float]
+#: dx, (M, T), dt, and dz of all rows
+_Answer = tuple[_Array, float, _Array]
 #: It ends when the level and its bound differ by this part, and no row is off by more than this.
 _CLOSE = 1e-8
 _STEPS = 100
+#: how often rows and columns are scaled before the start
+_SCALINGS = 3
 #: of the way to the boundary
 _AS_FAR = 0.99
 
@@ -62,10 +68,16 @@ class _Rows:
     def __init__(self, gain: _Array, size: _Array, capacity: _Array) -> None:
         self.gain, self.size = gain, size
         self.jobs, self.types = gain.shape
+        #: what of each job's part of the system does not change, and how it is coupled to the others
+        self.block = np.zeros((self.jobs, self.types + 2, self.types + 2))
+        self.block[:, : self.types, self.types] = self.block[:, self.types, : self.types] = -gain
+        self.block[:, : self.types, self.types + 1] = self.block[:, self.types + 1, : self.types] = 1.0
+        self.couples = -np.concatenate([np.repeat(size[:, None], self.types, axis=1), np.ones((self.jobs, 1))], axis=1)
+        self.couples = self.couples[:, None, :]
         self.bounds = np.concatenate([np.zeros(self.jobs), np.ones(self.jobs), capacity, np.zeros(gain.size)])
 
     def split(self, rows: _Array) -> tuple[_Array, _Array, _Array, _Array]:
-        """Return the parts of a vector of rows: (M,), (M,), (T,), (M, T)."""
+        """Return views of the parts of a vector of rows: (M,), (M,), (T,), (M, T)."""
         two, three = 2 * self.jobs, 2 * self.jobs + self.types
         return (
             rows[: self.jobs],
@@ -73,6 +85,29 @@ class _Rows:
             rows[two:three],
             rows[three:].reshape(self.jobs, self.types),
         )
+
+    def cost(self, of_t: float) -> _Cost:
+        """Return what stands against x, nothing, and against t."""
+        return np.zeros_like(self.gain), of_t
+
+    def units(self) -> _Array:
+        """Return the unit of each row in which, with one for each column, no entry of G is far from 1 (Ruiz)."""
+        gain, size = self.gain, np.broadcast_to(self.size[:, None], self.gain.shape)
+        # The entries of the four kinds of rows in the columns of x, and in that of t.
+        entries, in_t = np.stack([gain, np.ones_like(gain), size, np.ones_like(gain)]), np.ones(self.jobs)
+        unit = np.ones(len(self.bounds))
+        for _ in range(_SCALINGS):
+            level = np.maximum(entries[0].max(axis=1), in_t)
+            time, room, least = entries[1].max(axis=1), entries[2].max(axis=0), entries[3]
+            by = np.sqrt(np.concatenate([level, time, room, least.ravel()]))
+            columns, column_t = np.sqrt(entries.max(axis=0)), np.sqrt(in_t.max())
+            level, time, room, least = self.split(by)
+            each = np.stack(
+                [np.broadcast_to(part, gain.shape) for part in (level[:, None], time[:, None], room, least)]
+            )
+            entries, in_t = entries / (each * columns), in_t / (level * column_t)
+            unit *= by
+        return unit
 
     def times(self, x: _Array, t: float) -> _Array:
         """Return G (x, t)."""
@@ -85,44 +120,64 @@ class _Rows:
 
 
 class _Solver:
+    """The state. x, t, slacks and prices are `scale` times what they stand for; `certificate` is its counterpart."""
+
     def __init__(self, rows: _Rows) -> None:
         self.rows = rows
-        start = _System(rows, np.ones(len(rows.bounds)))
-        nothing = np.zeros((rows.jobs, rows.types))
-        self.x, self.t, short = start.solve(nothing, 0.0, rows.bounds)
-        self.slack = _shifted(-short)
-        self.price = _shifted(start.solve(nothing, 1.0, np.zeros(len(rows.bounds)))[2])
+        unit = rows.units()
+        start = _System(rows, unit**2)
+        nothing, by_t = rows.cost(0.0), rows.cost(1.0)
+        ((self.x, self.t, short), (_, _, price)) = start.solve((nothing, rows.bounds), (by_t, np.zeros_like(unit)))
+        self.slack = unit * _shifted(-short * unit)
+        self.price = _shifted(price * unit) / unit
+        self.scale = self.certificate = 1.0
 
     def solved(self) -> _Array:
         """Return the optimal x, as far from 0 and 1 as the method leaves it. Raises WorkloadError."""
         for _ in range(_STEPS):
             if self._step():
-                return self.x
+                return self.x / self.scale
         raise WorkloadError(f"the interior-point method did not converge for {self.rows.jobs} jobs")
 
     def _step(self) -> bool:
         """Go one step, unless it is solved; say whether it is."""
-        rows, slack, price = self.rows, self.slack, self.price
-        primal = rows.times(self.x, self.t) + slack - rows.bounds
+        rows, slack, price, scale, certificate = self.rows, self.slack, self.price, self.scale, self.certificate
+        primal = rows.times(self.x, self.t) + slack - scale * rows.bounds
         dual_x, dual_t = rows.transposed(price)
-        dual_t -= 1.0
+        dual_t -= scale
         apart = float(slack @ price)
         off = max(float(np.abs(primal).max()), float(np.abs(dual_x).max()), abs(dual_t))
-        if apart <= _CLOSE * abs(self.t) and off <= _CLOSE:
+        if apart <= _CLOSE * scale * abs(self.t) and off <= _CLOSE * scale:
             return True
+        both = certificate - self.t + float(rows.bounds @ price)
         system = _System(rows, slack / price)
-        guess = system.solve(-dual_x, -dual_t, slack - primal)[2]
-        # Of slack ds + price dz = -slack price: where to without centring.
-        moved = -slack - (slack / price) * guess
-        reach = min(1.0, _reach(slack, moved), _reach(price, guess))
+        # How all answers to `scale`; and where to without centring.
+        unit, guess = system.solve((rows.cost(1.0), rows.bounds), ((-dual_x, -dual_t), slack - primal))
+        slope = float(rows.bounds @ unit[2]) - unit[1] - certificate / scale
+
+        def by_scale(open_part: float, found: _Answer, wanted: float) -> float:
+            """Return by how much the scale changes, of what is open, for certificate times scale to change by this."""
+            return (found[1] - float(rows.bounds @ found[2]) - open_part * both - wanted / scale) / slope
+
+        by = by_scale(1.0, guess, -scale * certificate)
+        dz = guess[2] + by * unit[2]
+        ds = -slack - slack / price * dz
+        opposite = -certificate - certificate / scale * by
+        reach = min(1.0, _reach(slack, ds), _reach(price, dz), _least(scale, by), _least(certificate, opposite))
         centring = (1.0 - reach) ** 3
-        wanted = centring * apart / len(slack) - slack * price - moved * guess
+        target = centring * (apart + scale * certificate) / (len(slack) + 1)
+        wanted, wanted_scale = target - slack * price - ds * dz, target - scale * certificate - by * opposite
         rest = 1.0 - centring
-        dx, dt, by = system.solve(-rest * dual_x, -rest * dual_t, -rest * primal - wanted / price)
-        moved = (wanted - slack * by) / price
-        reach = min(1.0, _AS_FAR * min(_reach(slack, moved), _reach(price, by)))
-        self.x, self.t = self.x + reach * dx, self.t + reach * dt
-        self.slack, self.price = slack + reach * moved, price + reach * by
+        (sure,) = system.solve(((-rest * dual_x, -rest * dual_t), -rest * primal - wanted / price))
+        by = by_scale(rest, sure, wanted_scale)
+        dz = sure[2] + by * unit[2]
+        ds = (wanted - slack * dz) / price
+        opposite = (wanted_scale - certificate * by) / scale
+        reach = min(_reach(slack, ds), _reach(price, dz), _least(scale, by), _least(certificate, opposite))
+        reach = min(1.0, _AS_FAR * reach)
+        self.x, self.t = self.x + reach * (sure[0] + by * unit[0]), self.t + reach * (sure[1] + by * unit[1])
+        self.slack, self.price = slack + reach * ds, price + reach * dz
+        self.scale, self.certificate = scale + reach * by, certificate + reach * opposite
         return False
 
 
@@ -131,41 +186,45 @@ class _System:
 
     def __init__(self, rows: _Rows, weight: _Array) -> None:
         self.rows = rows
-        jobs, types = rows.jobs, rows.types
+        types = rows.types
         level, time, room, self.least = rows.split(weight)
-        self.block = np.zeros((jobs, types + 2, types + 2))
-        self.block[:, range(types), range(types)] = 1.0 / self.least
-        self.block[:, :types, types] = self.block[:, types, :types] = -rows.gain
-        self.block[:, :types, types + 1] = self.block[:, types + 1, :types] = 1.0
-        self.block[:, types, types] = -level
-        self.block[:, types + 1, types + 1] = -time
+        block = rows.block.copy()
+        diagonal = block.reshape(rows.jobs, -1)[:, :: types + 3]
+        diagonal[:, :types] = 1.0 / self.least
+        diagonal[:, types] = -level
+        diagonal[:, types + 1] = -time
+        self.inverse = np.linalg.inv(block)
         # How a job answers to dz of the accelerators, the first T columns, and to dt, the last.
-        right = np.zeros((jobs, types + 2, types + 1))
-        right[:, range(types), range(types)] = -rows.size[:, None]
-        right[:, types, types] = -1.0
-        self.answers = np.linalg.solve(self.block, right)
-        self.coupling = np.empty((types + 1, types + 1))
-        self.coupling[:types] = np.tensordot(rows.size, self.answers[:, :types], axes=1)
-        self.coupling[range(types), range(types)] -= room
-        self.coupling[types] = self.answers[:, types].sum(axis=0)
+        self.answers = self.inverse[:, :, : types + 1] * rows.couples
+        coupling = np.empty((types + 1, types + 1))
+        coupling[:types] = np.tensordot(rows.size, self.answers[:, :types], axes=1)
+        coupling.reshape(-1)[: types * (types + 2) : types + 2] -= room
+        coupling[types] = self.answers[:, types].sum(axis=0)
+        self.coupled = np.linalg.inv(coupling)
 
-    def solve(self, of_x: _Array, of_t: float, of_rows: _Array) -> tuple[_Array, float, _Array]:
-        """Return dx, dt and dz."""
+    def solve(self, *sides: tuple[_Cost, _Array]) -> list[_Answer]:
+        """Return dx, dt and dz for each pair of a and b."""
         rows, types = self.rows, self.rows.types
-        level, time, room, least = rows.split(of_rows)
-        right = np.empty((rows.jobs, types + 2, 1))
-        right[:, :types, 0] = of_x - least / self.least
-        right[:, types, 0] = level
-        right[:, types + 1, 0] = time
-        alone = np.linalg.solve(self.block, right)[:, :, 0]
-        known = np.append(room - rows.size @ alone[:, :types], of_t - alone[:, types].sum())
-        coupled = np.linalg.solve(self.coupling, known)
+        right = np.empty((rows.jobs, types + 2, len(sides)))
+        known = np.empty((types + 1, len(sides)))
+        least = []
+        for place, ((of_x, of_t), of_rows) in enumerate(sides):
+            right[:, types, place], right[:, types + 1, place], known[:types, place], of_least = rows.split(of_rows)
+            known[types, place] = of_t
+            right[:, :types, place] = of_x - of_least / self.least
+            least.append(of_least)
+        alone = self.inverse @ right
+        known[:types] -= np.tensordot(rows.size, alone[:, :types], axes=1)
+        known[types] -= alone[:, types].sum(axis=0)
+        coupled = self.coupled @ known
         found = alone + self.answers @ coupled
-        dx = found[:, :types]
-        dz = np.concatenate(
-            [found[:, types], found[:, types + 1], coupled[:types], (-(least + dx) / self.least).ravel()]
-        )
-        return dx, float(coupled[types]), dz
+        answers = []
+        for place, of_least in enumerate(least):
+            dx = found[:, :types, place]
+            last = (-(of_least + dx) / self.least).ravel()
+            dz = np.concatenate([found[:, types, place], found[:, types + 1, place], coupled[:types, place], last])
+            answers.append((dx, float(coupled[types, place]), dz))
+        return answers
 
 
 def _shifted(values: _Array) -> _Array:
@@ -176,5 +235,10 @@ def _shifted(values: _Array) -> _Array:
 
 def _reach(value: _Array, by: _Array) -> float:
     """Return how far one may go until the first value is 0; infinite if none gets there."""
-    fastest = float((-by / value).max())
-    return 1.0 / fastest if fastest > 0 else np.inf
+    fastest = float((by / value).min())
+    return -1.0 / fastest if fastest < 0 else np.inf
+
+
+def _least(value: float, by: float) -> float:
+    """Return how far one may go until the value is 0; infinite if it does not get there."""
+    return -value / by if by < 0 else np.inf

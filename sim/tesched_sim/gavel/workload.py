@@ -67,28 +67,27 @@ class GavelWorkload:
     multi: bool = False
     #: whether one job of five has five times the weight
     weights: bool = False
+    #: how many there are; None: they never end
+    count: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise WorkloadError for a gap that is none."""
+        """Raise WorkloadError for a gap that is none, or for endlessly many jobs at once."""
+        if self.mean_gap_s == 0 and self.count is None:
+            raise WorkloadError("without a gap between arrivals it must be told how many jobs there are")
         if not 0 <= self.mean_gap_s < float("inf"):
             raise WorkloadError(f"a mean gap of {self.mean_gap_s} seconds between arrivals cannot be")
 
     def jobs(self, seed: int, speeds: Throughputs) -> Iterator[GavelJob]:
-        """Yield the jobs, without end."""
+        """Yield the jobs. Raises WorkloadError if the table lacks the speed of one."""
         draw, gaps = Random(seed + 2), Random(seed + 3)  # noqa: S311 - not for secrets
         arrival_s, index = 0.0, 0
-        while True:
+        while self.count is None or index < self.count:
             job = replace(_job(draw, speeds, multi=self.multi), index=index, arrival_s=arrival_s)
             if self.weights:
                 job = replace(job, weight=5.0 if draw.uniform(0.0, 1.0) <= 0.2 else 1.0)
             yield job
             arrival_s += _gap_s(gaps, self.mean_gap_s)
             index += 1
-
-
-def rate_per_hour(gap_s: float) -> float:
-    """Return jobs an hour for a mean gap in seconds, and the other way round: a rate's gap."""
-    return 3600.0 / gap_s
 
 
 def _job(draw: Random, speeds: Throughputs, *, multi: bool) -> GavelJob:
