@@ -18,7 +18,7 @@ from tesched_core.actions import (
     Suspend,
 )
 from tesched_core.budget import Paid
-from tesched_core.decision import Decision, Forwarded, Memory, Past, Refusal, RefusalCode
+from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refusal, RefusalCode
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
 
@@ -93,6 +93,9 @@ memories = st.builds(
         unique_by=lambda one: (one.at, one.job_id),
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
     past=st.dictionaries(job_ids, st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30)), max_size=3),
+    bound=st.lists(
+        st.builds(Bound, job_id=job_ids, order_id=order_ids, at=times, nodes=nodes, previous=nodes), max_size=3
+    ).map(lambda some: {one.job_id: one for one in some}),
     forwarded=st.lists(st.builds(Forwarded, job_id=job_ids, at=times, raised=raises), max_size=3).map(
         lambda some: {one.job_id: one for one in some}
     ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from tesched_core.actions import Action, Outcome, Release, SetNice, SetPriority, Status
+from tesched_core.actions import Action, Outcome, Release, SetNice, SetNodes, SetPriority, Status
 from tesched_core.classify import classified
 from tesched_core.undo import undo as undone
 from tesched_daemon.loop import Mode
@@ -73,6 +73,8 @@ def _change(action: Action) -> tuple[str, str, str]:
             return "nice", str(action.previous), str(action.nice)
         case SetPriority():
             return "priority", str(action.previous), str(action.priority)
+        case SetNodes():
+            return "nodes", ",".join(action.previous), ",".join(action.nodes) or "any"
         case Release():
             return "hold", "held", "released"
         case _:

@@ -27,6 +27,10 @@ class ReasonCode(StrEnum):
     NO_GRACE = "no_grace"
     #: Slurm leaves a job held that it requeued while it was suspended; nobody has asked for that
     LEFT_HELD = "left_held"
+    #: it has asked somebody to leave, and waits for that room
+    BOUND = "bound"
+    #: it is bound to those nodes no more
+    SET_FREE = "set_free"
     #: a victim waits to run again, ahead of the other best-effort jobs
     BACK_TO_THE_HEAD = "back_to_the_head"
     #: it fits into room that is left over, and is brought to the head of the best-effort queue
@@ -112,6 +116,17 @@ class SetPriority:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetNodes:
+    """Set the nodes that must be part of a pending job's allocation (ReqNodeList); none is "wherever it may run"."""
+
+    job_id: JobId
+    reason: Reason
+    nodes: tuple[str, ...]
+    #: what they were before, for whoever puts them back
+    previous: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Keep a pending job from starting."""
 
@@ -127,7 +142,7 @@ class Release:
     reason: Reason
 
 
-Action: TypeAlias = Notify | Requeue | Suspend | Resume | SetNice | SetPriority | Hold | Release
+Action: TypeAlias = Notify | Requeue | Suspend | Resume | SetNice | SetPriority | SetNodes | Hold | Release
 
 
 class Status(StrEnum):

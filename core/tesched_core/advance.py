@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Release, Requeue
+from tesched_core.binding import keep_bound
 from tesched_core.budget import lately, paying
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Past
@@ -37,6 +38,7 @@ def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limi
         last_preempted=dict(memory.last_preempted),
         paid=list(memory.paid),
         past=dict(memory.past),
+        bound=dict(memory.bound),
         retry_at={job_id: at for job_id, at in memory.retry_at.items() if at > snapshot.taken_at},
         returning={
             victim.job_id
@@ -66,6 +68,7 @@ def _advance_order(order: Order, work: Advance) -> Order:
         order = _look_at_preemptor(order, work)
     if order.state is OrderState.OPEN:
         order = keep_first(order, work)
+        keep_bound(order, work)
     order = replace(order, victims=tuple(_advance_victim(victim, order, work) for victim in order.victims))
     if order.state is OrderState.SETTLING:
         order = put_back(order, work)

@@ -43,4 +43,5 @@ def shifted(memory: Memory, by_s: float) -> Memory:
         retry_at={job_id: at + by_s for job_id, at in memory.retry_at.items()},
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
+        bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
     )

@@ -191,6 +191,18 @@ class Forwarded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """A TE job that was bound to nodes while it waits for the room that its victims make there."""
+
+    job_id: JobId
+    order_id: OrderId
+    at: UnixSeconds
+    #: the nodes, sorted, and which it asked for itself
+    nodes: tuple[str, ...]
+    previous: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """A preempted job's earlier runs: Slurm itself resets its submission at each requeue."""
 
@@ -222,6 +234,8 @@ class Memory:
     past: Mapping[JobId, Past] = field(default_factory=dict)
     #: BE jobs that a best-effort policy has brought to the head of the queue
     forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
+    #: TE jobs that were bound to nodes, until they have ended or are seen to be free again
+    bound: Mapping[JobId, Bound] = field(default_factory=dict)
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

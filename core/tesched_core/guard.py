@@ -58,6 +58,9 @@ class Limits:
     protected_reservations: tuple[str, ...] = ()
     #: jobs of these names
     protected_names: tuple[str, ...] = ()
+    #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
+    #: asked leaves for nothing. 0: it takes what comes first
+    bind_for_s: float = 60.0
     #: an order is given up this long after the last grace period and KillWait could have ended
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long

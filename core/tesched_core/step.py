@@ -28,6 +28,7 @@ from tesched_core.actions import (
 )
 from tesched_core.advance import advance, end_wait, give_notice
 from tesched_core.best_effort import BePolicy
+from tesched_core.binding import keep_bound, not_bound, set_free
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Decision, Memory, Refusal, RefusalCode, Refusals
 from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
@@ -90,7 +91,7 @@ def step(
         refusals += why_not
     for plan in plans:
         memory = _open(plan, memory, work)
-    memory = bring_back(memory, work)
+    memory = set_free(bring_back(memory, work), work)
     if best_effort is not None and not paused:
         served = {plan.preemptor for plan in plans if plan.nodes}
         ahead = [job for job in waiting if job.job_id not in served]
@@ -206,6 +207,7 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     work.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in work.actions):
         order = keep_first(order, work)
+    keep_bound(order, work)
     order = replace(
         order,
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in order.victims),
@@ -293,7 +295,7 @@ def learned(
             if order.ending is Ending.REFUSED:
                 retry_at[order.preemptor] = at + limits.retry_after_s
         orders[order.order_id] = order
-    memory = not_forwarded(memory, outcomes)
+    memory = not_bound(not_forwarded(memory, outcomes), outcomes)
     return replace(memory, orders=orders, retry_at=retry_at), tuple(work.transitions)
 
 

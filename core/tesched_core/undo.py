@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tesched_core.binding import set_free, still_bound
 from tesched_core.decision import Decision, Memory, Refusals
 from tesched_core.forwarding import bring_back
 from tesched_core.guard import Limits
@@ -20,13 +21,13 @@ from tesched_core.work import Advance
 
 def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
     """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
-    work = Advance(snapshot=snapshot, overview=overview_of(snapshot), limits=limits)
+    work = Advance(snapshot=snapshot, overview=overview_of(snapshot), limits=limits, bound=dict(memory.bound))
     orders = dict(memory.orders)
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, work)
     memory = replace(memory, cycle=memory.cycle + 1, orders=orders)
-    memory = bring_back(memory, work, lasts_s=-1)
-    left = len(memory.open_orders()) + len(memory.forwarded)
+    memory = set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)
+    left = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
     actions = tuple(work.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
     decision = Decision(

@@ -113,6 +113,11 @@ def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tu
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:
             why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
+        elif why is None and job_id in memory.bound and job_id not in patient:
+            why = (
+                RefusalCode.ORDER_OPEN,
+                "it is still bound to the nodes of an order that has ended, and is being set free",
+            )
         elif why is None and job_id in memory.retry_at:
             why = RefusalCode.RETRY_LATER, "room was made, or refused, in vain; tried again after guard.retry_after_s"
         if why is None:

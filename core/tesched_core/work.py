@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tesched_core.actions import Action, OrderId
 from tesched_core.budget import Paid
-from tesched_core.decision import Past
+from tesched_core.decision import Bound, Past
 from tesched_core.guard import Limits
 from tesched_core.orders import Transition
 from tesched_core.overview import Overview
@@ -36,6 +36,7 @@ class Advance:
     paid: list[Paid] = field(default_factory=list)
     past: dict[JobId, Past] = field(default_factory=dict)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    bound: dict[JobId, Bound] = field(default_factory=dict)
 
     @property
     def now(self) -> UnixSeconds:

@@ -20,6 +20,7 @@ from enum import StrEnum
 
 from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.best_effort import BePolicy
+from tesched_core.binding import still_bound
 from tesched_core.classify import Classification, classified
 from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
@@ -221,7 +222,7 @@ class Loop:
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self.journal.conclude(memory, decision, outcomes, transitions)
-        settled = not memory.open_orders() and not memory.forwarded
+        settled = not (memory.open_orders() or memory.forwarded or still_bound(memory, snapshot))
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
 
     def _next_in_s(self, snapshot: Snapshot) -> float:

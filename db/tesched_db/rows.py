@@ -11,7 +11,7 @@ from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
 from tesched_core.actions import Action, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
 from tesched_core.budget import Paid
-from tesched_core.decision import Forwarded, Memory, Past
+from tesched_core.decision import Bound, Forwarded, Memory, Past
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId, UnixSeconds
 
@@ -53,6 +53,7 @@ class OfJob:
     retry_at: UnixSeconds | None
     past: Past | None
     forwarded: Forwarded | None
+    bound: Bound | None
 
 
 @dataclass
@@ -89,6 +90,7 @@ class Remembered:
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
             forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
+            bound={job_id: one.bound for job_id, one in self.by_job.items() if one.bound is not None},
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -130,6 +132,7 @@ class Remembered:
                 retry_at=memory.retry_at.get(job_id),
                 past=memory.past.get(job_id),
                 forwarded=memory.forwarded.get(job_id),
+                bound=memory.bound.get(job_id),
             )
             for job_id in {
                 *memory.preemptions,
@@ -137,6 +140,7 @@ class Remembered:
                 *memory.retry_at,
                 *memory.past,
                 *memory.forwarded,
+                *memory.bound,
             }
         }
         rows = [
@@ -147,6 +151,7 @@ class Remembered:
                 "retry_at": one.retry_at,
                 "submitted_at": one.past.submitted_at if one.past else None,
                 "ran_s": one.past.ran_s if one.past else None,
+                **_bound_values(one.bound),
                 "forwarded_at": one.forwarded.at if one.forwarded else None,
                 **_raise_values(one.forwarded.raised if one.forwarded else None),
             }
@@ -175,7 +180,29 @@ def _of_job(row: JobMemoryRow) -> OfJob:
         retry_at=row.retry_at,
         past=Past(submitted_at=row.submitted_at or 0.0, ran_s=row.ran_s or 0.0) if known else None,
         forwarded=forwarded,
+        bound=_bound_of(row),
     )
+
+
+def _bound_of(row: JobMemoryRow) -> Bound | None:
+    if row.bound_at is None or row.bound_order_id is None:
+        return None
+    return Bound(
+        job_id=JobId(row.job_id),
+        order_id=OrderId(row.bound_order_id),
+        at=row.bound_at,
+        nodes=tuple(row.bound_nodes or ()),
+        previous=tuple(row.bound_previous or ()),
+    )
+
+
+def _bound_values(bound: Bound | None) -> Values:
+    return {
+        "bound_at": bound.at if bound else None,
+        "bound_order_id": bound.order_id if bound else None,
+        "bound_nodes": list(bound.nodes) if bound else None,
+        "bound_previous": list(bound.previous) if bound else None,
+    }
 
 
 def _paid_of(row: PaidRow) -> Paid:

@@ -380,6 +380,11 @@ class JobMemoryRow(Base):
     preemptions: Mapped[int | None]
     last_preempted: Mapped[float | None]
     retry_at: Mapped[float | None]
+    #: for which order it was bound to which nodes while it waits, and which it asked for itself
+    bound_at: Mapped[float | None]
+    bound_order_id: Mapped[int | None]
+    bound_nodes: Mapped[list[str] | None]
+    bound_previous: Mapped[list[str] | None]
     #: when a best-effort policy brought it forward, and how
     forwarded_at: Mapped[float | None]
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue

@@ -46,6 +46,7 @@ NO_LIMITS = Limits(
     max_lost_node_hours_per_day=1e12,
     max_open_orders=10**9,
     retry_after_s=0,
+    bind_for_s=0,
 )
 
 

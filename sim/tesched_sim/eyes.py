@@ -6,6 +6,7 @@ A snapshot here is a view: a job's record is written out when somebody asks for 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from tesched_core.actions import (
     Requeue,
     Resume,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
     Suspend,
@@ -135,6 +137,13 @@ class Eyes:
             )
         return self._requests[key]
 
+    def _request_of(self, row: int) -> Request:
+        request = self.request(row)
+        if row not in self.slurm.bound:
+            return request
+        names = self.slurm.workload.machines.names
+        return replace(request, required_nodes=tuple(names[node] for node in self.slurm.bound[row]))
+
     def job(self, row: int) -> Job:
         """Return the job's record."""
         slurm = self.slurm
@@ -160,7 +169,7 @@ class Eyes:
             start_time=None if started != started else started,  # noqa: PLR0124 - nan
             end_time=float(slurm.end_s[row]) if state is State.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
-            request=self.request(row),
+            request=self._request_of(row),
             allocation=tuple(NodeShare(node=names[node], tres=tres) for node in where),
         )
 
@@ -379,6 +388,11 @@ class Hands:
                 slurm.set_nice(row, action.nice)
             case SetPriority():
                 slurm.set_priority(row, action.priority)
+            case SetNodes():
+                if state is not State.PENDING:
+                    return FailureKind.ALREADY_DONE
+                index = {name: node for node, name in enumerate(slurm.workload.machines.names)}
+                slurm.bind(row, tuple(index[name] for name in action.nodes))
             case Suspend():
                 if state is not State.RUNNING:
                     return FailureKind.ALREADY_DONE

@@ -53,11 +53,21 @@ class Scheduler:
             self.kept[node] -= self.slurm.workload.demand[row]
         self.slurm.stirred = True
 
+    def _rebind(self, row: int) -> None:
+        """Keep room for a bound job where it must start, and nowhere else; others start beside it, as in Slurm."""
+        if row in self.reserved:
+            self.let_go(row)
+        if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):
+            self.keep(row, self.slurm.bound[row])
+
     def run(self) -> None:
         """Start whoever may start now."""
         slurm = self.slurm
         if not slurm.stirred and not slurm.arrived:
             return
+        for row in sorted(slurm.rebound):
+            self._rebind(row)
+        slurm.rebound.clear()
         if self.behaviour.pass_s and not self._is_pass(self.behaviour.pass_s):
             self._try_arrived()
             return

@@ -120,6 +120,9 @@ class Slurm:
         self.records: list[Record] = []
         self._record_of: dict[int, Record] = {}
         self._heads = 0
+        #: waiting jobs that must start on these nodes, and those of whom that has changed since the last pass
+        self.bound: dict[int, tuple[int, ...]] = {}
+        self.rebound: set[int] = set()
         #: told of every job that starts, leaves or ends
         self.watchers: list[Callable[[int], None]] = []
 
@@ -148,6 +151,8 @@ class Slurm:
             self.be_waiting += 1
         self.line_of(row).add(row, self.priority[row])
         self.arrived.append(row)
+        if row in self.bound:
+            self.rebound.add(row)
 
     def set_priority(self, row: int, priority: int) -> None:
         """Change a job's priority; it changes its place in the line if it waits in one."""
@@ -164,6 +169,15 @@ class Slurm:
         """Change a job's nice value, and its priority with it."""
         self.set_priority(row, self.priority[row] + self.nice[row] - nice)
         self.nice[row] = nice
+
+    def bind(self, row: int, nodes: tuple[int, ...]) -> None:
+        """Let a waiting job start on these nodes alone; none: wherever it may run."""
+        if nodes:
+            self.bound[row] = nodes
+        else:
+            self.bound.pop(row, None)
+        self.rebound.add(row)
+        self.stirred = True
 
     # Runs.
 

@@ -23,6 +23,7 @@ from tesched_core.actions import (
     Requeue,
     Resume,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
     Suspend,
@@ -180,6 +181,10 @@ class CommandsActuator:
                 return self._do("scontrol", "update", f"jobid={job}", f"nice={action.nice}")
             case SetPriority():
                 return self._do("scontrol", "update", f"jobid={job}", f"priority={action.priority}")
+            case SetNodes():
+                if not seen.pending:
+                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
+                return self._do("scontrol", "update", f"jobid={job}", f"reqnodelist={','.join(action.nodes)}")
             case Hold():
                 return self._do("scontrol", "hold", job)
             case Release():

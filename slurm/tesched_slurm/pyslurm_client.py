@@ -32,6 +32,7 @@ from tesched_core.actions import (
     Requeue,
     Resume,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
     Suspend,
@@ -230,7 +231,7 @@ class PyslurmActuator:
 
     def act(self, action: Action) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
-        if isinstance(action, Notify):
+        if isinstance(action, Notify | SetNodes):
             return CommandsActuator(commands=self.commands).act(action)
         began = time.time()
         seen = self._look(action.job_id)
@@ -261,8 +262,8 @@ class PyslurmActuator:
                 return self._do(seen, "hold")
             case Release():
                 return self._do(seen, "release")
-            case Notify():
-                raise AssertionError("a notice goes through scancel")
+            case Notify() | SetNodes():
+                raise AssertionError("this goes through Slurm's commands")
 
     def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
         failure = not_that_run(seen, action.restarts) or self._do(seen, "requeue")

@@ -3,8 +3,8 @@
     python -m tests.integration.beside_a_list URL HOST LIST BEGAN
 
 A best-effort job fills the only node since BEGAN (Unix seconds), and a trial waits. Each action is a line of LIST:
-"HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is about to requeue takes it away and stops
-itself (SIGSTOP) between having written what it means and doing it.
+"HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is about to requeue takes it away and
+stops itself (SIGSTOP) between having written what it means and doing it.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def make(url: str, host: str, path: Path, began: float) -> Loop:
     loop.observer = loop.actuator = Listed(host, path, began)
     loop.journal, loop.clock = journal, time.time
     loop.classes = Classification(rules=loop.classes.rules, default_grace_period_s=GRACE_PERIOD_S)
+    loop.limits = replace(loop.limits, bind_for_s=0)
     loop.pace = Pace(poll_interval_s=POLL_S)
     return loop
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tesched_core.actions import Action, Failure, FailureKind, Notify, Outcome, Requeue, SetNice, Status
+from tesched_core.actions import Action, Failure, FailureKind, Notify, Outcome, Requeue, SetNice, SetNodes, Status
 from tesched_core.classify import Classification, Match, Rule
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.decision import Decision, Memory
@@ -138,8 +138,8 @@ def kinds(cluster: Cluster) -> list[type]:
 def test_the_preemptor_is_raised_before_its_victim_gets_notice() -> None:
     cluster, notebook = Cluster(), Notebook()
     turn = loop_of(cluster, notebook).turn()
-    assert kinds(cluster) == [SetNice, Notify]
-    assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SENT]
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SENT, Status.SENT]
     assert notebook.concluded == list(turn.outcomes)
 
 
@@ -171,7 +171,7 @@ def test_nothing_is_done_that_the_journal_was_not_told_first() -> None:
     assert cluster.acted == []
     notebook.fails.clear()
     loop.turn()
-    assert kinds(cluster) == [SetNice, Notify]
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
 
 
 def test_a_failed_look_decides_nothing_and_waits_longer_each_time_until_it_works() -> None:
@@ -182,19 +182,19 @@ def test_a_failed_look_decides_nothing_and_waits_longer_each_time_until_it_works
     assert [report.failure for report in notebook.unseen_reports] == [cluster.seen] * 5
     cluster.seen = FULL_CLUSTER
     assert loop.turn().next_in_s == 1.0
-    assert kinds(cluster) == [SetNice, Notify]
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
 
 
 def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> None:
     cluster, notebook = Cluster(answers={SetNice: Failure(kind=FailureKind.BUSY, message="busy")}), Notebook()
     loop = loop_of(cluster, notebook)
     turn = loop.turn()
-    assert [outcome.status for outcome in turn.outcomes] == [Status.FAILED, Status.SKIPPED]
+    assert [outcome.status for outcome in turn.outcomes] == [Status.FAILED, Status.SKIPPED, Status.SKIPPED]
     cluster.answers.clear()
     cluster.acted.clear()
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0)
     loop.turn()
-    assert kinds(cluster) == [SetNice, Notify]
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
 
 
 def test_watching_decides_nothing() -> None:
@@ -204,16 +204,22 @@ def test_watching_decides_nothing() -> None:
     assert notebook.memory.orders == {}
 
 
-@pytest.mark.parametrize("at", [SetNice, Notify])
+@pytest.mark.parametrize("at", [SetNice, SetNodes, Notify])
 def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_order(at: type) -> None:
     cluster, notebook = Cluster(answers={at: Crash()}), Notebook()
     with pytest.raises(Crash):
         loop_of(cluster, notebook).turn()
     cluster.answers.clear()
     before = len(cluster.acted)
-    # A new daemon with the same journal; the cluster looks as before, but for the nice value if that was set.
-    sent = [action for action in cluster.acted if isinstance(action, SetNice)]
-    trial = replace(TRIAL, nice=sent[0].nice, priority=TRIAL.priority - sent[0].nice) if sent else TRIAL
+    # A new daemon with the same journal; the cluster looks as before, but for what arrived.
+    trial, missing = TRIAL, [SetNice, SetNodes]
+    for action in cluster.acted:
+        if isinstance(action, SetNice):
+            trial = replace(trial, nice=action.nice, priority=trial.priority - action.nice)
+            missing.remove(SetNice)
+        elif isinstance(action, SetNodes):
+            trial = replace(trial, request=replace(trial.request, required_nodes=action.nodes))
+            missing.remove(SetNodes)
     cluster.seen = Snapshot.of(
         1001.0,
         jobs=[VICTIM, trial],
@@ -223,8 +229,8 @@ def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_or
     loop_of(cluster, notebook).turn()
     (order,) = notebook.memory.orders.values()
     assert [victim.state for victim in order.victims] == [VictimState.NOTICED]
-    # Whether the notice arrived nobody knows, so it is not repeated; the raise is seen to be missing, and is.
-    assert [type(action) for action in cluster.acted[before:]] == ([] if sent else [SetNice])
+    # Whether the notice arrived nobody knows, so it is not repeated; what is seen to be missing is.
+    assert [type(action) for action in cluster.acted[before:]] == missing
     assert notebook.memory.next_order == order.order_id + 1
 
 
@@ -232,7 +238,7 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
     cluster, notebook = Cluster(), Notebook(fails={"conclude"})
     loop = loop_of(cluster, notebook)
     assert "disk full" in loop.turn().trouble
-    assert kinds(cluster) == [SetNice, Notify]
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
     assert len(notebook.memory.orders) == 1
     notebook.fails.clear()
     cluster.acted.clear()
@@ -255,7 +261,7 @@ class TestLead:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
         loop.turn()
-        assert len(cluster.acted) == 2
+        assert kinds(cluster) == [SetNice, SetNodes, Notify]
         notebook.says = Lead(leader="process 7 on login2 leads")
         loop.turn()
         notebook.memory = replace(notebook.memory, cycle=77)
@@ -286,7 +292,7 @@ class TestLead:
         ticks = iter([0.0, 0.0, 0.0, 0.0, 1.0, 1.0 + ACT_WITHIN_S, 1.1 + ACT_WITHIN_S])
         loop.stopwatch = lambda: next(ticks)
         turn = loop.turn()
-        assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SKIPPED]
+        assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SKIPPED, Status.SKIPPED]
         assert len(cluster.acted) == 1
         (order,) = notebook.memory.open_orders()
         assert [victim.state for victim in order.victims] == [VictimState.PLANNED], "its notice is still to be given"

@@ -103,6 +103,8 @@ class Daemon:
         under_way = {order.preemptor for order in orders}
         under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
         for job_id, job in snapshot.jobs.items():
+            if job.pending and job.request.required_nodes:
+                assert job.request.required_nodes == self.memory.bound[job_id].nodes
             if job_id not in under_way and not job.finished:
                 assert (job.nice, job.priority) == self.slurm.submitted[job_id]
 
@@ -137,3 +139,4 @@ def test_orders_hold_their_promises_whatever_happens(
     assert slurm.jobs == {}
     assert daemon.memory.open_orders() == ()
     assert daemon.memory.preemptions == {}
+    assert daemon.memory.bound == {}

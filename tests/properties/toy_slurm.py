@@ -20,6 +20,7 @@ from tesched_core.actions import (
     Requeue,
     Resume,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
     Suspend,
@@ -131,6 +132,10 @@ class ToySlurm:
             case SetPriority():
                 self.explicit.add(job.job_id)
                 self.jobs[job.job_id] = replace(job, priority=action.priority)
+            case SetNodes() if not job.pending:
+                return FailureKind.ALREADY_DONE
+            case SetNodes():
+                self.jobs[job.job_id] = replace(job, request=replace(job.request, required_nodes=action.nodes))
             case Suspend() | Resume() | Hold() | Release():
                 raise AssertionError(action)
         return None
@@ -202,7 +207,8 @@ class ToySlurm:
         for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
             if not job.pending or self._eligible.get(job.job_id, 0) > self.now:
                 continue
-            name = next((name for name, left in free.items() if left >= job.request.cpus), None)
+            where = job.request.required_nodes or tuple(free)
+            name = next((name for name in where if free[name] >= job.request.cpus), None)
             if name is None:
                 continue
             free[name] -= job.request.cpus

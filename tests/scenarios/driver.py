@@ -21,6 +21,7 @@ from tesched_core.actions import (
     ReasonCode,
     Requeue,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
 )
@@ -55,8 +56,11 @@ class Driver:
         best_effort: BePolicy | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
+        binds: bool = False,
     ) -> None:
         """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
+
+        Trials are bound to the room that is made for them only where a test is about that (`binds`).
 
         `run_times` are expected run times, in seconds, by job; whoever is named there is best effort.
         """
@@ -71,6 +75,8 @@ class Driver:
         self.jobs = dict(self.start.jobs)
         self.nodes = dict(self.start.nodes)
         self.limits = limits or Limits()
+        if not binds:
+            self.limits = replace(self.limits, bind_for_s=0)
         self.policy = policy or FitGpp()
         self.best_effort = best_effort
         self.memory = Memory()
@@ -132,6 +138,8 @@ class Driver:
                 self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
             elif isinstance(action, SetPriority):
                 self.change(job.job_id, priority=action.priority)
+            elif isinstance(action, SetNodes):
+                self.change(job.job_id, request=replace(job.request, required_nodes=action.nodes))
             elif isinstance(action, Requeue):
                 self.requeued(job.job_id)
 

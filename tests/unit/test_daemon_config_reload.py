@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from tesched_core.actions import Notify, Requeue, SetNice
+from tesched_core.actions import Notify, Requeue, SetNice, SetNodes
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
@@ -104,20 +104,21 @@ def test_from_shadow_to_enforce_the_real_actuator_acts(site: Site) -> None:
     assert isinstance(site.loop.actuator, DryRunActuator)
     site.reload(BASE)
     site.loop.turn()
-    assert [type(action) for action in site.cluster.acted] == [SetNice, Notify]
+    assert [type(action) for action in site.cluster.acted] == [SetNice, SetNodes, Notify]
 
 
 def test_an_order_under_way_goes_on_under_the_new_settings(site: Site) -> None:
     site.loop.turn()
-    assert [type(action) for action in site.cluster.acted] == [SetNice, Notify]
+    assert [type(action) for action in site.cluster.acted] == [SetNice, SetNodes, Notify]
     # With another policy and no more preemptions allowed, the notice that was given is still followed by its requeue.
     strict = BASE.replace("[guard]", "[guard]\nmax_preemptions_per_job = 0")
     assert site.reload(f"{strict}[policy]\nte = 'none'\n") == ""
-    raised = replace(TRIAL, nice=-1051, priority=1101)
+    bound = replace(TRIAL.request, required_nodes=("n1",))
+    raised = replace(TRIAL, nice=-1051, priority=1101, request=bound)
     jobs = {job.job_id: job for job in (VICTIM, raised)}
     site.cluster.seen = replace(FULL_CLUSTER, taken_at=1031.0, jobs=jobs)
     site.loop.turn()
-    (requeue,) = site.cluster.acted[2:]
+    (requeue,) = site.cluster.acted[3:]
     assert isinstance(requeue, Requeue)
     assert requeue.job_id == VICTIM.job_id
 

@@ -1,0 +1,107 @@
+"""Jobs that are bound to nodes while they wait, and set free again.
+
+A TE job that has asked somebody to leave waits for that room: it is bound to it (ReqNodeList) before the notice goes
+out. Else it may start elsewhere a moment later, on room that came free by itself, and who was asked leaves for nothing,
+since nobody can take a notice back. Slurm's scheduler then starts whoever fits on the other nodes, as ever.
+
+It is set free when its order no longer makes room, and after `guard.bind_for_s` in any case: who has asked for a long
+grace period shall not sit beside an empty node. Slurm lets nobody change this of a job that runs. So it is remembered
+until the job has ended, and a job that is put back in the queue is set free there.
+As with priorities: it is believed to be free only when that is seen, and what somebody else has set is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetNodes, Status
+from tesched_core.cluster import Job
+from tesched_core.decision import Bound, Memory
+from tesched_core.orders import Order, OrderState
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+from tesched_core.work import RESEND_AFTER_S, Advance
+
+
+def keep_bound(order: Order, work: Advance) -> None:
+    """Bind the preemptor to the nodes where its victims make room, before they are told; again if it did not arrive."""
+    job = work.snapshot.jobs.get(order.preemptor)
+    one = work.bound.get(order.preemptor)
+    if job is None or not job.pending or not order.victims or not _may_be_bound(job):
+        return
+    nodes = tuple(sorted(order.nodes))
+    if one is not None and one.order_id == order.order_id:
+        arrived = _now(job) != one.previous
+        if arrived or work.now - one.at > work.limits.bind_for_s:
+            return
+    elif work.limits.bind_for_s <= 0 or (one is None and job.request.required_nodes):
+        return  # or it has nodes of its own
+    else:
+        previous = one.previous if one is not None else _now(job)
+        one = Bound(job_id=job.job_id, order_id=order.order_id, at=work.now, nodes=nodes, previous=previous)
+        work.bound[job.job_id] = one
+    reason = Reason(
+        code=ReasonCode.BOUND,
+        text=f"somebody is asked to leave {','.join(nodes)} for it, so it waits for that room",
+        preemptor=job.job_id,
+        order_id=order.order_id,
+    )
+    work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous))
+
+
+def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Memory:
+    """Set free whoever waits bound for an order that makes no room for it any more; return who is bound still."""
+    holding = {order.order_id for order in memory.open_orders() if order.state is OrderState.OPEN}
+    kept = dict(work.bound)
+    for job_id, one in work.bound.items():
+        job = work.snapshot.jobs.get(job_id)
+        if job is None or job.finished:
+            del kept[job_id]
+        elif job.pending and (all_of_them or one.order_id not in holding or work.now - one.at > work.limits.bind_for_s):
+            # A command may be on its way: what is as it was is believed only after a while.
+            may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
+            if _now(job) == one.nodes:
+                work.actions.append(_free(one))
+            elif not may_arrive:
+                del kept[job_id]
+    return replace(memory, bound=kept)
+
+
+def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:
+    """Return who waits bound; of those that run, nothing can be changed."""
+    jobs = snapshot.jobs
+    return tuple(job_id for job_id in memory.bound if job_id in jobs and jobs[job_id].pending)
+
+
+def _free(one: Bound) -> SetNodes:
+    reason = Reason(
+        code=ReasonCode.SET_FREE,
+        text="it may start wherever it was allowed to",
+        preemptor=one.job_id,
+        order_id=one.order_id,
+    )
+    return SetNodes(job_id=one.job_id, reason=reason, nodes=one.previous, previous=one.nodes)
+
+
+def _may_be_bound(job: Job) -> bool:
+    # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
+    return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
+
+
+def _now(job: Job) -> tuple[str, ...]:
+    return tuple(sorted(job.request.required_nodes))
+
+
+def not_bound(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
+    """Return the memory without those that certainly were not bound; in shadow mode, nobody was."""
+    bound = dict(memory.bound)
+    for outcome in outcomes:
+        action = outcome.action
+        if not isinstance(action, SetNodes) or action.reason.code is not ReasonCode.BOUND:
+            continue
+        kind = outcome.failure.kind if outcome.failure else None
+        unknown = outcome.status is Status.FAILED and kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
+        if outcome.status is not Status.SENT and not unknown:
+            bound.pop(action.job_id, None)
+    return replace(memory, bound=bound)

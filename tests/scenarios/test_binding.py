@@ -1,0 +1,175 @@
+"""A trial waits for the room that it has asked for, and is set free of it again.
+
+Everywhere: job 1 holds n1 and has 30 s of grace, job 2 holds n2, job 9 wants half a node; job 1 is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.actions import FailureKind, Notify, OrderId, Reason, ReasonCode, SetNice, SetNodes, Status
+from tesched_core.cluster import Request
+from tesched_core.decision import RefusalCode
+from tesched_core.guard import Limits
+from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_core.resources import JobId
+from tesched_core.undo import undo
+
+from tests.builders import node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+
+TO_N1 = SetNodes(
+    job_id=JobId(TE),
+    reason=Reason(
+        code=ReasonCode.BOUND,
+        text="somebody is asked to leave n1 for it, so it waits for that room",
+        preemptor=JobId(TE),
+        order_id=OrderId(1),
+    ),
+    nodes=("n1",),
+    previous=(),
+)
+FREE = SetNodes(
+    job_id=JobId(TE),
+    reason=Reason(
+        code=ReasonCode.SET_FREE,
+        text="it may start wherever it was allowed to",
+        preemptor=JobId(TE),
+        order_id=OrderId(1),
+    ),
+    nodes=(),
+    previous=("n1",),
+)
+
+
+def two_nodes(*, bind_for_s: float = 60, request: Request | None = None) -> Driver:
+    trial = waiting(TE, request, cpus=16)
+    return Driver(
+        [node("n1"), node("n2")],
+        [running(BE, share("n1", 32)), running(2, share("n2", 32), requeueable=False), trial],
+        graces={BE: 100},
+        limits=Limits(bind_for_s=bind_for_s),
+        binds=True,
+    )
+
+
+def bound() -> Driver:
+    drive = two_nodes()
+    drive.obeys(*drive.cycle(0))
+    return drive
+
+
+def nodes_asked(drive: Driver) -> list[SetNodes]:
+    return [action for action in drive.decision.actions if isinstance(action, SetNodes)]
+
+
+def test_it_is_bound_before_anybody_is_told() -> None:
+    drive = two_nodes()
+    actions = drive.cycle(0)
+    assert [type(action) for action in actions] == [SetNice, SetNodes, Notify]
+    assert actions[1] == TO_N1
+    drive.obeys(*actions)
+    assert drive.cycle(1) == (), "it is bound, and nothing more is to be done"
+
+
+def test_a_command_that_did_not_arrive_is_sent_again() -> None:
+    drive = two_nodes()
+    drive.cycle(0)
+    drive.cycle(1)
+    assert nodes_asked(drive) == [TO_N1]
+
+
+def test_once_it_runs_and_ends_nothing_is_asked_of_slurm_and_it_is_forgotten() -> None:
+    drive = bound()
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=10)
+    drive.cycle(11)
+    assert (drive.order().ending, nodes_asked(drive)) == (Ending.STARTED_HERE, [])
+    assert set(drive.memory.bound) == {TE}, "Slurm would let nobody change a job that runs"
+    drive.ends(TE)
+    drive.cycle(12)
+    assert drive.memory.bound == {}
+
+
+def test_put_back_in_the_queue_later_it_may_start_anywhere() -> None:
+    drive = bound()
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=10)
+    drive.cycle(11)
+    drive.requeued(TE)
+    drive.cycle(50)
+    assert nodes_asked(drive) == [FREE]
+    drive.obeys(*drive.decision.actions)
+    drive.cycle(51)
+    assert (nodes_asked(drive), drive.memory.bound) == ([], {})
+
+
+def test_an_order_that_ends_sets_it_free_before_another_is_made_for_it() -> None:
+    drive = bound()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(5)
+    assert drive.order().ending is Ending.NODE_GONE
+    assert nodes_asked(drive) == [FREE]
+    drive.cycle(6)
+    assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
+    assert nodes_asked(drive) == [FREE], "it is believed to be free when that is seen"
+    drive.obeys(*drive.decision.actions)
+    drive.cycle(7)
+    assert drive.memory.bound == {}
+
+
+def test_after_a_while_it_takes_what_comes_first_and_the_order_goes_on() -> None:
+    drive = bound()
+    assert drive.cycle(60) == ()
+    assert drive.cycle(61) == (FREE,)
+    drive.obeys(*drive.decision.actions)
+    assert drive.cycle(62) == (), "it is not bound a second time"
+    assert (drive.order().state, drive.victim().state) == (OrderState.OPEN, VictimState.NOTICED)
+
+
+def test_with_no_time_to_wait_nobody_is_bound() -> None:
+    drive = two_nodes(bind_for_s=0)
+    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
+
+
+def test_who_asked_for_nodes_itself_keeps_them() -> None:
+    drive = two_nodes(request=Request(cpus=16, mem_per_node_mib=1, required_nodes=("n1",)))
+    assert [type(action) for action in drive.cycle(0)] == [SetNice, Notify]
+
+
+def test_nodes_that_somebody_else_has_set_are_left() -> None:
+    drive = bound()
+    request = Request(cpus=16, mem_per_node_mib=1, required_nodes=("n2",))
+    drive.change(TE, request=request)
+    drive.change(BE, requeueable=False)
+    drive.cycle(70)
+    assert (nodes_asked(drive), drive.memory.bound) == ([], {})
+
+
+def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() -> None:
+    drive = two_nodes()
+    nice, nodes, notice = drive.cycle(0)
+    drive.obeys(nice)
+    drive.says(Status.FAILED, nodes, kind=FailureKind.ALREADY_DONE)
+    drive.says(Status.SKIPPED, notice)
+    drive.starts(TE, share("n2", 16), at_s=0)
+    drive.cycle(1)
+    assert drive.order().ending is Ending.STARTED_ELSEWHERE
+    assert (drive.victim().state, drive.order().futile) == (VictimState.SPARED, False)
+    assert drive.memory.bound == {}
+
+
+def test_shadow_mode_binds_nobody() -> None:
+    drive = two_nodes()
+    actions = drive.cycle(0)
+    drive.says(Status.WOULD, *actions)
+    assert drive.memory.bound == {}
+
+
+def test_undo_sets_free_whoever_waits() -> None:
+    drive = bound()
+    drive.memory, drive.decision = undo(drive.memory, drive.snapshot(5), drive.limits)
+    assert nodes_asked(drive) == [FREE]
+    drive.obeys(*drive.decision.actions)
+    drive.memory, drive.decision = undo(drive.memory, drive.snapshot(6), drive.limits)
+    assert (drive.decision.actions, drive.memory.bound) == ((), {})
