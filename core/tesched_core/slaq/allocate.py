@@ -7,10 +7,13 @@ Definitions
     least          cores that every job gets, so that nobody starves.
 
 Principle
-    Everybody gets the least. Then each further core goes to the job whose gain grows most by it, until none is left. A
-    curve's slope never grows, so neither does what a further core brings, and the greedy choice is the best one there
-    is. A job of which too little is known has its fair share, cores / jobs rounded down, at least the least. Of jobs
-    that gain the same, the one with fewer cores is next, then the one that comes first.
+    Everybody gets the least. Then each further core goes to the job whose gain grows most by it, until none is left.
+    Where every gain is concave, as it is for curves that fall ever more slowly, the greedy choice is the best there is.
+    A job of which too little is known has its fair share, cores / jobs rounded down, at least the least. Of jobs that
+    gain the same, the one with fewer cores is next, then the one that comes first.
+
+    A sublinear curve with b^2 < a c falls faster at first. Its gain is taken as a straight line, to where the mean gain
+    is highest; else the few cores that it has now would never be enough to show what more would bring.
 
     Under `max-min` each further core goes to the job of which most would be left at the end of the epoch.
 
@@ -36,12 +39,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from heapq import heapify, heappop, heapreplace
-from math import exp, expm1
+from math import exp, expm1, inf, sqrt
 
 import numpy as np
 
 from tesched_core.slaq.curves import Family, Ints
 from tesched_core.slaq.forecast import Forecasts
+
+#: A drop that is smaller counts as this, so that no gain is beyond all numbers.
+LEAST_DROP = 1e-100
 
 #: what one more core is worth to a job that has so many
 Worth = Callable[[int], float]
@@ -62,6 +68,13 @@ class Shares:
     #: the paper's 1
     least: int = 1
     objective: Objective = Objective.TOTAL
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no sense."""
+        if not 0 < self.epoch_s < inf:
+            raise ValueError(f"epoch: more than 0 seconds, not {self.epoch_s:g}")
+        if self.least < 0:
+            raise ValueError(f"least cores of a job: 0 or more, not {self.least}")
 
 
 def allocate(forecasts: Forecasts, cores: int, shares: Shares = Shares(), most: Ints | None = None) -> Ints:
@@ -136,29 +149,37 @@ def _worths(forecasts: Forecasts, shares: Shares) -> list[Worth]:
     """Return for each job what one more core is worth, given how many it has; 0 or less: nothing."""
     curves = forecasts.curves
     now = curves.above(forecasts.iteration)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         reach = np.nan_to_num(shares.epoch_s / forecasts.cost_core_s)
         if shares.objective is Objective.MAX_MIN:
             scale = np.where(now > 0, forecasts.remaining / now, 0.0)
         else:
-            scale = np.where(forecasts.largest_drop > 0, 1 / forecasts.largest_drop, 0.0)
+            scale = np.where(forecasts.largest_drop > 0, 1 / np.maximum(forecasts.largest_drop, LEAST_DROP), 0.0)
     make = _left_over if shares.objective is Objective.MAX_MIN else _marginal
     columns = (curves.family, curves.shape, reach, np.nan_to_num(scale))
     return [make(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def _marginal(family: int, shape: list[float], reach: float, scale: float) -> Worth:
-    """Return what one more core adds to the gain."""
+    """Return what one more core adds to the gain, or to the straight line that stands in for its beginning."""
     first, second, third = shape
     if family == Family.LINEAR:
         # above(a) - above(a + 1) = amplitude * q^a * (1 - q), q = exp(-rate * reach)
         rate, lost = second * reach, first * scale * -expm1(-second * reach)
         return lambda held: lost * exp(-rate * held)
+    # Of a n^2 + b n + c: the mean gain (a n + b) / (c (a n^2 + b n + c)) is highest at n = (sqrt(a c) - b) / a.
+    bend = max((sqrt(first * third) - second) / first, 0.0) if first > 0 else 0.0
+    steepest = (first * bend + second) / (third * ((first * bend + second) * bend + third))
 
     def sublinear(held: int) -> float:
         here, there = held * reach, (held + 1) * reach
-        below, beyond = (first * here + second) * here + third, (first * there + second) * there + third
+        if there <= bend:
+            return scale * steepest * reach
+        beyond = (first * there + second) * there + third
+        if here < bend:
+            return scale * ((first * there + second) * there / (third * beyond) - steepest * here)
         # 1/below - 1/beyond, without the loss of digits
+        below = (first * here + second) * here + third
         return scale * reach * (first * (here + there) + second) / (below * beyond)
 
     return sublinear

@@ -5,7 +5,8 @@ Definitions
     origin         the iteration that a curve is written from, the newest one that was fitted; n = k - origin.
     sublinear      1 / (a n^2 + b n + c) + asymptote: gradient descent, boosting, EM. a, b, c >= 0.
     linear         amplitude * exp(-rate * n) + asymptote: (quasi-)Newton methods. amplitude, rate >= 0.
-    fall           what a curve still loses between two iterations. Never below 0, and its slope never grows.
+
+No curve rises. A linear one falls ever more slowly; a sublinear one does so from where b^2 >= a c.
 
 Each family is closed under a change of the origin, of the unit of the loss and of the unit of k.
 

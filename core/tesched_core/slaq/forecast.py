@@ -2,10 +2,10 @@
 
 Principle
     A job with LEAST_POINTS losses has a curve: the weighted fit of its family over the last `window` losses, the point
-    that lies m reports back weighing decay^(2 m). If no family is known both are fitted, and the one that leaves less
-    is taken. A fit that fails is tried again from the mean of the job's earlier curves, then with equal weights, then
-    with twice the window. What is left, and jobs with two to four losses, come closer to their floor by the mean ratio
-    that they had so far.
+    that lies m reports back weighing decay^(2 m); with n < 50 losses decay^(2 m 50 / n), as if they were 50. If no
+    family is known both are fitted, and the one that leaves less is taken. A fit that fails is tried again from the
+    mean of the job's earlier curves, then with equal weights, then with twice the window. What is left, and jobs with
+    two to four losses, come closer to their floor by the mean ratio that they had so far.
 
     A fit is kept until a twentieth as many losses have come as there are, at least one; the next begins where it ended.
 
@@ -13,9 +13,9 @@ Principle
     first.
 
 Non-convex jobs
-    A user may give a target loss. It is the floor then, and a job that has reached it gains nothing more. A curve
-    that says less than "the target is approached by the mean ratio so far" over the next iterations is replaced by
-    that: a job on a plateau is not given up.
+    A user may give a target loss. It is the floor then, and a job that has reached it gains nothing more. A curve that
+    would never get there contradicts the user: if "the target is approached by the mean ratio so far" promises more,
+    that takes its place. So a job on a plateau is not given up.
 
 Source
     SLAQ, section 4; window, decay, fall-backs and the number of points as in its authors' experiments (docs/slaq.md).
@@ -32,7 +32,7 @@ import numpy as np
 
 from tesched_core.slaq.curves import Bools, Curves, Family, Floats, Ints, flat, geometric
 from tesched_core.slaq.fitting import Fitted, Windows, fit
-from tesched_core.slaq.progress import Progress
+from tesched_core.slaq.progress import KEPT, Progress
 
 Job = TypeVar("Job", bound=Hashable)
 
@@ -40,10 +40,14 @@ Job = TypeVar("Job", bound=Hashable)
 LEAST_POINTS = 5
 #: Points that weigh less than this part of the newest are left out: they cost time and change nothing.
 LEAST_WEIGHT = 1e-9
+#: A history of fewer points is stretched to so many before its points are weighed.
+STRETCHED = 50
 #: A kept fit is made anew when one in so many losses is new.
 FRESH = 20
 #: Iterations over which a curve is held against a target.
 AHEAD = 10.0
+#: A curve that ends this part of the way from the first loss to the target above it does get there.
+NEAR = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +60,13 @@ class Fits:
     decay: float = 0.8
     #: False: no curves; the next ratio is the last one, as the authors' scheduler has it
     curves: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no sense."""
+        if not LEAST_POINTS <= self.window <= KEPT // 2:
+            raise ValueError(f"window: from {LEAST_POINTS} to {KEPT // 2} losses, not {self.window}")
+        if not 0 < self.decay <= 1:
+            raise ValueError(f"decay: above 0, at most 1, not {self.decay:g}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -155,21 +166,22 @@ def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fit
 
 
 def windows_of(progresses: Sequence[Progress], floor: Floats, *, window: int, decay: float) -> Windows:
-    """Return the newest losses of each with their weights: 1 for the newest, decay^(2 m) for that m reports before."""
+    """Return the newest losses of each with their weights, 1 for the newest (see the head of this file)."""
     points = window
     if decay < 1:
         points = min(window, int(np.log(LEAST_WEIGHT) / (2 * np.log(decay))) + 1)
     points = max(min(points, max((len(one.losses) for one in progresses), default=1)), 1)
     shape = (len(progresses), points)
     iteration, loss, weight = np.empty(shape), np.empty(shape), np.zeros(shape)
-    weights = decay ** (2.0 * np.arange(points - 1, -1, -1))
+    back = 2.0 * np.arange(points - 1, -1, -1)
     for row, one in enumerate(progresses):
         count = min(len(one.losses), points)
         iteration[row, points - count :] = one.iterations[-count:]
         iteration[row, : points - count] = one.iterations[-count]
         loss[row, points - count :] = one.losses[-count:]
         loss[row, : points - count] = one.losses[-count]
-        weight[row, points - count :] = weights[points - count :]
+        stretch = max(STRETCHED / min(len(one.losses), window), 1.0)
+        weight[row, points - count :] = decay ** (stretch * back[points - count :])
     return Windows(iteration, loss, weight, floor)
 
 
@@ -296,7 +308,8 @@ def _towards_targets(
     steady = geometric(at, now, ratio, np.minimum(target, now))
     mine = curves.take(rows)
     ahead = at + AHEAD
-    slower = (mine.above(at) - mine.above(ahead)) < (steady.above(at) - steady.above(ahead))
+    never = mine.asymptote - target > NEAR * np.abs(began - target)
+    slower = never & ((mine.above(at) - mine.above(ahead)) < (steady.above(at) - steady.above(ahead)))
     reached = lowest <= target
     curves.put(rows[slower & ~reached], steady.take(np.flatnonzero(slower & ~reached)))
     curves.put(rows[reached], flat(at, now).take(np.flatnonzero(reached)))
