@@ -16,6 +16,7 @@ from tesched_core.actions import (
     Requeue,
     Resume,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
     Suspend,
@@ -199,6 +200,22 @@ def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster, conne
     assert priority(cluster, job_id) == 1000
 
 
+def test_nodes_of_a_waiting_job_are_set_and_put_back(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    job_id = pending(cluster)
+    node = cluster.definition.node_names[0]
+    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(node,), previous=()))
+    assert cluster.job(job_id)["ReqNodeList"] == node
+    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(), previous=(node,)))
+    assert cluster.job(job_id)["ReqNodeList"] == "(null)"
+
+
+def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    action = SetNodes(job_id=running(cluster), reason=WHY, nodes=(cluster.definition.node_names[0],), previous=())
+    assert refused(client, action) is FailureKind.ALREADY_DONE
+
+
 def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
@@ -218,6 +235,7 @@ def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
         Resume(job_id=unknown, reason=WHY),
         SetNice(job_id=unknown, reason=WHY, nice=1, previous=0),
         SetPriority(job_id=unknown, reason=WHY, priority=1, previous=0),
+        SetNodes(job_id=unknown, reason=WHY, nodes=(), previous=()),
         Hold(job_id=unknown, reason=WHY),
         Release(job_id=unknown, reason=WHY),
     )

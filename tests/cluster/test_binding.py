@@ -1,0 +1,75 @@
+"""A trial waits for the room that it has asked for, on a real Slurm: nobody leaves in vain, and nobody is held up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.load import LoadJob, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import running_daemon
+
+pytestmark = pytest.mark.slurm
+
+
+def best_effort(cluster: LocalCluster, name: str, *options: str) -> int:
+    """Submit a job that takes a node until it is ended; it saves for 6 s on its notice, and then leaves."""
+    job = LoadJob(name=name, kind="be", cpus=8, gpus=8, ticks=1200, on_notice="exit", checkpoint_s=6.0, options=options)
+    return submit(cluster, job, cluster.shared)
+
+
+def trial(cluster: LocalCluster) -> int:
+    return submit(cluster, LoadJob(name="te-1", kind="te", cpus=4, gpus=4, ticks=600), cluster.shared)
+
+
+def bound_to(cluster: LocalCluster, te: int) -> str:
+    """Wait until the trial waits bound; return to which node."""
+    cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] != "(null)", "the trial to be bound", timeout_s=20)
+    assert cluster.state(te) == "PENDING"
+    return cluster.job(te)["ReqNodeList"]
+
+
+def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_leave_in_vain(
+    tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=2),))) as cluster:
+        victim, other = best_effort(cluster, "be-victim"), best_effort(cluster, "be-other", "--no-requeue")
+        for job_id in (victim, other):
+            cluster.wait_state(job_id, "RUNNING")
+        rival = best_effort(cluster, "be-rival")
+        with running_daemon(cluster, tmp_path, client_choice) as daemon:
+            te = trial(cluster)
+            node = bound_to(cluster, te)
+            assert node == cluster.job(victim)["NodeList"]
+            cluster.run("scancel", str(other))
+            # The node that came free by itself is the next best-effort job's; the trial, which is ahead, lets it go by.
+            cluster.wait_state(rival, "RUNNING", timeout_s=30)
+            cluster.wait_state(te, "RUNNING", timeout_s=30)
+            assert cluster.job(te)["NodeList"] == node
+            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back", timeout_s=10)
+            assert daemon.json("status")["tally"]["futile"] == 0
+
+            # Put back in the queue later (its node failed, say), it may start anywhere.
+            cluster.run("scontrol", "requeuehold", str(te))
+            cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] == "(null)", "it to be set free", timeout_s=20)
+            cluster.run("scancel", str(te))
+
+
+def test_a_node_that_is_drained_sets_the_trial_free(tmp_path: Path, client_choice: ClientChoice) -> None:
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=2),))) as cluster:
+        victims = [best_effort(cluster, f"be-{number}") for number in range(2)]
+        for job_id in victims:
+            cluster.wait_state(job_id, "RUNNING")
+        with running_daemon(cluster, tmp_path, client_choice):
+            te = trial(cluster)
+            first = bound_to(cluster, te)
+            cluster.run("scontrol", "update", f"nodename={first}", "state=drain", "reason=test")
+            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            assert cluster.job(te)["NodeList"] != first
+
+
+def _raised(cluster: LocalCluster, job_id: int) -> bool:
+    return cluster.job(job_id)["Nice"] != "0"
