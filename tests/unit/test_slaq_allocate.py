@@ -69,7 +69,7 @@ def test_no_job_gets_more_than_it_can_use() -> None:
 
 
 def test_a_curve_that_falls_slowly_at_first_is_credited_with_what_it_comes_to() -> None:
-    # 1 / (n^2 + 4): one core brings 0.05, two 0.125, so 0.0625 each; then less. Beside it stands a straight 0.055 a core.
+    # 1 / (n^2 + 4): one core brings 0.05, two 0.125, so 0.0625 each; then less. Beside it is a line of 0.055 a core.
     bend = (Family.SUBLINEAR, (1.0, 0.0, 4.0))
     line = (Family.LINEAR, (0.055e6, 1e-6, 0.0))
     assert shared([bend, line], cores=2, shares=Shares(epoch_s=1.0, least=0)) == [2, 0]

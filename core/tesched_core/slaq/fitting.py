@@ -231,7 +231,7 @@ class _Problem:
 
     def mean(self, values: Floats) -> Floats:
         """Return the weighted means [jobs, 1]."""
-        means: Floats = np.einsum("jp,jp->j", self.weight, values)
+        means: Floats = np.vecdot(self.weight, values)
         return means[:, None]
 
     def project(self, part: Floats) -> tuple[_Projected, Floats, Floats, Floats]:
@@ -283,10 +283,9 @@ class _Problem:
     def from_grid(self) -> Floats:
         """Return the best form of the grid for each [jobs, 1 or 2]."""
         grid = np.array(SUBLINEAR_GRID if self.family is Family.SUBLINEAR else LINEAR_GRID)
-        costs = np.empty((len(self.floor), len(grid)))
-        for place, form in enumerate(grid):
-            forms = np.broadcast_to(form, (len(self.floor), len(form)))
-            costs[:, place] = self.project(self.part(forms))[0].cost
+        jobs, forms = len(self.floor), len(grid)
+        every = self.take(np.repeat(np.arange(jobs), forms))
+        costs = every.project(every.part(np.tile(grid, (jobs, 1))))[0].cost.reshape(jobs, forms)
         return self.clipped(grid[costs.argmin(axis=1)])
 
 
