@@ -14,6 +14,7 @@ from tesched_sim.workload import WorkloadError
 from tesched_cli.config import config
 from tesched_cli.doctor import doctor
 from tesched_cli.explain import explain
+from tesched_cli.gavel import simulate_gavel
 from tesched_cli.jobs import jobs, orders
 from tesched_cli.pause import pause, unpause
 from tesched_cli.pdors import simulate_pdors
@@ -61,6 +62,7 @@ for command in (
     poke,
     report,
     simulate,
+    simulate_gavel,
     simulate_pdors,
     simulate_slaq,
     status,

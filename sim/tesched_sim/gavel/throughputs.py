@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +51,7 @@ def read(path: Path) -> Throughputs:
         found = json.loads(text)
     except OSError as error:
         raise WorkloadError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, zlib.error) as error:
         raise WorkloadError(f"{path}: is not JSON: {error}") from None
     return _Reader(path, found).table()
 
