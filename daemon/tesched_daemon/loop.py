@@ -25,6 +25,7 @@ from tesched_core.classify import Classification, classified
 from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
+from tesched_core.orders import VictimState
 from tesched_core.policy import TePolicy
 from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports
 from tesched_core.snapshot import Snapshot
@@ -188,7 +189,7 @@ class Loop:
             memory, decision = _watched(memory, snapshot)
         else:
             memory, decision = step(memory, snapshot, self.policy, self.limits, self.best_effort, paused=lead.paused)
-        next_in_s = self._next_in_s(snapshot)
+        next_in_s = self._next_in_s(snapshot, memory, clocks[0])
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
         report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s)
@@ -225,11 +226,17 @@ class Loop:
         settled = not (memory.open_orders() or memory.forwarded or still_bound(memory, snapshot))
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
 
-    def _next_in_s(self, snapshot: Snapshot) -> float:
-        """Return the seconds until the next look: soon if a new TE job waits for Slurm's own first look at it."""
-        if self.mode is not Mode.OBSERVE and awaits_first_look(snapshot, NEW_FOR_S):
-            return min(SOON_S, self.pace.poll_interval_s)
-        return self.pace.poll_interval_s
+    def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
+        """Return the seconds until the next look: soon if a new TE job waits for Slurm's own first look at it.
+
+        And when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that room.
+        One that was over before this look keeps nobody busy: what could be done about it has been done.
+        """
+        if self.mode is Mode.OBSERVE:
+            return self.pace.poll_interval_s
+        due = [SOON_S] if awaits_first_look(snapshot, NEW_FOR_S) else []
+        due += [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
+        return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
         """Return the memory as it is to be read if somebody has set the clock since it was last written."""
@@ -287,6 +294,16 @@ class Loop:
                 said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
                 log.warning("%s of job %s failed (%s)", type(action).__name__.lower(), action.job_id, said)
         return tuple(outcomes)
+
+
+def _grace_ends(memory: Memory) -> list[float]:
+    """Return when the grace periods are over of all who have had their notice and still hold their room."""
+    return [
+        victim.deadline
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.NOTICED and victim.deadline is not None
+    ]
 
 
 def _watched(memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:

@@ -163,6 +163,42 @@ def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
     assert loop_of(cluster, Notebook(), Mode.OBSERVE).turn().next_in_s == 1.0
 
 
+@pytest.mark.parametrize(
+    ("grace_period_s", "clock", "next_in_s"),
+    [
+        (10.0, 1000.0, 10.0),
+        (10.0, 1000.5, 9.5),  # the look and what followed took a while
+        (0.2, 1000.5, 0.0),
+        (45.0, 1000.0, 30.0),
+    ],
+)
+def test_the_next_look_is_no_later_than_the_end_of_a_grace_period(
+    grace_period_s: float, clock: float, next_in_s: float
+) -> None:
+    cluster = Cluster()
+    loop = loop_of(cluster, Notebook())
+    loop.classes = replace(loop.classes, default_grace_period_s=grace_period_s)
+    loop.pace = Pace(poll_interval_s=30.0, backoff_max_s=30.0)
+    loop.clock = lambda: clock
+    assert loop.turn().next_in_s == pytest.approx(next_in_s)
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+def test_a_grace_period_that_is_over_keeps_nobody_busy() -> None:
+    cluster = Cluster()
+    loop = loop_of(cluster, Notebook())
+    loop.classes = replace(loop.classes, default_grace_period_s=10.0)
+    loop.turn()
+    # Suspended by somebody, the victim is not requeued, and stays where it is.
+    stays = replace(VICTIM, state=JobState.SUSPENDED)
+    raised = replace(TRIAL, nice=-1051, priority=1101, request=replace(ASKS, required_nodes=("n1",)))
+    cluster.seen = replace(FULL_CLUSTER, taken_at=1010.0, jobs={stays.job_id: stays, raised.job_id: raised})
+    cluster.acted.clear()
+    loop.clock = lambda: 1010.0
+    assert loop.turn().next_in_s == 1.0
+    assert cluster.acted == []
+
+
 def test_nothing_is_done_that_the_journal_was_not_told_first() -> None:
     cluster, notebook = Cluster(), Notebook(fails={"intend"})
     loop = loop_of(cluster, notebook)
