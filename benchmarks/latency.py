@@ -70,11 +70,10 @@ STAGES = (
     "tesched decides and writes it down",
     "tesched raises the trial",
     "notice, until the victim leaves",
-    "until slurmctld has the room back",
-    "until slurmctld gives it to the trial",
+    "until slurmctld gives its room to the trial",
     "slurmd starts the trial",
 )
-_PASS = re.compile(r"sched: Running job scheduler|_attempt_backfill: beginning")
+_ANY_LOOK = r"sched: Running job scheduler|_attempt_backfill: beginning"
 #: slurmctld's own pass, which comes each second; its others have their causes
 _OF_ITS_OWN = "sched: Running job scheduler for full queue"
 
@@ -179,10 +178,13 @@ class Stand:
         log = [line for line in _timed(self.cluster.folder / "log" / "slurmctld.log") if line[0] > began - 1]
 
         def said(pattern: str, since: float = 0.0) -> float:
-            return next(at for at, text in log if at >= since and re.search(pattern, text))
+            found = (at for at, text in log if at >= since and re.search(pattern, text))
+            if (at := next(found, None)) is None:
+                raise click.ClickException(f"slurmctld's log has no {pattern!r} about trial {te} and victim {victim}")
+            return at
 
         known = said(rf"_submit_batch_job: JobId={te}\b")
-        passed = next(at for at, text in log if at >= known and _PASS.search(text))
+        passed = said(_ANY_LOOK, known)
         marks = {0: known, 1: passed}
         if self.store is None:
             left = passed
@@ -194,8 +196,7 @@ class Stand:
                 if event.job_id == victim and event.name is EventName.LEAVE
             )
             marks |= {2: looked, 3: looked_until, 4: raised, 5: noticed, 6: left}
-        freed = said(rf"Requeuing JobId={victim}\b", int(left * 1000) / 1000)
-        marks |= {7: freed, 8: said(rf"(Allocate|Started) JobId={te}\b"), 9: started}
+        marks |= {7: said(rf"(Allocate|Started) JobId={te}\b"), 8: started}
         stages, before = {}, began
         for number, at in marks.items():
             stages[STAGES[number]] = at - before
