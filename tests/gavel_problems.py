@@ -21,21 +21,23 @@ def random_problem(seed: int, shape: tuple[int, int] | None = None) -> Problem:
     rng = np.random.default_rng(seed)
     throughput = rng.lognormal(1, 1, (jobs, 1)) * rng.uniform(0.1, 1, (jobs, types))
     throughput[rng.random((jobs, types)) < 0.1] = 0
-    scale_factor = rng.choice([1, 2, 4], jobs, p=[0.7, 0.2, 0.1])
+    scale_factor = rng.choice([1, 2, 4], jobs, p=[0.8, 0.15, 0.05])
     first, second = np.triu_indices(jobs, 1)
     alone = throughput[first], throughput[second]
-    inside = [speed * rng.uniform(0.2, 1, speed.shape) for speed in alone]
+    inside = [speed * rng.uniform(0.4, 1, speed.shape) for speed in alone]
     inside[0][rng.random(inside[0].shape) < 0.1] = 0
+    steps_left = rng.lognormal(8, 1, jobs) * (rng.random(jobs) > 0.05)
+    shortest_s = np.maximum(steps_left, 1) / np.maximum(throughput.max(axis=1), 0.1)
     entities = int(rng.integers(1, 4))
     return Problem(
         throughput=throughput,
         scale_factor=scale_factor,
-        capacity=rng.integers(0, 5, types),
+        capacity=np.append(rng.integers(0, jobs // 2 + 1, types - 1), jobs // 2),
         weight=rng.choice([1.0, 5.0], jobs, p=[0.8, 0.2]),
-        steps_left=rng.lognormal(8, 1, jobs) * (rng.random(jobs) > 0.05),
+        steps_left=steps_left,
         age_s=rng.uniform(0, 5000, jobs),
         isolated_s=rng.uniform(0, 5000, jobs),
-        deadline_s=np.where(rng.random(jobs) < 0.5, rng.lognormal(9, 1, jobs), np.inf),
+        deadline_s=np.where(rng.random(jobs) < 0.5, shortest_s * rng.uniform(0.8, 5, jobs), np.inf),
         price=rng.uniform(0.1, 1, types),
         reference=int(rng.integers(types)),
         entity=rng.integers(0, entities, jobs),
