@@ -38,8 +38,10 @@ _Array = NDArray[np.float64]
 _Cost = tuple[_Array, float]
 #: dx, (M, T), dt, and dz of all rows
 _Answer = tuple[_Array, float, _Array]
-#: It ends when the level and its bound differ by this part, and no row is off by more than this.
-_CLOSE = 1e-8
+#: It ends when the level and its bound differ by this part, and no row is off by more than that.
+_CLOSE, _OFF = 1e-8, 1e-5
+#: So near is near enough where rounding lets it come no nearer: as many jobs as accelerators leave one price open.
+_NEAR = 1e-5
 _STEPS = 100
 #: how often rows and columns are scaled before the start
 _SCALINGS = 3
@@ -134,21 +136,26 @@ class _Solver:
 
     def solved(self) -> _Array:
         """Return the optimal x, as far from 0 and 1 as the method leaves it. Raises WorkloadError."""
-        for _ in range(_STEPS):
-            if self._step():
-                return self.x / self.scale
+        near = None
+        try:
+            for _ in range(_STEPS):
+                rest = _Rest(self)
+                if rest.off <= _OFF and rest.apart <= _NEAR:
+                    near = self.x / self.scale
+                    if rest.apart <= _CLOSE:
+                        return near
+                elif near is not None:
+                    return near  # rounding has begun to undo what was reached
+                self._step(rest)
+        except np.linalg.LinAlgError:
+            if near is not None:
+                return near
         raise WorkloadError(f"the interior-point method did not converge for {self.rows.jobs} jobs")
 
-    def _step(self) -> bool:
-        """Go one step, unless it is solved; say whether it is."""
+    def _step(self, left: _Rest) -> None:
+        """Go one step."""
         rows, slack, price, scale, certificate = self.rows, self.slack, self.price, self.scale, self.certificate
-        primal = rows.times(self.x, self.t) + slack - scale * rows.bounds
-        dual_x, dual_t = rows.transposed(price)
-        dual_t -= scale
-        apart = float(slack @ price)
-        off = max(float(np.abs(primal).max()), float(np.abs(dual_x).max()), abs(dual_t))
-        if apart <= _CLOSE * scale * abs(self.t) and off <= _CLOSE * scale:
-            return True
+        primal, dual_x, dual_t, apart = left.primal, left.dual_x, left.dual_t, float(slack @ price)
         both = certificate - self.t + float(rows.bounds @ price)
         system = _System(rows, slack / price)
         # How all answers to `scale`; and where to without centring.
@@ -178,7 +185,21 @@ class _Solver:
         self.x, self.t = self.x + reach * (sure[0] + by * unit[0]), self.t + reach * (sure[1] + by * unit[1])
         self.slack, self.price = slack + reach * ds, price + reach * dz
         self.scale, self.certificate = scale + reach * by, certificate + reach * opposite
-        return False
+
+
+class _Rest:
+    """What is still open at a point."""
+
+    def __init__(self, at: _Solver) -> None:
+        rows = at.rows
+        self.primal = rows.times(at.x, at.t) + at.slack - at.scale * rows.bounds
+        self.dual_x, dual_t = rows.transposed(at.price)
+        self.dual_t = dual_t - at.scale
+        worst = max(float(np.abs(self.primal).max()), float(np.abs(self.dual_x).max()), abs(self.dual_t))
+        #: by how much a row or a column is off
+        self.off = worst / at.scale
+        #: by which part of the level it and its bound differ
+        self.apart = float(at.slack @ at.price) / (at.scale * max(abs(at.t), np.finfo(np.float64).tiny))
 
 
 class _System:
