@@ -43,6 +43,14 @@ class Combinations:
     column: NDArray[np.int64]
     #: How many of the columns are of single jobs.
     singles: int
+    #: The job, and the other job of a pair (for a single job the same), (n,).
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    #: Steps per second of the one and of the other (for a single job 0), (n,).
+    speed: NDArray[np.float64]
+    second_speed: NDArray[np.float64]
+    #: Accelerators that each job needs at once, (M,).
+    scale_factor: NDArray[np.int64]
     #: Steps per second of each job per unit of each column, (M, n).
     throughput: sparse.csc_array
     #: One row for each job's time, then one for each type's accelerators, (M + T, n).
@@ -88,34 +96,39 @@ def combinations(problem: Problem, speed: NDArray[np.float64], *, sharing: bool)
     """Return the columns for these speeds of the jobs alone, (M, T), with the pairs' columns if they may share."""
     jobs, types = speed.shape
     job, column = np.nonzero(speed)
+    first, second, row = job, job, job
+    value, second_value = speed[job, column], np.zeros(len(job))
     pairs = problem.pairs if sharing else None
-    pair, pair_column = _useful(problem, speed, pairs) if pairs is not None else (job[:0], column[:0])
-    singles, count = len(job), len(job) + len(pair)
-    place = np.arange(count)
-    holder, value, held = job, speed[job, column], place[:singles]
     if pairs is not None:
-        first, second = pairs.first[pair], pairs.second[pair]
-        inside = (pairs.first_throughput[pair, pair_column], pairs.second_throughput[pair, pair_column])
-        holder = np.concatenate((job, first, second))
-        value = np.concatenate((value, *inside))
-        held = np.concatenate((held, place[singles:], place[singles:]))
-    columns = np.concatenate((column, pair_column))
-    owner = np.concatenate((job, pairs.first[pair])) if pairs is not None else job
+        pair, pair_column = _useful(problem, speed, pairs)
+        row, column = np.concatenate((job, pair)), np.concatenate((column, pair_column))
+        first, second = np.concatenate((job, pairs.first[pair])), np.concatenate((job, pairs.second[pair]))
+        value = np.concatenate((value, pairs.first_throughput[pair, pair_column]))
+        second_value = np.concatenate((second_value, pairs.second_throughput[pair, pair_column]))
+    count, singles = len(row), len(job)
+    place = np.arange(count)
+    holder, held = np.concatenate((first, second[singles:])), np.concatenate((place, place[singles:]))
     limits = sparse.csc_array(
         (
-            np.concatenate((np.ones(len(holder)), problem.scale_factor[owner].astype(np.float64))),
-            (np.concatenate((holder, jobs + columns)), np.concatenate((held, place))),
+            np.concatenate((np.ones(len(holder)), problem.scale_factor[first].astype(np.float64))),
+            (np.concatenate((holder, jobs + column)), np.concatenate((held, place))),
         ),
         shape=(jobs + types, count),
     )
+    steps = np.concatenate((value, second_value[singles:]))
     return Combinations(
         jobs=jobs,
         types=types,
         pairs=(0 if pairs is None else len(pairs.first)) if sharing else None,
-        row=np.concatenate((job, pair)),
-        column=columns,
+        row=row,
+        column=column,
         singles=singles,
-        throughput=sparse.csc_array((value, (holder, held)), shape=(jobs, count)),
+        first=first,
+        second=second,
+        speed=value,
+        second_speed=second_value,
+        scale_factor=problem.scale_factor,
+        throughput=sparse.csc_array((steps, (holder, held)), shape=(jobs, count)),
         limits=limits,
         bounds=np.concatenate((np.ones(jobs), problem.capacity.astype(np.float64))),
     )

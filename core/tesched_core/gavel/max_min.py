@@ -4,8 +4,9 @@ Program
     maximise level  where  throughput(m, x) >= floor_m + level need_m  for each job m that counts, and x keeps to the
     constraints (constraints.py).
 
-Every job's row is divided by its greatest speed, and the level is counted in units of 1 / (the greatest part of its
-speed that some job needs), so that HiGHS's absolute tolerances mean the same for steps of any length.
+Jobs that are alike are one (merge.py). Every row is divided by the greatest speed, and the level is counted in units of
+1 / (the greatest part of its speed that some job needs), so that HiGHS's absolute tolerances mean the same for steps of
+any length.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from tesched_core.gavel.constraints import Combinations
 from tesched_core.gavel.lp import Program, maximise
+from tesched_core.gavel.merge import merge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,23 +50,32 @@ def highest(
         UnsolvedError: HiGHS found no optimum.
     """
     floor = np.zeros(len(counted)) if floor is None else floor
-    speed = space.throughput.tocsr()[counted]
-    fastest = space.fastest()[counted]
-    part = need / fastest
+    traits = np.zeros((space.jobs, 3))
+    traits[counted] = np.column_stack((np.ones(len(counted)), need, floor))
+    kinds = merge(space, traits)
+    size = kinds.members.sum(axis=1)
+    asked = np.flatnonzero(traits[kinds.job, 0] > 0)
+    # Rows of the kinds that count: the sums over their jobs, as parts of what they could have at their fastest.
+    most = space.fastest()[kinds.job[asked]] * size[asked]
+    part = (traits[kinds.job, 1] * size)[asked] / most
     unit = part.max()
-    rows = sparse.vstack([-sparse.diags_array(1 / fastest) @ speed, space.limits.tocsr()], format="csr")
-    level = np.concatenate((part / unit, np.zeros(len(space.bounds))))
+    throughput = sparse.diags_array(1 / most) @ (kinds.members @ space.throughput[:, kinds.lead])[asked]
+    limits = space.limits[:, kinds.lead]
+    time, used = kinds.members @ limits[: space.jobs], limits[space.jobs :]
+    level = np.concatenate((part / unit, np.zeros(time.shape[0] + space.types)))
     found = maximise(
         Program(
-            gain=np.concatenate((np.zeros(rows.shape[1]), [1.0])),
-            rows=sparse.hstack([rows, level[:, None]], format="csc"),
-            bounds=np.concatenate((-floor / fastest, space.bounds)),
+            gain=np.append(np.zeros(len(kinds.lead)), 1.0),
+            rows=sparse.hstack([sparse.vstack([-throughput, time, used]), level[:, None]], format="csc"),
+            bounds=np.concatenate((-(traits[kinds.job, 2] * size)[asked] / most, size, space.bounds[space.jobs :])),
         )
     )
-    z = space.feasible(found.z[:-1])
+    z = space.feasible(kinds.split(found.z[:-1]))
+    price = np.zeros(len(size))
+    price[asked] = found.worth[: len(asked)] / most / unit
     needy = need > 0
     return Level(
         level=float(((space.speeds(z)[counted] - floor)[needy] / need[needy]).min()),
         z=z,
-        price=found.worth[: len(counted)] / fastest / unit,
+        price=np.asarray(kinds.members.T @ price)[counted],
     )
