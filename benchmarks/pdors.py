@@ -28,7 +28,7 @@ from tesched_sim.pdors.workload import Instance, PdOrsWorkload, pdors_workload
 
 SIZES = ((50, 20), (100, 20), (100, 100), (300, 100), (1000, 20), (1000, 100), (1000, 200))
 #: small enough for the integer program
-SMALL = PdOrsWorkload(jobs=6, machines=3, slots=5, batch_max=8, machine_size=6.0, work=0.004)
+SMALL = PdOrsWorkload(jobs=6, machines=2, slots=4, batch_max=8, machine_size=3.0, work=0.003, external_gbps_min=1.0)
 DELTA = 0.2
 
 

@@ -9,7 +9,9 @@ e_it = 1 if it may be on several; samples done internally and externally, m_it a
            c_int m_it <= sum_h w, m_it <= (F_i / c_int) sum_h y;  c_ext n_it <= sum_h w, n_it <= (F_i / c_ext) e_it
            sum_t m + n >= V_i sum_d f_id; w_iht <= F_i sum_{d >= t} f_id; capacity on each machine, resource and slot
 
-Work is not counted in units here, so what PD-ORS loses by its units is part of what it loses.
+Where a machine has room for fewer than F_i workers, F_i in its rows is that number: the sooner the program is solved. A
+job never needs more than ceil(F_i / gamma_i) servers. Work is not counted in units here, so what PD-ORS loses by its
+units is part of what it loses.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.pdors.model import Speed, TrainingJob
+from tesched_core.pdors.schedule import room_on_one
+from tesched_core.pdors.slot import most_units
 
 from tesched_sim.pdors.workload import Instance
 from tesched_sim.workload import WorkloadError
@@ -81,17 +85,17 @@ class _Program:
 
     def _slot(self, job: TrainingJob, slot: int, later_ends: list[int]) -> tuple[int, int]:
         """Add what a job may do in a slot, and return the columns of its samples."""
-        machines = range(len(self.instance.machines))
-        most, rows = float(job.batch), self.rows
+        machines, rows = range(len(self.instance.machines)), self.rows
+        most, most_w, most_s, alone_most = self._limits(job)
         several = self._new(1.0)
-        alone = [self._new(1.0) for _ in machines]
-        workers = [self._new(most * bool(self.instance.machines.takes_workers[one])) for one in machines]
-        servers = [self._new(most * bool(self.instance.machines.takes_servers[one])) for one in machines]
+        alone = [self._new(1.0 if alone_most[one] else 0.0) for one in machines]
+        workers = [self._new(most_w[one]) for one in machines]
+        servers = [self._new(most_s[one]) for one in machines]
         rows.add([(several, 1.0), *((one, 1.0) for one in alone)], -np.inf, 1.0)
         for machine in machines:
-            for count in (workers[machine], servers[machine]):
-                rows.add([(count, 1.0), (alone[machine], -most), (several, -most)], -np.inf, 0.0)
-            rows.add([(workers[machine], 1.0), *((end, -most) for end in later_ends)], -np.inf, 0.0)
+            for count, limit in ((workers[machine], most_w[machine]), (servers[machine], most_s[machine])):
+                rows.add([(count, 1.0), (alone[machine], -limit), (several, -limit)], -np.inf, 0.0)
+            rows.add([(workers[machine], 1.0), *((end, -most_w[machine]) for end in later_ends)], -np.inf, 0.0)
             self.taken.setdefault((slot, machine), []).extend(
                 ((workers[machine], job.worker), (servers[machine], job.server))
             )
@@ -99,13 +103,31 @@ class _Program:
         rows.add(every, -np.inf, most)
         rows.add([*every, *((one, -float(job.workers_per_server)) for one in servers)], -np.inf, 0.0)
         done = []
-        for internal, switches in ((True, alone), (False, [several])):
+        switches = ([(one, -alone_most[machine]) for machine, one in enumerate(alone)], [(several, -most)])
+        for internal, some in zip((True, False), switches, strict=True):
             takes = 1.0 / job.samples_per_slot(1, internal=internal)
             samples = self._new(np.inf, whole=False)
             rows.add([(samples, takes), *((one, -1.0) for one in workers)], -np.inf, 0.0)
-            rows.add([(samples, takes), *((one, -most) for one in switches)], -np.inf, 0.0)
+            rows.add([(samples, takes), *some], -np.inf, 0.0)
             done.append(samples)
         return done[0], done[1]
+
+    def _limits(self, job: TrainingJob) -> tuple[float, list[float], list[float], list[float]]:
+        """Return the most workers, and of each machine alone: workers, servers, workers with their servers.
+
+        The tighter these are, the sooner the program is solved.
+        """
+        machines = self.instance.machines
+        nothing = np.zeros(len(machines))
+        room_w = most_units(machines.capacity, np.where(machines.takes_workers, nothing, np.inf), job.worker)
+        room_s = most_units(machines.capacity, np.where(machines.takes_servers, nothing, np.inf), job.server)
+        both = machines.takes_workers & machines.takes_servers
+        together = [
+            room_on_one(job, row[np.newaxis]) * float(one) for row, one in zip(machines.capacity, both, strict=True)
+        ]
+        servers = -(-job.batch // job.workers_per_server)
+        most_w, most_s = np.minimum(room_w, job.batch), np.minimum(room_s, servers)
+        return float(job.batch), most_w.astype(float).tolist(), most_s.astype(float).tolist(), together
 
 
 def optimum(instance: Instance, *, limit_s: float = 60.0) -> Optimum:
@@ -124,7 +146,7 @@ def optimum(instance: Instance, *, limit_s: float = 60.0) -> Optimum:
         integrality=program.whole,
         bounds=Bounds(0, program.most),
         constraints=LinearConstraint(matrix, rows.low, rows.high),
-        options={"time_limit": limit_s, "mip_rel_gap": 0.0},
+        options={"time_limit": limit_s, "mip_rel_gap": 1e-6},
     )
     if found.x is None:
         raise WorkloadError(f"the optimum of seed {instance.seed} was not found in {limit_s:g} s")
