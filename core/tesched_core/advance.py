@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Release, Requeue
+from tesched_core.actions import Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.binding import keep_bound
 from tesched_core.budget import lately, paying
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Past
 from tesched_core.guard import Limits
-from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Lever, Order, OrderState, Victim, VictimState
 from tesched_core.overview import Overview
-from tesched_core.queue_order import bring_forward, keep_first, let_back, put_back, started_run
+from tesched_core.queue_order import bring_forward, keep_first, left_held, let_back, put_back, started_run
 from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import blocked
 from tesched_core.work import RESEND_AFTER_S, Advance
@@ -136,25 +136,13 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
             return _press(victim, job, order, work)
     if victim.state is VictimState.LEFT:
         victim = _look_for_return(victim, job, order, work)
-    if victim.awaited and job is not None:
-        _release(victim, job, order, work)
+    if victim.awaited and victim.raised is not None and victim.raised.lever is Lever.HOLD:
+        victim = let_back(victim, order, work)
+        # Once it is free it is like any other that waits to run again.
+        return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim
     if victim.awaited:
         return bring_forward(victim, order, work)
     return let_back(victim, order, work)
-
-
-def _release(victim: Victim, job: Job, order: Order, work: Advance) -> None:
-    """Release a victim that our requeue left held; a hold that comes later is somebody else's."""
-    left_at = work.now if victim.left_at is None else victim.left_at
-    ours = victim.departure is Departure.REQUEUED and work.now - left_at <= RESEND_AFTER_S
-    if job.held and ours and not job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:
-        reason = Reason(
-            code=ReasonCode.LEFT_HELD,
-            text="its requeue left it held, and nobody asked for that",
-            preemptor=order.preemptor,
-            order_id=order.order_id,
-        )
-        work.actions.append(Release(job_id=job.job_id, reason=reason))
 
 
 def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
@@ -200,7 +188,8 @@ def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> 
         work.paid.append(paying(victim, work.now))
         before = work.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         work.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(work.now - victim.started_at, 0.0))
-    return replace(victim, state=VictimState.LEFT, left_at=work.now, departure=departure)
+    held = left_held(work.snapshot.jobs.get(victim.job_id)) if departure is Departure.REQUEUED else None
+    return replace(victim, state=VictimState.LEFT, left_at=work.now, departure=departure, raised=held)
 
 
 def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advance) -> Victim:

@@ -93,6 +93,8 @@ class Lever(StrEnum):
 
     NICE = "nice"
     PRIORITY = "priority"
+    #: not brought forward, but left held by its own requeue (1), which nobody asked for (0)
+    HOLD = "hold"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

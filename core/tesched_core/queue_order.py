@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from tesched_core.actions import Reason, ReasonCode, SetNice, SetPriority
+from tesched_core.actions import Reason, ReasonCode, Release, SetNice, SetPriority
 from tesched_core.cluster import Job
 from tesched_core.orders import Lever, Order, OrderState, Raise, Victim
 from tesched_core.resources import JobId
@@ -50,6 +50,8 @@ def keep_first(order: Order, work: Advance) -> Order:
     if missing <= 0:
         return order
     raised = order.raised if order.raised and not order.raised.restored else None
+    if raised is not None and not _is_ours(job, raised) and _value(job, raised) != raised.previous:
+        raised = None  # somebody else has set it since: that is what it is put back to
     in_vain = raised is not None and raised.lever is Lever.NICE and job.nice == raised.previous
     if in_vain and work.now > order.created_at + RESEND_AFTER_S:
         raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
@@ -121,6 +123,16 @@ def let_back(victim: Victim, order: Order, work: Advance) -> Victim:
     return replace(victim, raised=_put_back(victim.job_id, victim.raised, [job] if job else [], order, work))
 
 
+def left_held(job: Job | None) -> Raise | None:
+    """Return what is to be put back of a job that has just left its room because of our requeue: a hold, or nothing.
+
+    Slurm puts a job that was suspended at that moment back in the queue held. A hold that comes later is somebody's.
+    """
+    if job is None or not job.held or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:
+        return None
+    return Raise(lever=Lever.HOLD, previous=0, value=1)
+
+
 def put_back(order: Order, work: Advance) -> Order:
     """Put the preemptor's priority back once it no longer waits for its room."""
     raised = order.raised
@@ -147,7 +159,12 @@ def _put_back(job_id: JobId, raised: Raise, jobs: Iterable[Job], order: Order, w
         order_id=order.order_id,
     )
     for job in ours:
-        if raised.lever is Lever.NICE:
+        if raised.lever is Lever.HOLD:
+            text = "its requeue left it held, and nobody asked for that"
+            work.actions.append(
+                Release(job_id=job.job_id, reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text))
+            )
+        elif raised.lever is Lever.NICE:
             work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.previous, previous=job.nice))
         else:
             work.actions.append(
@@ -157,10 +174,14 @@ def _put_back(job_id: JobId, raised: Raise, jobs: Iterable[Job], order: Order, w
 
 
 def _value(job: Job, raised: Raise) -> int:
+    if raised.lever is Lever.HOLD:
+        return int(job.held)
     return job.nice if raised.lever is Lever.NICE else job.priority
 
 
 def _is_ours(job: Job, raised: Raise) -> bool:
+    if raised.lever is Lever.HOLD:
+        return job.held
     if raised.lever is Lever.NICE:
         return raised.value <= job.nice < raised.previous
     return raised.previous < job.priority <= raised.value

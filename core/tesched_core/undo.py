@@ -14,18 +14,24 @@ from tesched_core.forwarding import bring_back
 from tesched_core.guard import Limits
 from tesched_core.orders import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.overview import overview_of
-from tesched_core.queue_order import let_back, put_back
+from tesched_core.queue_order import left_held, let_back, put_back
 from tesched_core.snapshot import Snapshot
 from tesched_core.work import Advance
 
 
 def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
     """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
-    work = Advance(snapshot=snapshot, overview=overview_of(snapshot), limits=limits, bound=dict(memory.bound))
+    work = Advance(
+        snapshot=snapshot,
+        overview=overview_of(snapshot),
+        limits=limits,
+        bound=dict(memory.bound),
+        last_preempted=dict(memory.last_preempted),
+    )
     orders = dict(memory.orders)
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, work)
-    memory = replace(memory, cycle=memory.cycle + 1, orders=orders)
+    memory = replace(memory, cycle=memory.cycle + 1, orders=orders, last_preempted=work.last_preempted)
     memory = set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)
     left = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
     actions = tuple(work.actions)
@@ -60,4 +66,8 @@ def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
     if victim.state not in HOLDS_ROOM:
         return victim
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
-    return replace(victim, state=VictimState.SPARED)
+    if victim.noticed_at is not None:
+        work.last_preempted[victim.job_id] = work.now  # as of anybody who is let go: a daemon may be started again
+    job = work.snapshot.jobs.get(victim.job_id)
+    has_left = victim.state is VictimState.REQUEUING and job is not None and job.restarts > victim.restarts
+    return replace(victim, state=VictimState.SPARED, raised=left_held(job) if has_left else None)
