@@ -35,8 +35,8 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
             if lost and 2 * lost >= of:
                 text = f"slurmctld no longer knows {lost} of the {of} jobs that had not ended at the last look"
                 return text + " (has it lost its state?)" + wait.format(forgets_s)
-        elif memory.open_orders() and not snapshot.jobs:
-            return "slurmctld shows no job, and orders are under way" + wait.format(forgets_s)
+        elif not snapshot.jobs and _jobs_of(memory):
+            return "slurmctld shows no job, and some are remembered" + wait.format(forgets_s)
     if since_s < MOST_S:
         held = {share.node for job in snapshot.jobs.values() for share in job.allocation}
         missing = len(held - snapshot.nodes.keys())
@@ -44,6 +44,12 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
             text = f"slurmctld shows jobs on {len(held)} nodes, and does not show {missing} of these nodes"
             return text + wait.format(MOST_S)
     return ""
+
+
+def _jobs_of(memory: Memory) -> bool:
+    """Return whether anything is remembered that would be forgotten if there were no jobs."""
+    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound)
+    return bool(memory.open_orders()) or any(of_jobs)
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:

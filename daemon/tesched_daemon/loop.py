@@ -130,6 +130,8 @@ class Loop:
     _looked_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
+    #: the same of a memory that was written last, or perhaps was not, and its cycle
+    _perhaps: tuple[int, tuple[float, float]] | None = None
     #: the same when the last intent was begun
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
@@ -164,11 +166,14 @@ class Loop:
         lead = self.journal.lead()
         if lead.leader:
             # What the leader does changes what is remembered; it is read anew when it is our turn.
-            self._memory, self._last, self._failures, self._clocks = None, None, 0, None
+            self._memory, self._last, self._failures, self._clocks, self._perhaps = None, None, 0, None, None
             return Turn(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
         fresh = self._memory is None
         memory = self.journal.load() if self._memory is None else self._memory
         self._memory = memory
+        if fresh and self._perhaps is not None and memory.cycle == self._perhaps[0]:
+            # It was written, and what failed came later: its times are by these clocks.
+            self._clocks = self._perhaps[1]
         began = self.stopwatch()
         if fresh and self._last is None:
             self._looked_at = began
@@ -193,6 +198,7 @@ class Loop:
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
         report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s)
+        self._perhaps = memory.cycle, clocks
         self.journal.intend(snapshot, memory, decision, report)
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
