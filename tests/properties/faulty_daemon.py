@@ -21,6 +21,7 @@ from tesched_core.actions import (
     Release,
     Requeue,
     SetNice,
+    SetNodes,
     SetPriority,
     Status,
 )
@@ -65,6 +66,8 @@ class What(StrEnum):
     #: something happens to the job between the intent and the action
     JOB_ENDS = "job ends before the action"
     JOB_SUSPENDED = "job suspended before the action"
+    #: the same, and the release that belongs to its requeue does not arrive
+    LEFT_HELD = "job suspended before the action, the rest of which is lost"
     #: the process sleeps after the call, for so long that another takes over
     SLEEPS = "sleeps after"
 
@@ -98,6 +101,7 @@ POSSIBLE: dict[Port, tuple[What, ...]] = {
         What.DONE_STRANGE,
         What.JOB_ENDS,
         What.JOB_SUSPENDED,
+        What.LEFT_HELD,
         What.SLEEPS,
     ),
     Port.CONCLUDE: (*_DEATHS, What.NOT_WRITTEN, What.WRITTEN_UNHEARD),
@@ -109,6 +113,7 @@ _FAILURES: dict[What, FailureKind] = {
     What.LOST: FailureKind.UNREACHABLE,
     What.STRANGE: FailureKind.UNKNOWN,
     What.DONE_UNHEARD: FailureKind.UNREACHABLE,
+    What.LEFT_HELD: FailureKind.UNREACHABLE,
     What.DONE_STRANGE: FailureKind.UNKNOWN,
 }
 
@@ -302,10 +307,10 @@ class Daemon:
         if what is What.JOB_ENDS and work is not None and work.runs:
             work.completed += 1
             self.slurm.leave(work, JobState.COMPLETED)
-        elif what is What.JOB_SUSPENDED and work is not None and work.runs:
+        elif what in {What.JOB_SUSPENDED, What.LEFT_HELD} and work is not None and work.runs:
             work.state, work.suspended_by_user = JobState.SUSPENDED, True
         kind = FailureKind.UNREACHABLE if not self.slurm.reachable else _FAILURES.get(what) if what else None
-        done = self.slurm.reachable and (kind is None or what in {What.DONE_UNHEARD, What.DONE_STRANGE})
+        done = self.slurm.reachable and (kind is None or what in {What.DONE_UNHEARD, What.DONE_STRANGE, What.LEFT_HELD})
         if done:
             said = self._perform(action, heard=kind is None)
             kind = kind or said
@@ -343,6 +348,10 @@ class Daemon:
                     work.nice = action.nice
             case SetPriority():
                 work.explicit = action.priority
+            case SetNodes():
+                if not work.waits:
+                    return FailureKind.REFUSED
+                work.bound_to = action.nodes
             case Release():
                 work.held = False
             case _:

@@ -228,6 +228,8 @@ class Site:
             ):
                 if found != wanted:
                     yield f"job {work.job_id}: {what} is {found}, not {wanted}"
+            if work.waits and work.bound_to:
+                yield f"job {work.job_id}: it is bound to {','.join(work.bound_to)}"
 
     def cycle(self, seconds: int) -> None:
         """Let both daemons make a turn, and time pass."""

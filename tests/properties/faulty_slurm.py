@@ -83,6 +83,8 @@ class Work:
     explicit: int | None = None
     explicit_wanted: int | None = None
     held: bool = False
+    #: nodes that it must have; people want none
+    bound_to: tuple[str, ...] = ()
     limited: bool = False
     state: JobState = JobState.PENDING
     restarts: int = 0
@@ -190,7 +192,7 @@ class FaultySlurm:
             start_time=work.start_at,
             end_time=work.end_at,
             time_limit_s=600,
-            request=Request(cpus=work.cpus, mem_per_node_mib=1),
+            request=Request(cpus=work.cpus, mem_per_node_mib=1, required_nodes=work.bound_to),
             allocation=(held,) if work.node else (),
             comment=f"grace={work.grace_s} run={work.run_s}",
         )
@@ -303,7 +305,8 @@ class FaultySlurm:
         for work in sorted(self.jobs.values(), key=lambda one: (-one.present_priority, one.job_id)):
             if not work.waits or self._reason(work) != "Resources":
                 continue
-            name = next((name for name, left in free.items() if left >= work.cpus), None)
+            may = work.bound_to or tuple(free)
+            name = next((name for name in may if free.get(name, 0) >= work.cpus), None)
             if name is None:
                 continue
             free[name] -= work.cpus
