@@ -2,8 +2,8 @@
 
 Times: medians, of the wall clock and of this process's own processor time, for so many jobs with 1,000 past losses 1/k
 each (what the paper's authors timed), on four times as many cores: every curve fitted anew, every curve kept, the
-greedy allocation, and SciPy's curve_fit for one curve. Errors: |predicted - actual| / actual, mean over all iterations, the
-worst 1 % left out, for the curves of each kind of job, or for a log of losses, one a line.
+greedy allocation, and SciPy's curve_fit for one curve. Errors: |predicted - actual| / actual, mean over all iterations,
+the worst 1 % left out, for the curves of each kind of job, or for a log of losses, one a line.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ def simulate_slaq(
             mine = [found[one, name, seed] for seed in seeds]
             rows.append(row(name, one.load, mine, [] if name == baseline else base))
     if as_json:
-        data = {"plan": plan, "epoch_s": epoch_s, "seeds": seeds, "baseline": baseline, "rows": rows}
+        site = {"jobs": jobs, "cores": cores, "epoch_s": epoch_s, "mean_gap_s": gap_s, "gaps": gaps, "mix": mix}
+        data = {**site, "seeds": seeds, "baseline": baseline, "rows": rows}
         print_json("simulate-slaq", data)
         return
     out = console()
