@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tesched_core.slaq.allocate import Objective, Shares, allocate, fair
-from tesched_core.slaq.curves import Family
+from tesched_core.slaq.curves import Family, Floats
 from tesched_core.slaq.forecast import Memory, Training, forecast
 
 from tests.slaq_examples import ahead, columns, expected, progress, training
@@ -127,6 +127,27 @@ def test_what_a_job_forges_changes_nothing_in_what_is_expected_of_others(name: s
 def test_a_forger_gets_no_more_than_its_fair_share(name: str) -> None:
     honest = [training((1 / (0.05 * np.arange(1.0, 41) + 1)).tolist()) for _ in range(3)]
     assert allocate(expected(*honest, training(FORGED[name])), 60)[3] <= 15
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        np.array([*range(1, 20), 2.0**53]),
+        np.array([1, *(2.0**50 + np.arange(20))]),
+        1 + np.arange(20) * 1e-9,
+        2.0 ** np.arange(50),
+    ],
+)
+@pytest.mark.parametrize("objective", Objective)
+def test_iterations_that_leap_or_crawl_hold_nobody_up(at: Floats, objective: Objective) -> None:
+    honest = training((1 / (0.05 * np.arange(1.0, 41) + 1)).tolist())
+    losses = 1 / np.arange(1.0, len(at) + 1)
+    for core_s in (np.arange(1.0, len(at) + 1), 1e-9 * np.arange(1.0, len(at) + 1)):
+        forged = Training(progress=progress([]).with_reports(at, losses, core_s))
+        assert forged.progress.taken == len(at)
+        given = allocate(expected(honest, forged, honest), 60, Shares(objective=objective))
+        assert given.sum() == 60
+        assert abs(given[0] - given[2]) <= 1
 
 
 def test_reports_out_of_order_are_as_good_as_none() -> None:

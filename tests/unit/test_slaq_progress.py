@@ -67,6 +67,7 @@ def test_an_endless_history_takes_bounded_room() -> None:
         (2, 0.5, 3),
         (1, 0.5, 3),
         (0, 0.5, 3),
+        (2.0**54, 0.5, 3),
         (-4, 0.5, 3),
         (3, 0.5, 1.5),
     ],

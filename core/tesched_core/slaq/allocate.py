@@ -48,6 +48,8 @@ from tesched_core.slaq.forecast import Forecasts
 
 #: A drop that is smaller counts as this, so that no gain is beyond all numbers.
 LEAST_DROP = 1e-100
+#: Iterations that a core does in an epoch, at most; a job that claims more has forged its reports.
+MOST_REACH = 1e9
 
 #: what one more core is worth to a job that has so many
 Worth = Callable[[int], float]
@@ -150,7 +152,7 @@ def _worths(forecasts: Forecasts, shares: Shares) -> list[Worth]:
     curves = forecasts.curves
     now = curves.above(forecasts.iteration)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        reach = np.nan_to_num(shares.epoch_s / forecasts.cost_core_s)
+        reach = np.minimum(np.nan_to_num(shares.epoch_s / forecasts.cost_core_s), MOST_REACH)
         if shares.objective is Objective.MAX_MIN:
             scale = np.where(now > 0, forecasts.remaining / now, 0.0)
         else:

@@ -25,8 +25,10 @@ from tesched_core.slaq.curves import Bools, Floats
 
 #: Losses that are kept: twice the window of a fit, for a fit that has to be tried with more.
 KEPT = 200
-#: No loss, iteration or number of core-seconds is larger.
+#: No loss or number of core-seconds is larger.
 MOST = 1e100
+#: No iteration is later: beyond it, whole numbers are no longer told apart.
+LAST = 2.0**53
 
 
 def _none() -> Floats:
@@ -56,9 +58,9 @@ class Progress:
     def with_reports(self, iterations: Floats, losses: Floats, core_s: Floats) -> Progress:
         """Return the history with further reports, each [points], in the order in which they came."""
         good = np.isfinite(iterations) & np.isfinite(losses) & np.isfinite(core_s)
-        for column in (iterations, losses, core_s):
-            good &= np.abs(np.where(good, column, 0.0)) <= MOST
-        good &= iterations > 0
+        for column, most in ((iterations, LAST), (losses, MOST), (core_s, MOST)):
+            good &= np.abs(np.where(good, column, 0.0)) <= most
+        good &= iterations >= 1
         seen = self.taken > 0
         good &= _ascending(np.where(good, iterations, -np.inf), self.iterations[-1] if seen else 0.0, strictly=True)
         good &= _ascending(np.where(good, core_s, -np.inf), self.core_s if seen else 0.0, strictly=False)
@@ -69,7 +71,7 @@ class Progress:
         at, loss = iterations[good], losses[good]
         tail_at = np.concatenate([self.iterations[-1:], at])
         tail_loss = np.concatenate([self.losses[-1:], loss])
-        drops = -np.diff(tail_loss) / np.diff(tail_at)
+        drops = -np.diff(tail_loss) / np.maximum(np.diff(tail_at), 1.0)
         return Progress(
             iterations=np.concatenate([self.iterations, at])[-KEPT:],
             losses=np.concatenate([self.losses, loss])[-KEPT:],
