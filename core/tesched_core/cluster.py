@@ -82,6 +82,8 @@ class NodeShare:
 
     node: str
     tres: Tres
+    #: which of the node's CPUs, as Slurm writes them ("0-7,16"); empty where it does not say
+    cpu_ids: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

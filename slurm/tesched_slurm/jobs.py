@@ -221,18 +221,18 @@ def _tail_pairs(tail: str) -> dict[str, str]:
 
 def _allocation(middle: str, nodes: tuple[str, ...], pairs: dict[str, str]) -> tuple[NodeShare, ...]:
     """Return what the job holds on each node, from the detail lines; evenly spread where Slurm gives none."""
-    held: dict[str, Tres] = {}
+    held: dict[str, tuple[Tres, str]] = {}
     for group, cpu_ids, mem_mib, gres in _SHARE.findall(middle):
         tres = Tres(cpus=_count_ids(cpu_ids), mem_mib=int(mem_mib), gres=with_bare_names(words.gres(_indexed(gres))))
-        held |= dict.fromkeys(words.hosts(group), tres)
+        held |= dict.fromkeys(words.hosts(group), (tres, cpu_ids))
     if not held and nodes:
         amounts = dict(part.split("=", 1) for part in pairs["TRES"].split(",") if "=" in part)
         spread = Tres(
             cpus=int(amounts.get("cpu", 0)) // len(nodes),
             mem_mib=(words.mebibytes(amounts.get("mem", "0")) or 0) // len(nodes),
         )
-        held = dict.fromkeys(nodes, spread)
-    return tuple(NodeShare(node=node, tres=held[node]) for node in nodes if node in held)
+        held = dict.fromkeys(nodes, (spread, ""))
+    return tuple(NodeShare(node=node, tres=held[node][0], cpu_ids=held[node][1]) for node in nodes if node in held)
 
 
 def _indexed(value: str) -> str:

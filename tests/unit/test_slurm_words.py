@@ -150,6 +150,7 @@ def test_a_heterogeneous_jobs_set_is_no_part_of_its_name() -> None:
 def test_cpus_of_a_share_are_counted() -> None:
     (share,) = only(record()).allocation
     assert (share.tres.cpus, share.tres.mem_mib, share.tres.gpus) == (2, 2000, 1)
+    assert share.cpu_ids == "0,16"
 
 
 def test_a_broken_record_is_dropped_alone() -> None:
