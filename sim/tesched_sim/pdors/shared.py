@@ -26,8 +26,8 @@ from tesched_sim.pdors.workload import Instance
 FIFO_WORKERS = 30
 #: Dorm's limits: of the sum of shares' differences to DRF's, as a part of twice the resources; of adjusted jobs
 DORM_FAIRNESS, DORM_ADJUSTED = 0.1, 0.1
-#: seconds and gap with which Dorm's integer program may stop
-DORM_LIMITS = {"time_limit": 5.0, "mip_rel_gap": 0.01}
+#: gap and nodes of the search with which Dorm's integer program may stop; not seconds, which differ from run to run
+DORM_LIMITS = {"mip_rel_gap": 0.01, "node_limit": 100}
 
 
 def share(job: TrainingJob, capacity: NDArray[np.float64]) -> float:
