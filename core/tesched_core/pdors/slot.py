@@ -163,7 +163,7 @@ class SlotProblem:
             _, placed_w = self._cheapest(np.array([workers]), self.order_w, self.upto_w, self.view.worker_price)
             _, placed_s = self._cheapest(np.array([servers]), self.order_s, self.upto_s, self.view.server_price)
             everywhere = np.arange(len(self.view.free))
-            return self._answer(everywhere, placed_w[0], placed_s[0])
+            return self.answer(everywhere, placed_w[0], placed_s[0])
         program = _Program(self, workers, servers, unit=float(bound.cost[0]) / (workers + servers))
         if self.settings.external is External.EXACT:
             return program.exact()
@@ -178,7 +178,8 @@ class SlotProblem:
         by_machine[:, order] = placed
         return np.where(wanted <= upto[-1], cost, np.inf), by_machine
 
-    def _answer(self, machines: _Ints, workers: _Ints, servers: _Ints) -> Spread:
+    def answer(self, machines: _Ints, workers: _Ints, servers: _Ints) -> Spread:
+        """Return the answer with so many workers and servers on each of these machines, which may be none."""
         held = (workers > 0) | (servers > 0)
         rows, w, s = machines[held], workers[held], servers[held]
         # A machine without workers may be one where workers may not be, at an infinite price.
@@ -343,4 +344,4 @@ class _Program:
         return bool((taken <= self.free[machine] + SLACK * taken).all())
 
     def _spread(self, counts: _Ints) -> Spread:
-        return self.problem._answer(self.machines, counts[0], counts[1])  # noqa: SLF001 - the same module's
+        return self.problem.answer(self.machines, counts[0], counts[1])
