@@ -49,7 +49,12 @@ class Fifo:
             fastest = (problem.fitting() if self.aware else problem.agnostic()).max(axis=1)
             weight = np.arange(space.jobs, 0, -1) / np.where(fastest > 0, fastest, np.inf)
             gain = np.asarray(weight @ space.throughput)
-            program = Program(gain=gain / gain.max(), rows=space.limits, bounds=space.bounds)
+            program = Program(
+                gain=gain / gain.max(),
+                rows=space.limits,
+                bounds=space.bounds,
+                start=np.arange(len(gain)) < space.singles,
+            )
             z = space.feasible(maximise(program).z)
             return space.answer(z, float(gain @ z))
 

@@ -114,9 +114,11 @@ class Ends:
 def _search(space: Combinations, counted: NDArray[np.int64], ends: Ends) -> Allocation:
     """Return the best allocation, by bounds on its rho that close in; each job alone at its fastest is the first."""
     lower, best, answer = ends.rho(ends.fastest), np.inf, space.nobody(np.inf)
+    near: NDArray[np.float64] | None = None
     for _ in range(MOST_STEPS):
         need = ends.left / ends.time(lower)
-        found = highest(space, counted, need)
+        found = highest(space, counted, need, near=near)
+        near = found.z
         upper = ends.rho(space.speeds(found.z)[counted])
         if upper < best:
             best, answer = upper, space.answer(found.z, upper)

@@ -92,7 +92,7 @@ def _fill(
         if not rising.any():
             break
         weight = _weights(problem, counted, rising)
-        found = highest(space, counted, weight * per_service, level * per_service)
+        found = highest(space, counted, weight * per_service, floor=level * per_service, near=found.z)
     return space.answer(found.z, first)
 
 

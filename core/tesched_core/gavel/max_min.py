@@ -36,7 +36,12 @@ class Level:
 
 
 def highest(
-    space: Combinations, counted: NDArray[np.int64], need: NDArray[np.float64], floor: NDArray[np.float64] | None = None
+    space: Combinations,
+    counted: NDArray[np.int64],
+    need: NDArray[np.float64],
+    *,
+    floor: NDArray[np.float64] | None = None,
+    near: NDArray[np.float64] | None = None,
 ) -> Level:
     """Return the optimum for the counted jobs, of which one at least has a need above 0.
 
@@ -44,7 +49,8 @@ def highest(
         space: The columns.
         counted: Rows of jobs that have columns, (C,).
         need: Steps per second per level, (C,), at least 0, in the order of `counted`.
-        floor: Steps per second that they have in any case, (C,); it must be feasible. Default: 0.
+        floor: Steps per second that they have in any case, (C,). Default: 0.
+        near: Columns' values that reach the floor, (n,), to begin the search with; needed if there is a floor.
 
     Raises:
         UnsolvedError: HiGHS found no optimum.
@@ -61,6 +67,9 @@ def highest(
     unit = part.max()
     throughput = sparse.diags_array(1 / most) @ (kinds.members @ space.throughput[:, kinds.lead])[asked]
     limits = space.limits[:, kinds.lead]
+    start = kinds.lead < space.singles
+    if near is not None:
+        start |= np.bincount(kinds.kind, near, minlength=len(start)) > 0
     time, used = kinds.members @ limits[: space.jobs], limits[space.jobs :]
     level = np.concatenate((part / unit, np.zeros(time.shape[0] + space.types)))
     found = maximise(
@@ -68,6 +77,7 @@ def highest(
             gain=np.append(np.zeros(len(kinds.lead)), 1.0),
             rows=sparse.hstack([sparse.vstack([-throughput, time, used]), level[:, None]], format="csc"),
             bounds=np.concatenate((-(traits[kinds.job, 2] * size)[asked] / most, size, space.bounds[space.jobs :])),
+            start=np.append(start, True),
         )
     )
     z = space.feasible(kinds.split(found.z[:-1]))
