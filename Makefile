@@ -53,6 +53,7 @@ bench: install  ## Print the benchmarks' figures.
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.observe
 	$(BIN)/python -m benchmarks.step
+	$(BIN)/python -m benchmarks.reports
 	$(BIN)/python -m benchmarks.simulator
 
 clean:  ## Remove the virtual environment and the tools' caches.

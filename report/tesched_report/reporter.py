@@ -160,25 +160,28 @@ class Reporter:
             if not speaks_for_its_job(self._environment):
                 self._quiet("")
                 return
-            name, spool = job_name(self._environment), spool_of(self._environment)
-            if not name or spool is None:
-                what = "this is no Slurm job" if not name else f"no spool folder is known ({SPOOL_VARIABLE})"
-                self._quiet(f"nothing is reported: {what}")
+            name = job_name(self._environment)
+            if not name:
+                self._quiet("nothing is reported: this is no Slurm job")
                 return
             os.register_at_fork(after_in_child=self._begin)
             atexit.register(self.flush)
-            self._thread = threading.Thread(target=self._run, args=(spool, name), name="tesched_report", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(name,), name="tesched_report", daemon=True)
             self._thread.start()
 
     def _quiet(self, why: str) -> None:
         self._mute = True
         self._waiting.clear()
-        self._idle.set()
         if why:
             self._say(why)
+        self._idle.set()
 
-    def _run(self, spool: Path, name: str) -> None:
+    def _run(self, name: str) -> None:
         try:
+            spool = spool_of(self._environment)
+            if spool is None:
+                self._quiet(f"nothing is reported: no spool folder is known ({SPOOL_VARIABLE})")
+                return
             self._write_for_ever(spool, name)
         except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten whoever trains
             self._quiet(f"nothing more is reported: {type(error).__name__}: {error}")

@@ -1,0 +1,81 @@
+"""What reports cost the training that writes them and the daemon that reads them: `python -m benchmarks.reports`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+from tesched_core.cluster import Job, JobState, NodeShare
+from tesched_core.report import MOST_POINTS, parse
+from tesched_core.resources import JobId, Tres
+from tesched_daemon import reports
+from tesched_daemon.reports import Spool
+from tesched_report.document import Document, Point
+from tesched_report.reporter import Reporter
+
+CALLS = 100_000
+JOBS = 4000
+REPEATS = 20
+
+
+def main() -> None:
+    """Print one line for each figure."""
+    with tempfile.TemporaryDirectory() as name:
+        spool = Path(name)
+        reporter = Reporter({"SLURM_JOB_ID": "1", "TESCHED_SPOOL": name})
+        began = perf_counter()
+        for iteration in range(CALLS):
+            reporter.report(iteration=iteration, loss=1.0)
+        print(f"a call of report            {(perf_counter() - began) / CALLS * 1e6:8.1f} us")
+        reporter.flush()
+        document = Document()
+        for iteration in range(MOST_POINTS):
+            document.add(Point(iteration, 1 / (iteration + 1), 1.7e9 + iteration))
+        content = document.text()
+        print(f"a report of {MOST_POINTS} losses     {len(content) / 1024:8.1f} KiB")
+        print(f"  made by the training      {_ms(document.text):8.2f} ms")
+        print(f"  checked by the daemon     {_ms(lambda: parse(content, now=1.8e9)):8.2f} ms")
+        _read(spool, content)
+
+
+def _read(spool: Path, content: bytes) -> None:
+    """Read the reports of many jobs: once with all of them new, once with none, once as the daemon does."""
+    folder = spool / str(os.geteuid())
+    folder.mkdir(exist_ok=True)
+    jobs = [_job(number) for number in range(1, JOBS + 1)]
+    for job in jobs:
+        (folder / f"{job.job_id}.json").write_bytes(content)
+    in_a_round = len(_reader(spool).look(jobs))
+    reports.ROUND_S, reports.LOOKS = 1e9, JOBS
+    reader = _reader(spool)
+    for what in ("all of them new", "none of them new"):
+        began = perf_counter()
+        reader.look(jobs)
+        print(f"{JOBS} reports, {what:16}{perf_counter() - began:8.2f} s")
+    print(f"new reports in one round    {in_a_round:8}")
+
+
+def _reader(spool: Path) -> Spool:
+    return Spool(spool, number_of=lambda _user: os.geteuid())
+
+
+def _job(number: int) -> Job:
+    share = NodeShare(node="n1", tres=Tres(cpus=1))
+    return Job(job_id=JobId(number), user="ada", state=JobState.RUNNING, allocation=(share,))
+
+
+def _ms(call: Callable[[], object]) -> float:
+    def once() -> float:
+        began = perf_counter()
+        call()
+        return perf_counter() - began
+
+    return median(once() for _ in range(REPEATS)) * 1e3
+
+
+if __name__ == "__main__":
+    main()
