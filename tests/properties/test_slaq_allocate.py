@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.slaq.allocate import Objective, Shares, allocate, fair
+from tesched_core.slaq.allocate import Objective, Shares, _worths, allocate, fair
 from tesched_core.slaq.curves import Family
 from tesched_core.slaq.forecast import Forecasts
 
@@ -62,7 +62,7 @@ def test_all_cores_are_given_and_nobody_is_under_the_least(
         assert (held[~found.known] >= cores // count).all()
 
 
-@given(forecasts(most_jobs=4, known=True, concave=True), st.integers(0, 9), st.integers(0, 1))
+@given(forecasts(most_jobs=3, known=True, concave=True), st.integers(0, 8), st.integers(0, 1))
 def test_the_greedy_choice_is_the_best_of_all(found: Forecasts, cores: int, least: int) -> None:
     count = len(found.curves)
     shares = Shares(least=least)
@@ -75,7 +75,23 @@ def test_the_greedy_choice_is_the_best_of_all(found: Forecasts, cores: int, leas
     assert mine == pytest.approx(best, rel=1e-9, abs=1e-12)
 
 
-@given(forecasts(most_jobs=4, known=True), st.integers(4, 9))
+@given(forecasts(known=True))
+def test_what_cores_add_never_grows_and_adds_up_to_the_gain_beyond_any_bend(found: Forecasts) -> None:
+    cores = 40
+    table = gains(found, Shares(), cores)
+    for row, worth in enumerate(_worths(found, Shares())):
+        added = [worth(held) for held in range(cores)]
+        largest = max(added)
+        assert all(later <= earlier + 1e-9 * largest for earlier, later in pairwise(added))
+        summed = np.concatenate([[0], np.cumsum(added)])
+        assert (summed >= table[row] - 1e-9 * (1 + summed)).all()
+        # From where the mean gain is highest on, it is the gain itself.
+        best = int(np.argmax(table[row, 1:] / np.arange(1, cores + 1))) + 2
+        if best <= cores and largest > 0:
+            assert summed[best:] == pytest.approx(table[row, best:], rel=1e-6, abs=1e-12)
+
+
+@given(forecasts(most_jobs=3, known=True), st.integers(3, 8))
 def test_max_min_leaves_the_worst_as_good_as_it_can_be(found: Forecasts, cores: int) -> None:
     count = len(found.curves)
     shares = Shares(objective=Objective.MAX_MIN)
