@@ -1,0 +1,366 @@
+"""The rules that `python -m benchmarks.mutations` breaks, one after the other: where each is, and how it is broken."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutation(NamedTuple):
+    """One rule, and how it is broken."""
+
+    rule: str
+    path: str
+    text: str
+    instead: str
+
+
+_SLURM, _PASS, _ENGINE = (f"sim/tesched_sim/{name}.py" for name in ("slurm", "scheduling", "engine"))
+_GUARD, _PLAN, _TRIAL, _STEP = (f"core/tesched_core/{name}.py" for name in ("guard", "planning", "trial", "step"))
+_ADVANCE, _QUEUE, _WAITING = (f"core/tesched_core/{name}.py" for name in ("advance", "queue_order", "waiting"))
+_FITGPP, _PATIENT = "core/tesched_core/fitgpp.py", "core/tesched_core/patient.py"
+_FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
+    f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
+)
+_SHADOW = "core/tesched_core/shadow.py"
+_LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/doubt.py"
+_JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
+
+MUTATIONS = (
+    Mutation("a requeue counts", _SLURM, "self.restarts[row] += 1", "pass"),
+    Mutation("work of earlier runs is kept", _SLURM, "worked_s = before_s + max(until", "worked_s = max(until"),
+    Mutation("a checkpoint is kept", _SLURM, "self.saved_s[row] = kept_s", "self.saved_s[row] = 0.0"),
+    Mutation("back at the head of the queue", _SLURM, "if to is RequeuedTo.HEAD:", "if False:"),
+    Mutation("KillWait", _SLURM, "wait_s = grace_s + self.behaviour.kill_wait_s", "wait_s = grace_s"),
+    Mutation(
+        "room is kept",
+        _PASS,
+        "return self.slurm.free - self.kept if self.reserved else self.slurm.free",
+        "return self.slurm.free",
+    ),
+    Mutation("backfill does not delay the first", _PASS, "> shadow.at\n", "> shadow.at + 1e9\n"),
+    Mutation("spare room is spare once", _PASS, "shadow.take(nodes, demand)", "pass"),
+    Mutation("who ends by then makes room", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
+    Mutation("the queue waits for its pass", _PASS, "if now == self._next_pass:", "if True:"),
+    Mutation("whom an order serves is not served twice", _ENGINE, "served.add(preemptor)", "pass"),
+    Mutation("deadlines are kept", _ENGINE, "slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)", "pass"),
+    Mutation("the load is held", _ENGINE, "self._load < self.hold_load", "self._load <= self.hold_load"),
+    Mutation("P", _GUARD, "if count >= limits.max_preemptions_per_job", "if count > limits.max_preemptions_per_job"),
+    Mutation("least run time", _GUARD, "now - running.started < seconds", "now - running.started <= seconds"),
+    Mutation("cool-down", _GUARD, "if now - at < seconds", "if now - at < 0"),
+    Mutation("nobody pays in vain", _PLAN, "if without is None:", "if True:"),
+    Mutation("a victim is taken once", _PLAN, "pool[list(found.victims)] = False", "pass"),
+    Mutation("the cheapest on a node", _TRIAL, "self.score[jobs]))[::-1]", "self.score[jobs]))"),
+    Mutation("grace periods are weighed against the longest", _FITGPP, "running.grace_s / longest", "running.grace_s"),
+    Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),
+    Mutation(
+        "a preemption is remembered",
+        _ADVANCE,
+        "work.last_preempted[victim.job_id] = work.now\n        work.paid",
+        "work.paid",
+    ),
+    Mutation("who leaves after all has paid", _ADVANCE, "return victim if may_leave else", "return"),
+    Mutation("room that is promised is taken", _STEP, "rows += there", "pass"),
+    Mutation("ahead of all others", _QUEUE, "return 1 + max(paying,", "return max(paying,"),
+    Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
+    Mutation(
+        "fill: who outlasts the shadow leaves the first its room",
+        _FILL,
+        "among &= shadow.spared(len(free), demand)",
+        "pass",
+    ),
+    Mutation(
+        "fill: who ends before the shadow delays nobody",
+        _FILL,
+        "if not view.now + waiting.run_s[row] <= shadow.at]",
+        "]",
+    ),
+    Mutation(
+        "fill: the highest response ratio is next",
+        _FILL,
+        'np.argsort(-ratio, kind="stable")',
+        'np.argsort(ratio, kind="stable")',
+    ),
+    Mutation("fill: what a shadow spares is spared once", _FILL, "shadow.take(nodes, demand)", "pass"),
+    Mutation(
+        "fill: trials that wait for such room are not delayed",
+        _FILL,
+        "[_shadow(view, first, free), *_shadows_ahead(view, free)]",
+        "[_shadow(view, first, free)]",
+    ),
+    Mutation("fill: who was helped has his room", _FILL, "helped = job_id in view.forwarded", "helped = False"),
+    Mutation(
+        "fill: the room of one is not another's",
+        _FILL,
+        "            free[list(nodes)] -= waiting.demand[row]\n            forward",
+        "            forward",
+    ),
+    Mutation(
+        "forwarded: put back when he has not started in time",
+        _FORWARD,
+        "if job.pending and work.now - one.at <= lasts_s:",
+        "if job.pending:",
+    ),
+    Mutation(
+        "forwarded: believed to be back when that is seen",
+        _FORWARD,
+        "            kept[job_id] = one\n            reason = ",
+        "            reason = ",
+    ),
+    Mutation(
+        "forwarded: what somebody else has set is left",
+        _FORWARD,
+        "one.raised.value <= job.nice < one.raised.previous",
+        "job.nice < one.raised.previous",
+    ),
+    Mutation("forwarded: who certainly was not is forgotten", _FORWARD, "del forwarded[action.job_id]", "pass"),
+    Mutation(
+        "forwarded: what may have arrived is remembered",
+        _FORWARD,
+        "if kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}:",
+        "if True:",
+    ),
+    Mutation(
+        "guard: an hour",
+        _GUARD,
+        "if tally.count >= limits.max_preemptions_per_hour",
+        "if tally.count > limits.max_preemptions_per_hour",
+    ),
+    Mutation(
+        "guard: a user's hour",
+        _GUARD,
+        "tally.by_user[owner.user] >= limits.max",
+        "tally.by_user[owner.user] > limits.max",
+    ),
+    Mutation(
+        "guard: an account's hour",
+        _GUARD,
+        "tally.by_account[owner.account] >= limits.max",
+        "tally.by_account[owner.account] > limits.max",
+    ),
+    Mutation(
+        "guard: a node's hour",
+        _GUARD,
+        "if count >= limits.max_preemptions_per_node_hour",
+        "if count > limits.max_preemptions_per_node_hour",
+    ),
+    Mutation("guard: the day's budget", _GUARD, "if hours >= limits.max_lost_node_hours_per_day:", "if False:"),
+    Mutation(
+        "guard: one plan does not pass an hour's limit",
+        _GUARD,
+        "if count > getattr(limits, setting):",
+        "if count > 1 + getattr(limits, setting):",
+    ),
+    Mutation(
+        "guard: one plan does not pass the day's budget",
+        _GUARD,
+        "if hours > limits.max_lost_node_hours_per_day:",
+        "if False:",
+    ),
+    Mutation(
+        "guard: plans of one cycle count together",
+        _GUARD,
+        "                tally.add(one, now)\n            continue",
+        "                pass\n            continue",
+    ),
+    Mutation("guard: victims of one cycle", _GUARD, "victims += len(plan.victims)", "pass"),
+    Mutation(
+        "guard: orders under way",
+        _GUARD,
+        "elif plan.victims and victims + len(plan.victims) > limits",
+        "elif plan.victims and victims + len(plan.victims) > 1 + limits",
+    ),
+    Mutation(
+        "guard: open orders",
+        _GUARD,
+        "if under_way + len(kept) >= limits.max_open_orders:",
+        "if under_way + len(kept) > limits.max_open_orders:",
+    ),
+    Mutation(
+        "guard: slowdown",
+        _GUARD,
+        "slowdowns(running, memory) > limits.max_slowdown",
+        "slowdowns(running, memory) > 2 * limits.max_slowdown",
+    ),
+    Mutation(
+        "guard: slowdown is over all runs", _GUARD, "queued[row], ran_s[row] = past.submitted_at, past.ran_s", "pass"
+    ),
+    Mutation(
+        "guard: protected names",
+        _GUARD,
+        "if any(fnmatchcase(name, glob) for glob in limits.protected_names):",
+        "if False:",
+    ),
+    Mutation("guard: protected users", _GUARD, '"protected_users", (owner.user,)', '"protected_users", ()'),
+    Mutation(
+        "guard: who yields already is not asked again", _GUARD, "excuse_jobs(dict.fromkeys(leaving, _LEAVING))", "pass"
+    ),
+    Mutation("budget: who is asked counts", _BUDGET, "if victim.state in HOLDS_ROOM:", "if False:"),
+    Mutation("budget: an hour is an hour", _BUDGET, "if now - one.at < HOUR_S:", "if now - one.at < DAY_S:"),
+    Mutation("budget: node-seconds are of all nodes", _BUDGET, "node_s=len(victim.nodes) * max", "node_s=max"),
+    Mutation("budget: who has paid has paid", _ADVANCE, "work.paid.append(paying(victim, work.now))", "pass"),
+    Mutation("order: BLOCKED", _WAITING, 'return why[1] if why and why[0] in _FIRM else ""', 'return ""'),
+    Mutation(
+        "order: blocked by what is certain alone",
+        _WAITING,
+        "return why[1] if why and why[0] in _FIRM else",
+        "return why[1] if why else",
+    ),
+    Mutation(
+        "order: NODE_GONE",
+        _ADVANCE,
+        "return [name for name in order.nodes if name not in room.index or",
+        "return [name for name in order.nodes if False and",
+    ),
+    Mutation("order: a preemptor that is held", _ADVANCE, "elif job.held:", "elif False:"),
+    Mutation(
+        "order: not tried again at once",
+        _ADVANCE,
+        "work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s",
+        "pass",
+    ),
+    Mutation(
+        "order: a cool-down after a notice in vain",
+        _ADVANCE,
+        "work.last_preempted[victim.job_id] = work.now  # it has saved",
+        "pass  # it has saved",
+    ),
+    Mutation(
+        "order: a victim left held is released",
+        _QUEUE,
+        "return Raise(lever=Lever.HOLD, previous=0, value=1)",
+        "return None",
+    ),
+    Mutation(
+        "order: a hold that the job asked for stays", _QUEUE, ' or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:', ":"
+    ),
+    Mutation(
+        "order: who was left held is then brought forward",
+        _ADVANCE,
+        "return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim",
+        "return victim",
+    ),
+    Mutation(
+        "order: a run is looked at before it is asked",
+        _ADVANCE,
+        "if job.completing or job.state is not JobState.RUNNING:",
+        "if job.completing:",
+    ),
+    Mutation(
+        "order: a lost requeue is sent again",
+        _ADVANCE,
+        "if work.now - victim.requeue_sent_at > patience_s:",
+        "if False:",
+    ),
+    Mutation(
+        "order: a finished job does not count as preempted",
+        _ADVANCE,
+        "if departure in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:",
+        "if True:",
+    ),
+    Mutation(
+        "queue: what somebody else has set is left",
+        _QUEUE,
+        "return raised.value <= job.nice < raised.previous",
+        "return job.nice != raised.previous",
+    ),
+    Mutation(
+        "queue: what a user sets meanwhile is put back to",
+        _QUEUE,
+        "        raised = None  # somebody else",
+        "        pass  # somebody else",
+    ),
+    Mutation(
+        "bound: before the notice",
+        _BIND,
+        "work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous))",
+        "pass",
+    ),
+    Mutation(
+        "bound: set free when the order is over",
+        _BIND,
+        "all_of_them or one.order_id not in holding or",
+        "all_of_them or",
+    ),
+    Mutation("undo: the preemptor's raise", _UNDO, "order = put_back(order, work)", "pass"),
+    Mutation(
+        "undo: the victims' raises",
+        _UNDO,
+        "(let_back(_let_go(victim, order, work), order, work) for",
+        "(_let_go(victim, order, work) for",
+    ),
+    Mutation(
+        "undo: who was brought forward", _UNDO, "bring_back(memory, work, lasts_s=-1)", "bring_back(memory, work)"
+    ),
+    Mutation("undo: who is bound", _UNDO, "all_of_them=True", "all_of_them=False"),
+    Mutation("undo: the cool-down", _UNDO, "work.last_preempted[victim.job_id] = work.now", "pass"),
+    Mutation("undo: a victim left held", _UNDO, "raised=left_held(job) if has_left else None", "raised=None"),
+    Mutation(
+        "undo: an order ends when all is seen to be back",
+        _UNDO,
+        "if all(raised is None or raised.restored for raised in raises):",
+        "if True:",
+    ),
+    Mutation("paused: nothing new", _STEP, "if waiting and paused:", "if False:"),
+    Mutation(
+        "loop: nobody acts whose lease may have run out", _LOOP, "if unreachable or too_late or", "if unreachable or"
+    ),
+    Mutation("loop: the rest of an order waits after a failure", _LOOP, "failed.add(action.reason.order_id)", "pass"),
+    Mutation("loop: a set clock", _LOOP, "return shifted(memory, jumped_s)", "return memory"),
+    Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
+    Mutation(
+        "loop: the memory is read again after an error of the store",
+        _LOOP,
+        "            self._memory = None\n            return self._trouble",
+        "            return self._trouble",
+    ),
+    Mutation("loop: undo is done when nothing is left", _LOOP, "settled = not (", "settled = True or not ("),
+    Mutation("doubt: half of the jobs are gone", _DOUBT, "if lost and 2 * lost >= of:", "if False:"),
+    Mutation("doubt: no jobs after a start", _DOUBT, "elif not snapshot.jobs and _jobs_of(memory):", "elif False:"),
+    Mutation("doubt: no nodes", _DOUBT, "if not snapshot.nodes or not snapshot.partitions:", "if False:"),
+    Mutation(
+        "doubt: a job of the same id",
+        _DOUBT,
+        "return job is not None and not job.completing and job.restarts < times",
+        "return False",
+    ),
+    Mutation(
+        "lease: who does not lead writes nothing",
+        _JOURNAL,
+        "            if leader:\n                raise LeaseError",
+        "            if False:\n                raise LeaseError",
+    ),
+    Mutation(
+        "lease: nobody writes over what he has not read",
+        _JOURNAL,
+        "if (there.revision if there else None) != held.revision:",
+        "if False:",
+    ),
+    Mutation("lease: each write renews it", _JOURNAL, "until = now + lasts_s if", "until = now if"),
+    Mutation(
+        "lease: it lasts for the announced turn, too",
+        _JOURNAL,
+        'lasts_s = LEASE_S + max(values.get("next_at", 0.0) - values.get("reported_at", 0.0), 0.0)',
+        "lasts_s = LEASE_S",
+    ),
+    Mutation(
+        "lease: the token counts up",
+        _JOURNAL,
+        "(there.lease_token if there else 0) + 1",
+        "(there.lease_token if there else 0) + 0",
+    ),
+    Mutation(
+        "lease: it runs out",
+        _LEASE,
+        "if holder == ours or row.lease_until <= now or holder.dead:",
+        "if holder == ours or holder.dead:",
+    ),
+    Mutation(
+        "lease: the dead lead nobody",
+        _LEASE,
+        "if holder == ours or row.lease_until <= now or holder.dead:",
+        "if holder == ours or row.lease_until <= now:",
+    ),
+    Mutation(
+        "lease: given up at a stop", _LEASE, ".values(lease_until=0.0)", ".values(lease_until=DaemonRow.lease_until)"
+    ),
+)
