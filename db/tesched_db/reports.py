@@ -10,7 +10,7 @@ everybody comes from an admin's file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -75,6 +75,8 @@ class _Last:
     #: as it was given; None after a start
     reported: Reported | None
     curve: Curve
+    workload: str
+    target_loss: float | None
     sampled_at: float
     #: it has a row in `reports`
     there: bool
@@ -102,26 +104,39 @@ class Told:
         # The reader gives the same object for as long as nothing has changed.
         changed = {key: pair for key, pair in now.items() if self.last[key].reported is not pair[1]}
         if changed:
-            self._learn(connection, changed)
-            self._write_reports(connection, changed)
-            self._write_curves(connection, changed)
-            for key, (_, reported) in changed.items():
+            told = {key: (job, self._kept(key, reported)) for key, (job, reported) in changed.items()}
+            self._learn(connection, told)
+            self._write_reports(connection, told)
+            self._write_curves(connection, told)
+            for key, (_, reported) in told.items():
                 last = self.last[key]
-                last.reported, last.curve, last.there = reported, reported.curve, True
+                last.reported, last.curve, last.there = changed[key][1], reported.curve, True
+                last.workload, last.target_loss = reported.workload, reported.target_loss
+
+    def _kept(self, key: int, reported: Reported) -> Reported:
+        """Return what is to be written: what the job told before stays if all that is known is that it is refused."""
+        if not reported.refused or len(reported.curve) or reported.samples:
+            return reported
+        last = self.last[key]
+        return replace(reported, curve=last.curve, workload=last.workload, target_loss=last.target_loss)
 
     def _load(self, connection: Connection, keys: Sequence[int]) -> None:
         """Read what the store holds of these jobs."""
         for start in range(0, len(keys), CHUNK):
             some = keys[start : start + CHUNK]
             curves = _curves(connection, some)
-            query = select(ReportRow.job_key, ReportRow.sampled_at).where(ReportRow.job_key.in_(some))
-            there = {row.job_key: row.sampled_at for row in connection.execute(query)}
+            columns = (ReportRow.job_key, ReportRow.workload, ReportRow.target_loss, ReportRow.sampled_at)
+            rows = connection.execute(select(*columns).where(ReportRow.job_key.in_(some)))
+            there = {row.job_key: row for row in rows}
             for key in some:
+                row = there.get(key)
                 self.last[key] = _Last(
                     reported=None,
                     curve=curves.get(key, NO_CURVE),
-                    sampled_at=there.get(key, 0.0),
-                    there=key in there,
+                    workload=row.workload if row else "",
+                    target_loss=row.target_loss if row else None,
+                    sampled_at=row.sampled_at if row else 0.0,
+                    there=row is not None,
                 )
 
     def _write_reports(self, connection: Connection, changed: Mapping[int, tuple[Job, Reported]]) -> None:

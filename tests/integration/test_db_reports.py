@@ -156,6 +156,19 @@ def test_reports_are_forgotten_with_their_job_and_speeds_by_their_age(store: Eng
     assert (rows(store, ProgressRow), rows(store, ReportRow), rows(store, ThroughputRow)) == (0, 0, 1)
 
 
+def test_a_report_that_a_restarted_daemon_cannot_use_takes_nothing_from_what_was_told(store: Engine) -> None:
+    first = replace(told((0, 5.0), (10, 4.0), workload="lstm"), target_loss=0.5)
+    look(Writer(store), 200.0, {7: first})
+    writer = Writer(store)
+    look(writer, 202.0, {7: Reported(refused="it is no JSON")})
+    found = reports.report(store, 1)
+    assert found is not None
+    assert (found.refused, found.workload, found.target_loss, found.at) == ("it is no JSON", "lstm", 0.5, 110.0)
+    assert points(store, 1) == [(0, 5.0), (10, 4.0)]
+    look(writer, 204.0, {7: told((0, 5.0), (20, 3.0))})
+    assert points(store, 1) == [(0, 5.0), (20, 3.0)]
+
+
 def test_who_told_nothing_has_no_report(store: Engine) -> None:
     Writer(store).look(200.0, job(7))
     assert reports.report(store, 1) is None
