@@ -277,6 +277,10 @@ def water_filling(seen: Reckoned) -> Floats:
         space.parameters["floor"].value = reached * per_service * (1 - 1e-9)
         solved(program, cp.HIGHS)
         reached = np.minimum(reached + max(float(level.value), 0.0) * weight, space.reached.value / per_service)
+        if np.count_nonzero(weight) == 1:
+            # The only one that was lifted was lifted as far as can be.
+            rising.remove(int(weight.argmax()))
+            continue
         whole.give(seen, unit)
         whole.parameters["floor"].value = reached * per_service * (1 - 1e-6)
         whole.parameters["may"].value = (weight > 0).astype(np.float64)
