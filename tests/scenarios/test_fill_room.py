@@ -1,0 +1,19 @@
+"""fill: the room of who was brought forward is his until he has started; others do not get it a second time."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.actions import ReasonCode
+
+from tests.scenarios.test_fill import drive, holder, queued
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_who_was_brought_forward_and_has_not_started_yet_keeps_his_room(*, is_seen: bool) -> None:
+    # 16 CPUs are free; job 2 wants all 32. Job 3 fits, and so does job 4, but not both.
+    driver = drive(holder(), queued(2, 32), queued(3, 16, waited=60), queued(4, 16), j2=60, j3=60, j4=60)
+    first = driver.cycle(0)
+    assert [action.job_id for action in first if action.reason.code is ReasonCode.FILLS_ROOM] == [3]
+    if is_seen:
+        driver.obeys(*first)
+    assert driver.cycle(2) == ()
