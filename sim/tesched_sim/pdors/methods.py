@@ -24,6 +24,7 @@ class Planning:
     gain: float = 1.0
     trials: int = 40
     repair: bool = True
+    bound: bool = True
     external: External = External.ROUNDED
     units: int = 60
     floor: float = FLOOR
@@ -41,7 +42,9 @@ class Planning:
     @property
     def settings(self) -> Settings:
         """Return them as core has them."""
-        slot = SlotSettings(external=self.external, gain=self.gain, trials=self.trials, repair=self.repair)
+        slot = SlotSettings(
+            external=self.external, gain=self.gain, trials=self.trials, repair=self.repair, bound=self.bound
+        )
         return Settings(slot=slot, units=self.units)
 
 
