@@ -29,7 +29,6 @@ NODE_MEM_MIB = 64_000
 class Extra(TypedDict, total=False):
     """Fields of a job that a test may set besides."""
 
-    request: Request
     array_job_id: JobId | None
     array_task_id: int | None
     array_tasks: str

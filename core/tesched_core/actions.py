@@ -37,6 +37,9 @@ class ReasonCode(StrEnum):
     FILLS_ROOM = "fills_room"
     #: it has started, or others took the room: its place in the queue is its own again
     FILLED = "filled"
+    #: this round's accelerators go to others; and it is its turn
+    NOT_ITS_TURN = "not_its_turn"
+    ITS_TURN = "its_turn"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
     #: an admin asked for it

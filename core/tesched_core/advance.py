@@ -95,7 +95,7 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
-    elif why := blocked(job):
+    elif not _moves(order) and (why := blocked(job)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, work):
@@ -107,6 +107,11 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     else:
         return order
     return end_wait(order, ending, text, work)
+
+
+def _moves(order: Order) -> bool:
+    """Return whether the preemptor is one of its own victims: it waits a while before it may start again."""
+    return any(victim.job_id == order.preemptor for victim in order.victims)
 
 
 def _gone_nodes(order: Order, work: Advance) -> list[str]:
@@ -244,7 +249,11 @@ def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim
         return replace(_requeue(victim, order, work, ReasonCode.NO_GRACE), noticed_at=work.now)
     reason = Reason(
         code=ReasonCode.NOTICE,
-        text=f"job {order.preemptor} needs its room; it has {victim.grace_period_s:.0f} s to save its work",
+        text=(
+            f"it is to go on on {','.join(order.nodes)}; it has {victim.grace_period_s:.0f} s to save its work"
+            if victim.job_id == order.preemptor
+            else f"job {order.preemptor} needs its room; it has {victim.grace_period_s:.0f} s to save its work"
+        ),
         preemptor=order.preemptor,
         order_id=order.order_id,
     )

@@ -7,7 +7,7 @@ are brought to the head of the best-effort queue, and Slurm starts them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tesched_core.decision import Refusals
 from tesched_core.fit import Demand, Room
@@ -51,6 +51,7 @@ class BeProposal:
     refusals: Refusals
 
 
+@runtime_checkable
 class BePolicy(Protocol):
     """Chooses who is next."""
 

@@ -4,6 +4,8 @@ A TE job that has asked somebody to leave waits for that room: it is bound to it
 out. Else it may start elsewhere a moment later, on room that came free by itself, and who was asked leaves for nothing,
 since nobody can take a notice back. Slurm's scheduler then starts whoever fits on the other nodes, as ever.
 
+A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes.
+
 It is set free when its order no longer makes room, and after `guard.bind_for_s` in any case: who has asked for a long
 grace period shall not sit beside an empty node. Slurm lets nobody change this of a job that runs. So it is remembered
 until the job has ended, and a job that is put back in the queue is set free there.
@@ -20,7 +22,7 @@ from tesched_core.cluster import Job
 from tesched_core.decision import Bound, Memory
 from tesched_core.orders import Order, OrderState
 from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.work import RESEND_AFTER_S, Advance
 
 
@@ -28,14 +30,15 @@ def keep_bound(order: Order, work: Advance) -> None:
     """Bind the preemptor to the nodes where its victims make room, before they are told; again if it did not arrive."""
     job = work.snapshot.jobs.get(order.preemptor)
     one = work.bound.get(order.preemptor)
-    if job is None or not job.pending or not order.victims or not _may_be_bound(job):
+    in_round = work.snapshot.job_class(order.preemptor) is JobClass.BE
+    if job is None or not job.pending or not (order.victims or in_round) or not _may_be_bound(job):
         return
     nodes = tuple(sorted(order.nodes))
     if one is not None and one.order_id == order.order_id:
         arrived = _now(job) != one.previous
-        if arrived or work.now - one.at > work.limits.bind_for_s:
+        if arrived or (work.now - one.at > work.limits.bind_for_s and not in_round):
             return
-    elif work.limits.bind_for_s <= 0 or (one is None and job.request.required_nodes):
+    elif (work.limits.bind_for_s <= 0 and not in_round) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:
         previous = one.previous if one is not None else _now(job)
@@ -43,7 +46,11 @@ def keep_bound(order: Order, work: Advance) -> None:
         work.bound[job.job_id] = one
     reason = Reason(
         code=ReasonCode.BOUND,
-        text=f"somebody is asked to leave {','.join(nodes)} for it, so it waits for that room",
+        text=(
+            f"its turn in this round is on {','.join(nodes)}"
+            if in_round
+            else f"somebody is asked to leave {','.join(nodes)} for it, so it waits for that room"
+        ),
         preemptor=job.job_id,
         order_id=order.order_id,
     )
@@ -58,7 +65,7 @@ def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Mem
         job = work.snapshot.jobs.get(job_id)
         if job is None or job.finished:
             del kept[job_id]
-        elif job.pending and (all_of_them or one.order_id not in holding or work.now - one.at > work.limits.bind_for_s):
+        elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(one, work)):
             # A command may be on its way: what is as it was is believed only after a while.
             may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
             if _now(job) == one.nodes:
@@ -66,6 +73,11 @@ def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Mem
             elif not may_arrive:
                 del kept[job_id]
     return replace(memory, bound=kept)
+
+
+def _long_enough(one: Bound, work: Advance) -> bool:
+    in_round = work.snapshot.job_class(one.job_id) is JobClass.BE
+    return work.now - one.at > work.limits.bind_for_s and not in_round
 
 
 def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:

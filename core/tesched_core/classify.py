@@ -6,7 +6,8 @@ and only for a job inside the site's bounds; otherwise anybody could call a week
 
 Grace period and notice signal come from, in this order: the job's comment (`--comment="te grace=120 signal=TERM"`), its
 `--signal=B:USR1@120` where Slurm shows it, the rule that matched, the site's default. How long a job is expected to run
-is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest.
+is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
+of what it trains (`--comment="workload=resnet50"`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from types import MappingProxyType
 
 from tesched_core.cluster import Job
 from tesched_core.fit import requested_gpus
+from tesched_core.report import LONGEST_NAME
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 
@@ -224,6 +226,7 @@ def classify(job: Job, how: Classification) -> Traits:
         notice_signal=signal,
         notice_batch_only=batch_only,
         run_time_s=_seconds(pairs.get("run", "")) or None,
+        workload=pairs.get("workload", "")[:LONGEST_NAME],
     )
 
 

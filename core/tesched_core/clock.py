@@ -7,6 +7,7 @@ from dataclasses import replace
 from tesched_core.decision import Memory
 from tesched_core.orders import Order, Victim
 from tesched_core.resources import UnixSeconds
+from tesched_core.rounds import shifted as shifted_rounds
 
 
 def shifted(memory: Memory, by_s: float) -> Memory:
@@ -43,5 +44,6 @@ def shifted(memory: Memory, by_s: float) -> Memory:
         retry_at={job_id: at + by_s for job_id, at in memory.retry_at.items()},
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
+        rounds=shifted_rounds(memory.rounds, by_s) if memory.rounds else None,
         bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
     )

@@ -14,6 +14,7 @@ from tesched_core.actions import Action, OrderId
 from tesched_core.budget import Paid
 from tesched_core.orders import Order, Raise, Transition
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.round_state import RoundState
 
 
 class RefusalCode(StrEnum):
@@ -38,6 +39,8 @@ class RefusalCode(StrEnum):
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
+    # why a BE job that takes turns with others is where it is
+    ROUND = "round"
     # why a waiting BE job that fits is not brought forward
     WOULD_DELAY = "would_delay"
     # why a running BE job is not asked to step aside
@@ -236,6 +239,8 @@ class Memory:
     forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
     #: TE jobs that were bound to nodes, until they have ended or are seen to be free again
     bound: Mapping[JobId, Bound] = field(default_factory=dict)
+    #: of a policy that goes in rounds
+    rounds: RoundState | None = None
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

@@ -9,8 +9,11 @@ from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestF
 from tesched_core.best_effort import BePolicy
 from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
+from tesched_core.gavel.on_slurm import Gavel
+from tesched_core.gavel.policies import POLICIES, policy
 from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
+from tesched_core.rounds import RoundPolicy
 
 
 class TePolicyName(StrEnum):
@@ -30,6 +33,8 @@ class BePolicyName(StrEnum):
     #: Slurm's own order
     NONE = "none"
     FILL = "fill"
+    #: turns on several types of GPUs
+    GAVEL = "gavel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,13 @@ class PolicyConfig:
     fitgpp_s: float = 4.0
     #: patient: seconds that a TE job waits for room that comes free by itself, before anybody is asked
     patience_s: float = 120.0
+    #: gavel: how the time is divided (gavel/policies.py, without space sharing); length of a round, seconds; least time
+    #: between two allocations; types of GPUs, fastest first, empty for all; whether room is given away in mid-round
+    gavel_policy: str = "las"
+    gavel_round_s: float = 360.0
+    gavel_solve_every_s: float = 0.0
+    gavel_types: tuple[str, ...] = ()
+    gavel_fills: bool = True
     #: for `rand`
     rand_seed: int = 0
 
@@ -51,6 +63,16 @@ class PolicyConfig:
             raise ValueError("fitgpp_s must be between 0 and 1000")
         if not 0 <= self.patience_s <= 86_400:
             raise ValueError("patience_s must be between 0 and 86400 seconds")
+        names = [name for name in POLICIES if not name.endswith("-sharing")]
+        if self.gavel_policy not in names:
+            shares = "; tesched does not share GPUs among jobs" if self.gavel_policy in POLICIES else ""
+            raise ValueError(f"gavel_policy must be one of {', '.join(sorted(names))}{shares}")
+        if not 1 <= self.gavel_round_s <= 86_400:
+            raise ValueError("gavel_round_s must be between 1 and 86400 seconds")
+        if not 0 <= self.gavel_solve_every_s <= 86_400:
+            raise ValueError("gavel_solve_every_s must be between 0 and 86400 seconds")
+        if len(set(self.gavel_types)) < len(self.gavel_types):
+            raise ValueError("gavel_types must name each type once")
         if not 0 <= self.rand_seed < 2**63:
             raise ValueError("rand_seed must be between 0 and 9223372036854775807")
 
@@ -70,6 +92,18 @@ class PolicyConfig:
             case TePolicyName.NONE:
                 return Nobody()
 
-    def be_policy(self) -> BePolicy | None:
+    def be_policy(self) -> BePolicy | RoundPolicy | None:
         """Return the best-effort policy, if there is one."""
-        return Fill() if self.be is BePolicyName.FILL else None
+        match self.be:
+            case BePolicyName.NONE:
+                return None
+            case BePolicyName.FILL:
+                return Fill()
+            case BePolicyName.GAVEL:
+                return Gavel(
+                    policy=policy(self.gavel_policy),
+                    round_s=self.gavel_round_s,
+                    solve_every_s=self.gavel_solve_every_s,
+                    types=self.gavel_types,
+                    fills=self.gavel_fills,
+                )

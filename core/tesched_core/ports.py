@@ -33,6 +33,14 @@ class Reports(Protocol):
         ...
 
 
+class Speeds(Protocol):
+    """Knows how fast jobs go on which accelerators."""
+
+    def read(self, snapshot: Snapshot) -> Mapping[JobId, Mapping[str, float]]:
+        """Return steps a second by accelerator type, of the jobs of which that is known. Raises JournalError."""
+        ...
+
+
 class Actuator(Protocol):
     """Performs one action."""
 

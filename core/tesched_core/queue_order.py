@@ -30,6 +30,9 @@ VICTIM_MARGIN = PRIORITY_MARGIN // 2
 def started_run(order: Order, jobs: Mapping[JobId, Job]) -> Job | None:
     """Return the job as which the preemptor has started since the order was made; for an array, any task of it."""
     job = jobs.get(order.preemptor)
+    itself = next((victim for victim in order.victims if victim.job_id == order.preemptor), None)
+    if itself is not None and (job is None or job.restarts <= itself.restarts):
+        return None  # it moves, and has not left yet
     # Slurm's clock counts whole seconds, ours does not.
     since = order.created_at - 1
     if job is not None and not job.pending and job.start_time is not None and job.start_time >= since:
@@ -82,7 +85,8 @@ def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int
     for which room is being made as well are not among them: each has its own.
     """
     jobs = work.snapshot.jobs
-    paying = max((jobs[victim.job_id].priority for victim in victims if victim.job_id in jobs), default=0)
+    others = (victim.job_id for victim in victims if victim.job_id != job.job_id)
+    paying = max((jobs[job_id].priority for job_id in others if job_id in jobs), default=0)
     excluded = work.preemptors | {job.job_id}
     return 1 + max(paying, work.overview.first_in_queue(job.partitions, excluded))
 

@@ -44,6 +44,8 @@ class Traits:
     notice_batch_only: bool = True
     #: how long the present run is expected to take in all, where anything is known of that
     run_time_s: float | None = None
+    #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class Snapshot:
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
     #: what jobs have told of themselves; empty where no reports are read
     reported: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
+    #: steps a second by accelerator type, of the jobs of which that is known
+    speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
     overview: Overview | None = field(default=None, compare=False, repr=False)
 

@@ -48,6 +48,7 @@ from tesched_core.planning import share_of
 from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
+from tesched_core.rounds import RoundPolicy, propose_round, release_all
 from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
@@ -58,7 +59,7 @@ def step(
     snapshot: Snapshot,
     policy: TePolicy,
     limits: Limits,
-    best_effort: BePolicy | None = None,
+    best_effort: BePolicy | RoundPolicy | None = None,
     *,
     paused: str = "",
 ) -> tuple[Memory, Decision]:
@@ -91,13 +92,24 @@ def step(
         refusals += why_not
     for plan in plans:
         memory = _open(plan, memory, work)
+    round_plans: tuple[Plan, ...] = ()
+    if isinstance(best_effort, RoundPolicy) and not paused:
+        memory, round_plans, whys = propose_round(
+            memory, best_effort, unpromised(memory, snapshot, overview.room), work
+        )
+        refusals += whys
+        for plan in round_plans:
+            memory = _open(plan, memory, work)
+    elif not isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
+        memory = release_all(memory, work)  # the site has gone back to another policy
     memory = set_free(bring_back(memory, work), work)
-    if best_effort is not None and not paused:
+    if isinstance(best_effort, BePolicy) and not paused:
         served = {plan.preemptor for plan in plans if plan.nodes}
         ahead = [job for job in waiting if job.job_id not in served]
         room = unpromised(memory, snapshot, overview.room)
         memory, passed_over = bring_on(memory, best_effort, room, ahead, work)
         refusals += passed_over
+    done = _summary((*plans, *round_plans), work, waiting, memory)
     decision = Decision(
         cycle=cycle,
         at=snapshot.taken_at,
@@ -105,7 +117,7 @@ def step(
         actions=tuple(work.actions),
         refusals=refusals,
         transitions=tuple(work.transitions),
-        summary=_summary(plans, work, waiting, memory) if not paused or work.actions else f"did nothing new: {paused}",
+        summary=done if not paused or work.actions else f"did nothing new: {paused}",
     )
     return memory, decision
 
@@ -147,7 +159,7 @@ def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
                     rows.append(room.index[share.node])
                     changes.append(freed)
         preemptor = snapshot.jobs.get(order.preemptor)
-        if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
+        if order.state is OrderState.OPEN and preemptor is not None and _will_be_there(order, preemptor):
             there, taken = _share_on(order, preemptor, snapshot, room)
             rows += there
             changes += taken
@@ -160,11 +172,16 @@ def unpromised(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
     changes: list[NDArray[np.int64]] = []
     for order in memory.open_orders():
         preemptor = snapshot.jobs.get(order.preemptor)
-        if order.state is OrderState.OPEN and preemptor is not None and preemptor.pending:
+        if order.state is OrderState.OPEN and preemptor is not None and _will_be_there(order, preemptor):
             more, taken = _share_on(order, preemptor, snapshot, room)
             rows += more
             changes += taken
     return room.changed(rows, np.array(changes)) if rows else room
+
+
+def _will_be_there(order: Order, preemptor: Job) -> bool:
+    """Return whether it waits, or is to move there."""
+    return preemptor.pending or (preemptor.on_nodes and any(v.job_id == order.preemptor for v in order.victims))
 
 
 def _share_on(
@@ -191,6 +208,8 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
     lasts_s = longest + snapshot.settings.kill_wait_s + work.limits.order_timeout_s
+    if any(victim.job_id == plan.preemptor for victim in victims):
+        lasts_s += snapshot.settings.requeue_delay_s
     order = Order(
         order_id=order_id,
         preemptor=plan.preemptor,

@@ -15,6 +15,7 @@ from tesched_core.guard import Limits
 from tesched_core.orders import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.overview import overview_of
 from tesched_core.queue_order import left_held, let_back, put_back
+from tesched_core.rounds import release_all
 from tesched_core.snapshot import Snapshot
 from tesched_core.work import Advance
 
@@ -32,8 +33,8 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, work)
     memory = replace(memory, cycle=memory.cycle + 1, orders=orders, last_preempted=work.last_preempted)
-    memory = set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)
-    left = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
+    memory = release_all(set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True), work)
+    left = changed_still(memory, snapshot)
     actions = tuple(work.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
     decision = Decision(
@@ -46,6 +47,12 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         summary=summary,
     )
     return memory, decision
+
+
+def changed_still(memory: Memory, snapshot: Snapshot) -> int:
+    """Return how many of tesched's changes are not seen to be put back."""
+    changes = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
+    return changes + (len(memory.rounds.held) if memory.rounds is not None else 0)
 
 
 def _withdrawn(order: Order, work: Advance) -> Order:

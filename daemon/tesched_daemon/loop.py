@@ -20,17 +20,17 @@ from enum import StrEnum
 
 from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.best_effort import BePolicy
-from tesched_core.binding import still_bound
 from tesched_core.classify import Classification, classified
 from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import VictimState
 from tesched_core.policy import TePolicy
-from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports
+from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds
+from tesched_core.rounds import RoundPolicy
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
-from tesched_core.undo import undo
+from tesched_core.undo import changed_still, undo
 from tesched_core.waiting import awaits_first_look
 
 from tesched_daemon.doubt import doubt, without_namesakes
@@ -115,9 +115,11 @@ class Loop:
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
-    best_effort: BePolicy | None = None
+    best_effort: BePolicy | RoundPolicy | None = None
     #: None: no reports are read
     reports: Reports | None = None
+    #: None: no speeds are known, and none is needed but for a policy that goes in rounds
+    speeds: Speeds | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
@@ -149,7 +151,7 @@ class Loop:
         *,
         actuator: Actuator,
         policy: TePolicy,
-        best_effort: BePolicy | None,
+        best_effort: BePolicy | RoundPolicy | None,
         limits: Limits,
         classes: Classification,
         mode: Mode,
@@ -188,6 +190,8 @@ class Loop:
         snapshot = classified(seen, self.classes, self._last)
         if self.reports is not None:
             snapshot = replace(snapshot, reported=self.reports.read(snapshot))
+        if self.speeds is not None and isinstance(self.best_effort, RoundPolicy):
+            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot))
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.OBSERVE:
@@ -229,7 +233,7 @@ class Loop:
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self.journal.conclude(memory, decision, outcomes, transitions)
-        settled = not (memory.open_orders() or memory.forwarded or still_bound(memory, snapshot))
+        settled = not changed_still(memory, snapshot)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
@@ -242,6 +246,8 @@ class Loop:
             return self.pace.poll_interval_s
         due = [SOON_S] if awaits_first_look(snapshot, NEW_FOR_S) else []
         due += [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
+        if memory.rounds is not None:
+            due.append(max(memory.rounds.ends_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:

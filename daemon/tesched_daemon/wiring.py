@@ -24,6 +24,7 @@ from tesched_daemon.poke import listening
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.reports import SpoolReports
 from tesched_daemon.service import Service
+from tesched_daemon.speeds import StoredSpeeds
 from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ def opened_loop(config: Config, client: clients.Client | None = None, *, takes_o
             policy=config.policy.te_policy(),
             best_effort=config.policy.be_policy(),
             reports=SpoolReports(Path(config.reports.spool)) if config.reports.spool else None,
+            speeds=StoredSpeeds(engine=engine),
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,

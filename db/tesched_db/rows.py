@@ -14,7 +14,9 @@ from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Forwarded, Memory, Past
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.round_state import RoundState
 
+from tesched_db import rounds
 from tesched_db.seen import CHUNK, Seen, Values
 from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
 
@@ -63,6 +65,7 @@ class Remembered:
     orders: dict[OrderId, Order] = field(default_factory=dict)
     by_job: dict[JobId, OfJob] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
+    rounds: RoundState | None = None
 
     @staticmethod
     def load(session: Session) -> Remembered:
@@ -74,6 +77,7 @@ class Remembered:
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             by_job={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
+            rounds=rounds.load(session),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
@@ -91,6 +95,7 @@ class Remembered:
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
             forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
             bound={job_id: one.bound for job_id, one in self.by_job.items() if one.bound is not None},
+            rounds=self.rounds,
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -111,6 +116,9 @@ class Remembered:
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
+        if memory.rounds != self.rounds:
+            rounds.write(connection, memory.rounds)
+            self.rounds = memory.rounds
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:

@@ -332,6 +332,16 @@ class TransitionRow(Base):
     text: Mapped[str]
 
 
+class RoundsRow(Base):
+    """One row while a policy goes in rounds: what it remembers, whole; nobody asks for a part of it."""
+
+    __tablename__ = "rounds"
+
+    #: always 1
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    state: Mapped[dict[str, Any]]
+
+
 class StandbyRow(Base):
     """A daemon that waits for the lead."""
 

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from tesched_core.guard import Limits
 from tesched_core.policies import BePolicyName, PolicyConfig, TePolicyName
+from tesched_core.rounds import RoundPolicy
 
 from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, RequeuedTo
 from tesched_sim.engine import NO_LIMITS, Simulation
@@ -84,12 +85,17 @@ class Setting:
         return replace(self, **{part: changed})
 
 
+_ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
+
+
 def check(contender: str) -> None:
     """Raise WorkloadError unless there is such a contender: a name, or with tesched `TE+BE`, as in `patient+fill`."""
     te, plus, be = contender.partition("+")
     if te not in CONTENDERS or (plus and te in ALONE):
         raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
-    known = [name.value for name in BePolicyName]
+    if be == BePolicyName.GAVEL:
+        raise WorkloadError(f"{contender}: {_ONE_TYPE}")
+    known = [name.value for name in BePolicyName if name is not BePolicyName.GAVEL]
     if plus and be not in known:
         raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
 
@@ -108,9 +114,10 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
         te, _, be = contender.partition("+")
         be_name = BePolicyName(be) if be else setting.policy.be
         policy = replace(setting.policy, te=TePolicyName(te), be=be_name)
-        run = Simulation(
-            workload, site, policy=policy.te_policy(), best_effort=policy.be_policy(), limits=setting.guard
-        )
+        best_effort = policy.be_policy()
+        if isinstance(best_effort, RoundPolicy):
+            raise WorkloadError(f"{be_name}: {_ONE_TYPE}")
+        run = Simulation(workload, site, policy=policy.te_policy(), best_effort=best_effort, limits=setting.guard)
     run.policy_name = contender
     return run
 

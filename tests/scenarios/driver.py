@@ -14,11 +14,13 @@ from tesched_core.actions import (
     Action,
     Failure,
     FailureKind,
+    Hold,
     Notify,
     OrderId,
     Outcome,
     Reason,
     ReasonCode,
+    Release,
     Requeue,
     SetNice,
     SetNodes,
@@ -26,13 +28,14 @@ from tesched_core.actions import (
     Status,
 )
 from tesched_core.best_effort import BePolicy
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Reservation, SlurmSettings
+from tesched_core.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
 from tesched_core.decision import Decision, Memory, RefusalCode
 from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
 from tesched_core.orders import Order, OrderState, Transition, Victim
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
+from tesched_core.rounds import RoundPolicy
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.step import learned, step
 
@@ -40,6 +43,12 @@ from tests.builders import NOW, Extra, cluster, node, running, share, waiting
 
 #: a job or, with None, the order itself, and its state before and after
 Move = tuple[int | None, str, str]
+
+
+class Changed(Extra, total=False):
+    """What may become of a job."""
+
+    request: Request
 
 
 class Driver:
@@ -53,7 +62,7 @@ class Driver:
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
         policy: TePolicy | None = None,
-        best_effort: BePolicy | None = None,
+        best_effort: BePolicy | RoundPolicy | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
@@ -138,6 +147,10 @@ class Driver:
                 self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
             elif isinstance(action, SetPriority):
                 self.change(job.job_id, priority=action.priority)
+            elif isinstance(action, Hold):
+                self.change(job.job_id, priority=0, reason="JobHeldAdmin")
+            elif isinstance(action, Release):
+                self.change(job.job_id, priority=100, reason="Resources")
             elif isinstance(action, SetNodes):
                 self.change(job.job_id, request=replace(job.request, required_nodes=action.nodes))
             elif isinstance(action, Requeue):
@@ -150,7 +163,7 @@ class Driver:
         self.memory, transitions = learned(self.memory, outcomes, NOW + self.at_s, self.limits)
         self._transitions += transitions
 
-    def change(self, job_id: int, **fields: Unpack[Extra]) -> None:
+    def change(self, job_id: int, **fields: Unpack[Changed]) -> None:
         """Change what Slurm says of a job."""
         job = self.jobs[JobId(job_id)]
         self.jobs[job.job_id] = replace(job, **fields)

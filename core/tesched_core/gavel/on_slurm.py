@@ -1,0 +1,296 @@
+"""gavel: best-effort jobs on GPUs of several types take turns, as one of Gavel's policies divides the time.
+
+Definitions
+    type         of accelerators: a GRES type or a node feature.
+    allocation   X: the fraction of the time that each job should spend on each type (problem.py).
+    round        for its length nobody is moved.
+
+Principle
+    At the beginning of a round the policy divides the time anew if jobs have come or gone, and rounds.py says who has
+    which type: who is furthest behind what he should have had. Then tesched sees to it, look after look: who runs where
+    he should stays; who should run elsewhere moves, on notice, from his checkpoint; who should wait makes room for who
+    should run, if that one needs it. A job that waits is held, so that Slurm does not start it in a gap.
+    Room that comes free in the middle of a round goes to whoever is next, unless that would move somebody.
+    What TE jobs and others hold or were promised is not there to be divided.
+
+Worked example
+    Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives
+    each the type that it is good at: X = [[1, 0], [0, 1]]. b came first and has the v100. In the next round b should be
+    on the k80: it gets its notice, leaves, and starts there, bound to that node; a, which was held, starts on the
+    v100.
+
+Parameters
+    policy           one of policies.py, without space sharing: Slurm's shards are not driven
+    round_s          length of a round, 360
+    solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
+    types            names, fastest first; empty: all GRES types of GPUs, by name
+    fills            whether room that comes free in mid-round is given away at once, or waits as in the paper
+
+Source
+    Narayanan et al., OSDI 2020, sections 3 and 5. What the paper does by its own runtime on each worker is done here
+    with Slurm's levers: hold and release, ReqNodeList, nice, notice and requeue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.decision import Refusal, RefusalCode
+from tesched_core.gavel.crew import NOWHERE, Crew, Kinds, crew_of
+from tesched_core.gavel.places import Places
+from tesched_core.gavel.problem import Policy, Problem
+from tesched_core.gavel.rounds import assign, deficits, priorities
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.round_state import JobRounds, RoundState
+from tesched_core.rounds import RoundProposal, RoundView
+
+#: Expected run time of a job of which nothing is known, seconds.
+UNKNOWN_RUN_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gavel:
+    """The policy; see the head of this file."""
+
+    policy: Policy
+    round_s: float = 360.0
+    solve_every_s: float = 0.0
+    types: tuple[str, ...] = ()
+    fills: bool = True
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        return f"gavel:{self.policy.name}"
+
+    def turn(self, view: RoundView) -> RoundProposal:
+        """Return what is to be done now, for what this round wants."""
+        kinds = Kinds.of(view.snapshot, view.overview.room, self.types)
+        crew = crew_of(view, kinds)
+        state = _counted(view, kinds, crew)
+        turn = _Turn(gavel=self, view=view, kinds=kinds, crew=crew, state=state)
+        if view.now >= state.ends_at:
+            turn.begin_round()
+        elif self.fills:
+            turn.fill()
+        return turn.proposal()
+
+
+def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
+    """Return the state after the time since the last look was counted to whoever has run; a new one to begin with."""
+    state, now = view.memory.rounds, view.now
+    if state is None or state.types != kinds.names:
+        held = state.held if state is not None else {}
+        return RoundState(
+            types=kinds.names,
+            began_at=now,
+            ends_at=now,
+            counted_at=now,
+            solved_at=0.0,
+            given_s=(0.0,) * len(kinds.names),
+            held=held,
+        )
+    given = list(state.given_s)
+    snapshot = view.snapshot.jobs
+    jobs: dict[JobId, JobRounds] = {
+        job_id: one for job_id, one in state.jobs.items() if job_id in snapshot and not snapshot[job_id].finished
+    }
+    for job, kind in zip(crew.jobs, crew.on.tolist(), strict=True):
+        known = state.jobs.get(job.job_id, JobRounds(kind=kind))
+        if kind != NOWHERE and job.start_time is not None:
+            ran_s = max(now - max(state.counted_at, job.start_time), 0.0)
+            received = list(known.received_s or (0.0,) * len(given))
+            received[kind] += ran_s
+            given[kind] += ran_s
+            known = replace(known, received_s=tuple(received))
+        jobs[job.job_id] = known
+    changed = state.changed or jobs.keys() != state.jobs.keys()
+    return replace(state, counted_at=now, given_s=tuple(given), jobs=jobs, changed=changed)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Turn:
+    """One look, while it is worked on."""
+
+    gavel: Gavel
+    view: RoundView
+    kinds: Kinds
+    crew: Crew
+    state: RoundState
+    #: [jobs] the type of this round
+    want: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.want = np.array([self._known(row).kind for row in range(len(self.crew))], dtype=np.intp)
+
+    def _known(self, row: int) -> JobRounds:
+        return self.state.jobs.get(self.crew.jobs[row].job_id, JobRounds(kind=int(self.crew.on[row])))
+
+    def _table(self, name: str) -> NDArray[np.float64]:
+        """Return a tuple of each job's as [jobs, types]; zeros where it has none."""
+        table = np.zeros((len(self.crew), len(self.kinds.names)))
+        for row in range(len(self.crew)):
+            values = getattr(self._known(row), name)
+            if values:
+                table[row] = values
+        return table
+
+    # A new round.
+
+    def begin_round(self) -> None:
+        """Divide the time anew if that is due, and say who has which type."""
+        now, gavel = self.view.now, self.gavel
+        if self.state.changed and now - self.state.solved_at >= gavel.solve_every_s:
+            self._solve()
+        # Who cannot be moved now, or is on its way, stays what it is.
+        settled = (self.crew.on != NOWHERE) & ~self.crew.movable | self.crew.served
+        fixed = np.where(self.crew.on != NOWHERE, self.crew.on, self.want)
+        self.want = self._assigned(settled, np.where(self.crew.served, self.want, fixed))
+        length = gavel.round_s
+        # Rounds keep their beat, unless the daemon was away for longer than one.
+        began = self.state.ends_at if now - self.state.ends_at < length else now
+        self.state = replace(self.state, began_at=began, ends_at=began + length)
+
+    def fill(self) -> None:
+        """Give room that is free in mid-round to whoever waits and is next; nobody is moved for it."""
+        # Who runs on though it was not his turn, since nobody needs his room, has one now.
+        self.want = np.where((self.want == NOWHERE) & self.crew.movable, self.crew.on, self.want)
+        waits = (self.want == NOWHERE) & (self.crew.on == NOWHERE)
+        if waits.any():
+            self.want = self._assigned(~waits, self.want)
+
+    def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return who has which type, if those that are settled keep theirs."""
+        crew, share = self.crew, self._table("share")
+        half = self.gavel.round_s / 2
+        received = self._table("received_s") + half
+        given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
+        room = self._capacity()
+        there = settled & (kind != NOWHERE)
+        np.subtract.at(room, kind[there], crew.gpus[there])
+        free = np.flatnonzero(~settled)
+        found = kind.copy()
+        found[free] = assign(
+            range(len(self.kinds.names)),
+            priorities(share, received, given, crew.throughput)[free],
+            self._table("deficit_s")[free],
+            share[free],
+            throughput=crew.throughput[free],
+            scale_factor=crew.gpus[free],
+            capacity=np.maximum(room, 0),
+        )
+        return found
+
+    def _capacity(self) -> NDArray[np.int64]:
+        """Return [types] the GPUs that there are for the crew: all, less what others hold or were promised."""
+        room = self.view.room
+        column = room.resources.index("gpu") if "gpu" in room.resources else None
+        if column is None:
+            return self.kinds.gpus.copy()
+        may = room.available & (self.kinds.of_node != NOWHERE)
+        free = np.zeros_like(self.kinds.gpus)
+        np.add.at(free, self.kinds.of_node[may], room.free[may, column])
+        mine = self.crew.on != NOWHERE
+        np.add.at(free, self.crew.on[mine], self.crew.gpus[mine])
+        # What an order keeps for one of the crew is his.
+        coming = self.crew.served & (self.want != NOWHERE)
+        np.add.at(free, self.want[coming], self.crew.gpus[coming])
+        return np.minimum(free, self.kinds.gpus)
+
+    def _solve(self) -> None:
+        crew, now = self.crew, self.view.now
+        received, share = self._table("received_s"), self._table("share")
+        elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
+        deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
+        isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(crew))], dtype=np.float64)
+        problem = Problem(
+            throughput=crew.throughput,
+            scale_factor=crew.gpus,
+            capacity=np.maximum(self._capacity(), 0),
+            weight=np.ones(len(crew)),
+            steps_left=self._steps_left(),
+            age_s=np.maximum(now - crew.since, 0.0),
+            isolated_s=isolated_s,
+        )
+        answer = self.gavel.policy.allocate(problem)
+        part = problem.capacity / max(len(crew), 1) / problem.scale_factor[:, None]
+        alone = (crew.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
+        jobs = {
+            job.job_id: JobRounds(
+                share=tuple(answer.x[row].tolist()),
+                received_s=(0.0,) * len(self.kinds.names),
+                deficit_s=tuple(deficit[row].tolist()),
+                kind=self._known(row).kind,
+                isolated_s=float(isolated_s[row]),
+                isolated_speed=float(alone[row]),
+            )
+            for row, job in enumerate(crew.jobs)
+        }
+        self.state = replace(
+            self.state,
+            solved_at=now,
+            solved_jobs=len(crew),
+            changed=False,
+            given_s=(0.0,) * len(self.kinds.names),
+            jobs={**self.state.jobs, **jobs},
+            fallback=answer.fallback or "",
+        )
+
+    def _isolated_s(self, row: int, received_s: NDArray[np.float64]) -> float:
+        known = self._known(row)
+        steps = float(received_s @ self.crew.throughput[row])
+        return known.isolated_s + (steps / known.isolated_speed if known.isolated_speed > 0 else 0.0)
+
+    def _steps_left(self) -> NDArray[np.float64]:
+        """Return [jobs] the steps that are left by the expected run time, at the pace of the fastest type."""
+        left = []
+        for job in self.crew.jobs:
+            traits = self.view.snapshot.traits[job.job_id]
+            whole_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
+            past = self.view.memory.past.get(job.job_id)
+            ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
+            # Who has run for longer than expected is taken for nearly done.
+            left.append(max(whole_s - ran_s, 0.05 * whole_s))
+        steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.crew.throughput.max(axis=1, initial=0.0)
+        return steps
+
+    def _runs_for(self, start: UnixSeconds | None) -> float:
+        return 0.0 if start is None else max(self.view.now - start, 0.0)
+
+    # What is to be done for it.
+
+    def proposal(self) -> RoundProposal:
+        """Return the plans, holds and releases that bring it about, and the state to remember."""
+        crew = self.crew
+        plans, planned = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want).plans()
+        has_turn = self.want != NOWHERE
+        hold = crew.ready & ~has_turn & ~crew.held & ~crew.served
+        starts = np.isin(np.arange(len(crew)), planned)
+        release = crew.held & (starts | crew.served)
+        jobs = dict(self.state.jobs)
+        for row, job in enumerate(crew.jobs):
+            jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]))
+        return RoundProposal(
+            plans=plans,
+            hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
+            release=tuple(crew.jobs[row].job_id for row in np.flatnonzero(release).tolist()),
+            state=replace(self.state, jobs=jobs),
+            refusals=tuple(self._why()),
+        )
+
+    def _why(self) -> Iterator[Refusal]:
+        """Yield for each job what share it has, and why it is where it is; the same words all round."""
+        names = self.kinds.names
+        for row, job in enumerate(self.crew.jobs):
+            share = self._known(row).share
+            parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
+            fair = f"its share of the time is {', '.join(parts)}" if parts else "no time is allocated to it yet"
+            kind = int(self.want[row])
+            now = f"in this round its turn is on {names[kind]}" if kind != NOWHERE else "this round goes to others"
+            aside = f" ({self.state.fallback})" if self.state.fallback else ""
+            text = f"{fair}{aside}; {now}"
+            yield Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.ROUND, text=text)

@@ -1,0 +1,138 @@
+"""Policies that go in rounds: who runs where for the next minutes, and who waits. How that is brought about in Slurm.
+
+    start       an order without victims: the job is bound to its nodes and put first in the queue.
+    start with  an order whose victims are those on these nodes that have no turn.
+    move        an order in which the job is its own victim: it gets its notice, leaves, and starts on the other nodes.
+    wait        the job is held, or it would start in the gap between somebody's leaving and somebody's coming.
+
+So everything goes through the guard, and through the orders' own rules: nobody is asked twice, whatever was changed is
+put back, a restarted daemon goes on. The TE policy comes first; what it has promised is not there for a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from tesched_core.actions import Hold, Reason, ReasonCode, Release
+from tesched_core.cluster import Job
+from tesched_core.decision import Memory, Refusal, Refusals
+from tesched_core.fit import Room
+from tesched_core.guard import admitted, excuses
+from tesched_core.overview import Overview
+from tesched_core.policy import Excuses, Plan, View
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.round_state import RoundState
+from tesched_core.snapshot import Snapshot
+from tesched_core.work import Advance
+
+#: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
+HELD_BY_US = "JobHeldAdmin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundView:
+    """What such a policy looks at."""
+
+    snapshot: Snapshot
+    memory: Memory
+    overview: Overview
+    #: of those that run
+    excuses: Excuses
+    #: room that is free now and promised to nobody
+    room: Room
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    def held_by_us(self, job: Job) -> bool:
+        """Return whether the job is held, and by tesched."""
+        state = self.memory.rounds
+        return job.held and job.reason == HELD_BY_US and state is not None and job.job_id in state.held
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundProposal:
+    """Its answer."""
+
+    #: at most one for a job; a victim may be the preemptor itself, which then moves
+    plans: tuple[Plan, ...]
+    hold: tuple[JobId, ...]
+    release: tuple[JobId, ...]
+    state: RoundState
+    #: for each job that the policy looks after, why it is where it is
+    refusals: tuple[Refusal, ...]
+
+
+@runtime_checkable
+class RoundPolicy(Protocol):
+    """Says who runs where, round after round."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        ...
+
+    def turn(self, view: RoundView) -> RoundProposal:
+        """Return what is to be done now, for what this round wants."""
+        ...
+
+
+def propose_round(
+    memory: Memory, policy: RoundPolicy, room: Room, work: Advance
+) -> tuple[Memory, tuple[Plan, ...], Refusals]:
+    """Return the memory after the policy was asked, the plans that the guard admits, and why it is as it is.
+
+    `room` is what is free and promised to nobody. Holds and releases go to `work`.
+    """
+    snapshot, overview, limits = work.snapshot, work.overview, work.limits
+    excused = excuses(overview.running, memory, limits, work.now, room.index)
+    seen = RoundView(snapshot=snapshot, memory=memory, overview=overview, excuses=excused, room=room)
+    proposal = policy.turn(seen)
+    view = View(snapshot=snapshot, memory=memory, waiting=(), running=overview.running, excuses=excused, room=room)
+    dropped: list[Refusal] = []
+    plans = admitted(proposal.plans, view, limits, dropped.append)
+    held: dict[JobId, UnixSeconds] = {
+        job_id: at for job_id, at in proposal.state.held.items() if job_id in snapshot.jobs
+    }
+    for job_id in proposal.hold:
+        held[job_id] = work.now
+        text = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
+        work.actions.append(Hold(job_id=job_id, reason=Reason(code=ReasonCode.NOT_ITS_TURN, text=text)))
+    for job_id in proposal.release:
+        work.actions.append(
+            Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text="it is its turn in this round"))
+        )
+    gone = set(proposal.release)
+    state = replace(proposal.state, held={job_id: at for job_id, at in held.items() if job_id not in gone})
+    return replace(memory, rounds=state), plans, Refusals((*proposal.refusals, *dropped))
+
+
+def release_all(memory: Memory, work: Advance) -> Memory:
+    """Release whoever is held for his turn, and forget the rounds once nobody is."""
+    if memory.rounds is None:
+        return memory
+    left: dict[JobId, UnixSeconds] = {}
+    for job_id, at in memory.rounds.held.items():
+        job = work.snapshot.jobs.get(job_id)
+        if job is not None and job.pending and job.held and job.reason == HELD_BY_US:
+            left[job_id] = at
+            text = "it is held for no round any more"
+            work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
+    return replace(memory, rounds=replace(memory.rounds, held=left) if left else None)
+
+
+def shifted(state: RoundState, by_s: float) -> RoundState:
+    """Return the state as it is to be read after the clock was set."""
+    held: Mapping[JobId, UnixSeconds] = {job_id: at + by_s for job_id, at in state.held.items()}
+    return replace(
+        state,
+        began_at=state.began_at + by_s,
+        ends_at=state.ends_at + by_s,
+        counted_at=state.counted_at + by_s,
+        solved_at=state.solved_at + by_s,
+        held=held,
+    )

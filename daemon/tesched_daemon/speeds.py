@@ -1,0 +1,53 @@
+"""How fast jobs go on which accelerators: what an admin's file and the jobs themselves have said, by workload."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Engine
+from tesched_core.fit import requested_gpus
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass, Snapshot
+from tesched_db.reports import throughputs
+
+#: Seconds for which the table is believed; it changes by minutes.
+AGE_S = 10.0
+
+
+@dataclass(kw_only=True)
+class StoredSpeeds:
+    """Core's Speeds, from the state store. What a user's own jobs have said comes before an admin's file."""
+
+    engine: Engine
+    stopwatch: Callable[[], float] = time.monotonic
+    #: steps a second by user ("": everybody), workload, GPUs and accelerator
+    _table: Mapping[tuple[str, str, int], dict[str, float]] = field(default_factory=dict, init=False)
+    _read_at: float | None = field(default=None, init=False)
+
+    def read(self, snapshot: Snapshot) -> Mapping[JobId, Mapping[str, float]]:
+        """Return what is known of the best-effort jobs of this snapshot. Raises StoreError."""
+        now = self.stopwatch()
+        if self._read_at is None or now - self._read_at > AGE_S:
+            table: dict[tuple[str, str, int], dict[str, float]] = {}
+            for one in throughputs(self.engine):
+                if not one.partner:
+                    table.setdefault((one.user, one.workload, one.scale), {})[one.accelerator] = one.steps_per_s
+            self._table, self._read_at = table, now
+        found: dict[JobId, Mapping[str, float]] = {}
+        for job_id, job in snapshot.jobs.items():
+            if job.finished or snapshot.job_class(job_id) is not JobClass.BE:
+                continue
+            reported = snapshot.reported.get(job_id)
+            workload = (reported.workload if reported else "") or snapshot.traits[job_id].workload
+            if not workload:
+                continue
+            scale = max(requested_gpus(job), 1)
+            speeds = {
+                **self._table.get(("", workload, scale), {}),
+                **self._table.get((job.user, workload, scale), {}),
+            }
+            if speeds:
+                found[job_id] = speeds
+        return found

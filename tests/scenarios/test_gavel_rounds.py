@@ -1,0 +1,176 @@
+"""Gavel's rounds with Slurm's levers, by hand: who is held, who moves, who makes room, and that a trial comes first.
+
+Everywhere: two nodes of one GPU each, v is a v100 and k a k80; las divides the time; a round takes 360 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from tesched_core.actions import Notify, SetNodes
+from tesched_core.cluster import Job, Request
+from tesched_core.decision import RefusalCode
+from tesched_core.gavel.on_slurm import Gavel
+from tesched_core.gavel.policies import policy
+from tesched_core.guard import Limits
+from tesched_core.orders import Ending
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+from tesched_core.undo import undo
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import Driver
+
+GPU = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
+LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1000)
+A, B, C, TRIAL = 1, 2, 3, 9
+
+
+class Site(Driver):
+    """The two nodes, with the speeds of the jobs."""
+
+    def __init__(self, *jobs: Job, speeds: Mapping[int, Mapping[str, float]], fills: bool = True) -> None:
+        gpus = {"v": {"gpu:v100": 1}, "k": {"gpu:k80": 1}}
+        gavel = Gavel(policy=policy("las"), types=("v100", "k80"), fills=fills)
+        super().__init__(
+            [node(name, gres=gres) for name, gres in gpus.items()],
+            jobs,
+            limits=LIMITS,
+            best_effort=gavel,
+            run_times={int(job.job_id): 3600 for job in jobs if job.job_id != TRIAL},
+        )
+        self.speeds = {JobId(job_id): dict(one) for job_id, one in speeds.items()}
+
+    def snapshot(self, at_s: float) -> Snapshot:
+        return replace(super().snapshot(at_s), speeds=self.speeds)
+
+
+def on(job_id: int, where: str) -> Job:
+    held = share(where, 1, 1, {"gpu:v100" if where == "v" else "gpu:k80": 1})
+    return replace(running(job_id, held, start_time=NOW - 100, submit_time=NOW - 100 + job_id), request=GPU)
+
+
+def queued(job_id: int) -> Job:
+    return waiting(job_id, GPU, submit_time=NOW - 50 + job_id)
+
+
+def kinds(site: Site) -> list[tuple[str, int]]:
+    return [(type(action).__name__, action.job_id) for action in site.decision.actions]
+
+
+def test_two_jobs_change_places_where_each_is_good() -> None:
+    site = Site(on(A, "k"), on(B, "v"), speeds={A: {"v100": 4, "k80": 1}, B: {"v100": 2, "k80": 2}})
+    actions = site.cycle(0)
+    notices = [action for action in actions if isinstance(action, Notify)]
+    assert {action.job_id for action in notices} == {A, B}
+    # A's room is made by B, and each of them moves: nobody gets two notices.
+    assert len(notices) == 2
+    site.obeys(*actions)
+    assert site.cycle(5) == ()
+    for job_id in (A, B):
+        site.requeued(job_id)
+        site.change(job_id, reason="Resources")
+    site.cycle(10)
+    nodes = {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    site.obeys(*site.decision.actions)
+    site.cycle(11)
+    nodes |= {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    assert nodes == {A: ("v",), B: ("k",)}
+
+
+def test_who_has_no_turn_is_held_and_released_when_it_comes() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("Hold", C)], "nothing has been received yet: the older one has its turn"
+    assert site.why_not(C) is RefusalCode.ROUND
+    assert site.cycle(100) == ()
+    site.obeys(*site.cycle(360))
+    assert kinds(site) == [("Release", C), ("SetNodes", C), ("Notify", A)], "the other has had its part"
+    site.obeys(*site.cycle(361))
+    assert kinds(site) == [("SetNice", C)], "now that it is released, it has a priority to raise"
+    site.requeued(A)
+    site.starts(C, share("v", 1, 1, {"gpu:v100": 1}), at_s=365)
+    site.change(A, reason="Resources")
+    site.cycle(366)
+    assert ("Hold", A) in kinds(site)
+
+
+def test_room_that_comes_free_in_mid_round_goes_to_who_is_next() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
+    site.obeys(*site.cycle(0))
+    site.ends(A)
+    site.obeys(*site.cycle(20))
+    assert ("Release", C) in kinds(site)
+    site.starts(C, share("v", 1, 1, {"gpu:v100": 1}), at_s=21)
+    site.cycle(22)
+    assert [order.ending for order in site.memory.orders.values()] == [Ending.STARTED_HERE]
+
+
+def test_as_in_the_paper_it_waits_for_the_round() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike}, fills=False)
+    site.obeys(*site.cycle(0))
+    site.ends(A)
+    assert site.cycle(20) == ()
+    site.cycle(360)
+    assert ("Release", C) in kinds(site)
+
+
+def test_a_trial_comes_before_the_round() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), waiting(TRIAL, GPU), speeds={A: alike, B: alike})
+    site.obeys(*site.cycle(0))
+    assert [kind for kind, _ in kinds(site)] == ["SetNice", "Notify"]
+    (order,) = site.memory.open_orders()
+    assert order.preemptor == TRIAL
+    paying = order.victims[0].job_id
+    site.requeued(paying)
+    site.starts(TRIAL, share(order.nodes[0], 1, 1, {"gpu:v100" if order.nodes == ("v",) else "gpu:k80": 1}), at_s=30)
+    site.obeys(*site.cycle(31))
+    site.change(paying, reason="Resources")
+    site.obeys(*site.cycle(361))
+    asked = [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)]
+    assert asked == [("k",) if order.nodes == ("v",) else ("v",)], "the trial's GPU is not divided"
+
+
+def test_somebody_elses_hold_is_not_ended() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})
+    site.change(C, priority=0, reason="JobHeldUser")
+    site.cycle(0)
+    assert site.decision.actions == ()
+
+
+def test_undo_releases_everybody() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
+    site.obeys(*site.cycle(0))
+    site.memory, site.decision = undo(site.memory, site.snapshot(5), site.limits)
+    assert kinds(site) == [("Release", C)]
+    site.obeys(*site.decision.actions)
+    site.memory, site.decision = undo(site.memory, site.snapshot(6), site.limits)
+    assert (site.decision.actions, site.memory.rounds) == ((), None)
+
+
+def test_another_policy_releases_everybody_as_well() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("Hold", C)]
+    site.best_effort = None
+    site.obeys(*site.cycle(5))
+    assert kinds(site) == [("Release", C)]
+    site.cycle(6)
+    assert (site.decision.actions, site.memory.rounds) == ((), None)
+
+
+def test_a_job_of_unknown_speed_takes_its_turns_like_the_others() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2, "k80": 1}})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("Hold", C)]
+    site.cycle(360)
+    assert ("Release", C) in kinds(site)
