@@ -20,6 +20,8 @@ TIME_LIMIT_S = 60.0
 #: Least gain per unit of a column, as a part of the greatest in the objective, for which it is added; below it is what
 #: HiGHS's own tolerance leaves.
 LEAST_GAIN = 1e-8
+#: Why there is no answer to a problem whose numbers are beyond what a float can tell apart.
+OUT_OF_RANGE = "the speeds, steps and weights are too far apart for a float"
 
 
 class UnsolvedError(Exception):
@@ -57,7 +59,7 @@ def maximise(program: Program) -> Optimum:
         UnsolvedError: infeasible, unbounded, out of time, or numerically hopeless.
     """
     if not (np.isfinite(program.gain).all() and np.isfinite(program.rows.data).all()):
-        raise UnsolvedError("the speeds, steps and weights are too far apart for a float")
+        raise UnsolvedError(OUT_OF_RANGE)
     taken = np.ones(len(program.gain), dtype=np.bool_) if program.start is None else program.start.copy()
     least = LEAST_GAIN * np.abs(program.gain).max(initial=0.0)
     while True:

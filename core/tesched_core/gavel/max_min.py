@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tesched_core.gavel.constraints import Combinations
-from tesched_core.gavel.lp import Program, maximise
+from tesched_core.gavel.lp import OUT_OF_RANGE, Program, UnsolvedError, maximise
 from tesched_core.gavel.merge import merge
 
 
@@ -81,11 +81,11 @@ def highest(
         )
     )
     z = space.feasible(kinds.split(found.z[:-1]))
+    needy = need > 0
+    reached = float(((space.speeds(z)[counted] - floor)[needy] / need[needy]).min())
+    if not reached > 0 and not floor.any():
+        # Everybody can have something of a type on which it fits; only rounding can leave nothing.
+        raise UnsolvedError(OUT_OF_RANGE)
     price = np.zeros(len(size))
     price[asked] = found.worth[: len(asked)] / most / unit
-    needy = need > 0
-    return Level(
-        level=float(((space.speeds(z)[counted] - floor)[needy] / need[needy]).min()),
-        z=z,
-        price=np.asarray(kinds.members.T @ price)[counted],
-    )
+    return Level(level=reached, z=z, price=np.asarray(kinds.members.T @ price)[counted])
