@@ -175,7 +175,7 @@ class _Turn:
         free = np.flatnonzero(~settled)
         found = kind.copy()
         found[free] = assign(
-            range(len(self.kinds.names)),
+            self._choosing(),
             priorities(share, received, given, crew.throughput)[free],
             self._table("deficit_s")[free],
             share[free],
@@ -184,6 +184,14 @@ class _Turn:
             capacity=np.maximum(room, 0),
         )
         return found
+
+    def _choosing(self) -> list[int]:
+        """Return the types in the order in which they choose: the fastest first, if that is known; else by turns."""
+        order = list(range(len(self.kinds.names)))
+        if not self.gavel.policy.name.endswith("-agnostic"):
+            return order
+        first = round(self.state.began_at / self.gavel.round_s) % max(len(order), 1)
+        return order[first:] + order[:first]
 
     def _capacity(self) -> NDArray[np.int64]:
         """Return [types] the GPUs that there are for the crew: all, less what others hold or were promised."""
