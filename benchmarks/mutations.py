@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("core", "sim", "slurm", "db", "daemon", "tests")
 TESTS = (
     "tests/unit/test_core_planning.py",
+    "tests/unit/test_core_budget.py",
     "tests/unit/test_core_guard.py",
     "tests/unit/test_core_fitgpp.py",
     "tests/unit/test_core_waiting.py",
@@ -39,9 +40,9 @@ DAEMON_TESTS = (
 NEAR = {
     "advance": ("tests/scenarios/test_victim.py", "tests/scenarios/test_preemptor.py"),
     "binding": ("tests/scenarios/test_binding.py",),
-    "budget": ("tests/unit/test_core_guard.py",),
+    "budget": ("tests/unit/test_core_guard.py", "tests/unit/test_core_budget.py"),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
-    "forwarding": ("tests/scenarios/test_fill.py",),
+    "forwarding": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "guard": ("tests/unit/test_core_guard.py",),
     "journal": ("tests/integration/test_lease.py",),
     "lease": ("tests/integration/test_lease.py",),

@@ -1,10 +1,11 @@
-"""fill: the room of who was brought forward is his until he has started; others do not get it a second time."""
+"""fill: what belongs to whom was brought forward: his room until he has started, and the nice value that people set."""
 
 from __future__ import annotations
 
 import pytest
 from tesched_core.actions import ReasonCode
 
+from tests.builders import share
 from tests.scenarios.test_fill import drive, holder, queued
 
 
@@ -17,3 +18,13 @@ def test_who_was_brought_forward_and_has_not_started_yet_keeps_his_room(*, is_se
     if is_seen:
         driver.obeys(*first)
     assert driver.cycle(2) == ()
+
+
+@pytest.mark.parametrize("nice", [-100_000, 7])
+def test_a_nice_value_that_somebody_has_set_meanwhile_is_left(nice: int) -> None:
+    driver = drive(holder(), queued(2, 32), queued(3, 16), j2=60, j3=60)
+    driver.obeys(*driver.cycle(0))
+    driver.change(3, nice=nice)
+    driver.starts(3, share("n1", 16), at_s=1)
+    assert [action for action in driver.cycle(2) if action.job_id == 3] == []
+    assert driver.memory.forwarded == {}
