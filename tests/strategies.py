@@ -51,6 +51,9 @@ victims = st.builds(
     account=words,
     noticed_at=st.none() | times,
     requeue_sent_at=st.none() | times,
+    by_suspending=st.booleans(),
+    suspend_sent_at=st.none() | times,
+    suspended_at=st.none() | times,
     left_at=st.none() | times,
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
@@ -92,7 +95,11 @@ memories = st.builds(
         max_size=3,
         unique_by=lambda one: (one.at, one.job_id),
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
-    past=st.dictionaries(job_ids, st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30)), max_size=3),
+    past=st.dictionaries(
+        job_ids,
+        st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30), suspended_s=st.floats(0, 2**30)),
+        max_size=3,
+    ),
     bound=st.lists(
         st.builds(Bound, job_id=job_ids, order_id=order_ids, at=times, nodes=nodes, previous=nodes), max_size=3
     ).map(lambda some: {one.job_id: one for one in some}),

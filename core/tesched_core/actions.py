@@ -25,6 +25,10 @@ class ReasonCode(StrEnum):
     GRACE_OVER = "grace_over"
     #: the victim has no grace period
     NO_GRACE = "no_grace"
+    #: the victim's CPUs are enough, and it loses nothing
+    GIVES_CPUS = "gives_cpus"
+    #: the CPUs of a suspended victim are free again, or it is not needed any more
+    GOES_ON = "goes_on"
     #: Slurm leaves a job held that it requeued while it was suspended; nobody has asked for that
     LEFT_HELD = "left_held"
     #: it has asked somebody to leave, and waits for that room

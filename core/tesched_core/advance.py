@@ -23,6 +23,7 @@ from tesched_core.orders import HOLDS_ROOM, Departure, Ending, Lever, Order, Ord
 from tesched_core.overview import Overview
 from tesched_core.queue_order import bring_forward, keep_first, left_held, let_back, put_back, started_run
 from tesched_core.snapshot import Snapshot
+from tesched_core.suspension import follow, suspend
 from tesched_core.waiting import blocked
 from tesched_core.work import RESEND_AFTER_S, Advance
 
@@ -33,6 +34,7 @@ def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limi
         snapshot=snapshot,
         overview=overview,
         limits=limits,
+        orders=memory.open_orders(),
         preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
         preemptions=dict(memory.preemptions),
         last_preempted=dict(memory.last_preempted),
@@ -129,7 +131,9 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
     if victim.settled:
         return victim
     job = work.snapshot.jobs.get(victim.job_id)
-    if victim.state in HOLDS_ROOM:
+    if victim.state is VictimState.SUSPENDED and job is not None and _departure(victim, job) is None:
+        return follow(victim, job, order, work)
+    if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
         departure = _departure(victim, job)
         if departure is not None:
             victim = _left(victim, departure, order, work)
@@ -185,15 +189,17 @@ _DEPARTURE_TEXT: Mapping[Departure, str] = {
 
 def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> Victim:
     used_s = work.now - (victim.noticed_at if victim.noticed_at is not None else work.now)
-    text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after its notice"
+    since = "it was to be suspended" if victim.by_suspending else "its notice"
+    text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
     if departure in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:
         work.preemptions[victim.job_id] = work.preemptions.get(victim.job_id, 0) + 1
         work.last_preempted[victim.job_id] = work.now
-        work.paid.append(paying(victim, work.now))
+        work.paid.append(paying(replace(victim, state=VictimState.LEFT), work.now))
         before = work.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         work.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(work.now - victim.started_at, 0.0))
-    held = left_held(work.snapshot.jobs.get(victim.job_id)) if departure is Departure.REQUEUED else None
+    ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
+    held = left_held(work.snapshot.jobs.get(victim.job_id)) if ours else None
     return replace(victim, state=VictimState.LEFT, left_at=work.now, departure=departure, raised=held)
 
 
@@ -244,7 +250,9 @@ def _press(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
 
 
 def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
-    """Return the victim after its notice (or, without a grace period, after the requeue) was ordered."""
+    """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension."""
+    if victim.by_suspending:
+        return suspend(victim, order, work)
     if victim.grace_period_s <= 0:
         return replace(_requeue(victim, order, work, ReasonCode.NO_GRACE), noticed_at=work.now)
     reason = Reason(

@@ -2,6 +2,7 @@
 
 A preemption counts from the moment at which its victim is asked; it is not counted if the victim is let go. Its cost is
 the node-seconds of the run that it ends, as if nothing of it had been saved: tesched does not know what a job saves.
+A victim that is suspended counts as well, and costs nothing: its run goes on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tesched_core.orders import HOLDS_ROOM, Order, Victim
+from tesched_core.orders import HOLDS_ROOM, Order, Victim, VictimState
 from tesched_core.resources import JobId, UnixSeconds
 
 HOUR_S = 3600.0
@@ -43,7 +44,7 @@ def paying(victim: Victim, now: UnixSeconds) -> Paid:
         user=victim.user,
         account=victim.account,
         nodes=victim.nodes,
-        node_s=len(victim.nodes) * max(now - victim.started_at, 0.0),
+        node_s=0.0 if victim.state is VictimState.SUSPENDED else len(victim.nodes) * max(now - victim.started_at, 0.0),
     )
 
 
@@ -79,5 +80,7 @@ class Tally:
 def _under_way(orders: Iterable[Order], now: UnixSeconds) -> Iterator[Paid]:
     for order in orders:
         for victim in order.victims:
-            if victim.state in HOLDS_ROOM:
+            # Once it is seen suspended it has paid.
+            asked = victim.state is VictimState.SUSPENDED and victim.suspended_at is None
+            if victim.state in HOLDS_ROOM or asked:
                 yield paying(victim, now)

@@ -24,6 +24,8 @@ def shifted(memory: Memory, by_s: float) -> Memory:
             one,
             noticed_at=later(one.noticed_at),
             requeue_sent_at=later(one.requeue_sent_at),
+            suspend_sent_at=later(one.suspend_sent_at),
+            suspended_at=later(one.suspended_at),
             left_at=later(one.left_at),
         )
 

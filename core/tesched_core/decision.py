@@ -207,12 +207,14 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """A preempted job's earlier runs: Slurm itself resets its submission at each requeue."""
+    """What a job has behind it that Slurm does not say: it resets the submission at each requeue."""
 
     #: its first submission
     submitted_at: UnixSeconds
     #: how long it ran before, all runs together, seconds
     ran_s: float
+    #: and for how long of that, and of its present run, tesched had it suspended
+    suspended_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -228,6 +228,17 @@ def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
     )
 
 
+def share_of(demand: Demand, room: Room, rows: Sequence[int]) -> NDArray[np.int64]:
+    """Return what the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
+    where = np.asarray(rows, dtype=np.intp)
+    if demand.job.request.exclusive:
+        return room.total[where].copy()
+    share = np.tile(demand.per_node, (len(rows), 1))
+    if demand.all_memory:
+        share[:, 1] = room.total[where, 1]
+    return share
+
+
 def _mask(names: Iterable[str], index: Mapping[str, int]) -> NDArray[np.bool_]:
     mask = np.zeros(len(index), dtype=np.bool_)
     mask[[index[name] for name in names if name in index]] = True

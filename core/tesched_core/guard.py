@@ -11,7 +11,8 @@ Two questions, asked at two moments of a cycle:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from math import inf
 
@@ -21,10 +22,19 @@ from numpy.typing import NDArray
 from tesched_core.budget import HOUR_S, Paid, Tally
 from tesched_core.decision import Memory, Refusal, RefusalCode, Why
 from tesched_core.metrics import BOUND_S
-from tesched_core.orders import HOLDS_ROOM
+from tesched_core.orders import HOLDS_ROOM, VictimState
 from tesched_core.overview import BARS, Owner, Running
 from tesched_core.policy import Excuses, Plan, View
 from tesched_core.resources import JobId, UnixSeconds
+
+
+class YieldBy(StrEnum):
+    """How victims make room."""
+
+    #: they are put back in the queue, which frees all that they hold
+    REQUEUE = "requeue"
+    #: where their CPUs are enough they are suspended, and lose nothing; else they are requeued
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +71,11 @@ class Limits:
     #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
     #: asked leaves for nothing. 0: it takes what comes first
     bind_for_s: float = 60.0
+    #: how victims make room
+    lever: YieldBy = YieldBy.REQUEUE
+    #: a suspended victim goes on as soon as its CPUs are free and promised to nobody; after this long, as soon as they
+    #: are free, and `tesched status` points it out
+    suspend_for_s: float = 3600.0
     #: an order is given up this long after the last grace period and KillWait could have ended
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long
@@ -126,21 +141,29 @@ def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds, 
         victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_ROOM
     }
     excuse_jobs(dict.fromkeys(leaving, _LEAVING))
+    # Slurm leaves a job held that is requeued while it is suspended.
+    suspended = {
+        victim.job_id
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.SUSPENDED
+    }
+    excuse_jobs(dict.fromkeys(suspended, _SUSPENDED))
     return Excuses(why=why, whys=tuple(whys))
 
 
 def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
     """Return for each running BE job what its slowdown will be if it waits no more: 1 + waited / expected run time.
 
-    Both are over all its runs, as far as tesched ended them. Where nothing is known of its run time, not even a limit,
-    it is 1: nobody can say.
+    Both are over all its runs, as far as tesched ended them; to be suspended by tesched is to wait. Where nothing is
+    known of its run time, not even a limit, it is 1: nobody can say.
     """
-    queued, ran_s = running.queued.copy(), np.zeros(len(running))
+    queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
     for job_id, past in memory.past.items():
         row = running.row_of.get(job_id)
         if row is not None:
-            queued[row], ran_s[row] = past.submitted_at, past.ran_s
-    waited_s = np.maximum(running.started - queued - ran_s, 0)
+            queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s
+    waited_s = np.maximum(running.started - queued - ran_s, 0) + suspended_s
     run_s = np.maximum(running.ends_at - running.started, 0) + ran_s
     slowdown: NDArray[np.float64] = 1 + waited_s / np.maximum(run_s, BOUND_S)
     return slowdown
@@ -179,6 +202,7 @@ def _this_hour(count: int, what: tuple[str, str]) -> str:
 
 
 _PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")
+_SUSPENDED: Why = (RefusalCode.SUSPENDED, "it is suspended for another trial-and-error job, and will go on")
 _LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job")
 
 
@@ -224,6 +248,8 @@ def admitted(plans: Sequence[Plan], view: View, limits: Limits, note: Callable[[
             kept.append(plan)
             continue
         payments = [_payment(view, job_id, now) for job_id, _ in plan.victims]
+        if plan.by_suspending:
+            payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
         code = RefusalCode.CYCLE_LIMIT
         if under_way + len(kept) >= limits.max_open_orders:
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"

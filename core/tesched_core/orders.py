@@ -4,6 +4,7 @@
     victim   planned ──► noticed ──► requeuing ──► left ──► back
                             ├──────────────────────►┘        left on its own, in its grace period
                             └──► spared                      let go before it left
+             planned ─► suspended ───────────────────────► back      its CPUs were enough (`suspension`)
 
 An order is advanced by what a snapshot shows (`advance.advance`), never by believing that a command worked. This file
 holds the data; it is what the store persists.
@@ -61,6 +62,8 @@ class VictimState(StrEnum):
     NOTICED = "noticed"
     #: the grace period is over and the requeue was asked for
     REQUEUING = "requeuing"
+    #: it was to be suspended, or is: it has given its CPUs, holds everything else, and will be resumed
+    SUSPENDED = "suspended"
     #: it no longer holds its room
     LEFT = "left"
     #: it runs again
@@ -128,8 +131,14 @@ class Victim:
     queued_at: UnixSeconds = 0.0
     user: str = ""
     account: str = ""
+    #: when it had its notice; without one, when it was first asked to go, or to be suspended
     noticed_at: UnixSeconds | None = None
     requeue_sent_at: UnixSeconds | None = None
+    #: it gives its CPUs alone: it is suspended, without a notice, and not requeued
+    by_suspending: bool = False
+    #: when Slurm was last asked to suspend it, and when it was first seen suspended
+    suspend_sent_at: UnixSeconds | None = None
+    suspended_at: UnixSeconds | None = None
     left_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None

@@ -14,13 +14,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.cluster import Job, JobState
+from tesched_core.cluster import Job, JobState, Request
 from tesched_core.decision import RefusalCode
-from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
+from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, demand_per_node, vector, wants_all_memory
 from tesched_core.resources import JobId
 from tesched_core.shadow import Ends
 from tesched_core.snapshot import JobClass, Snapshot, Traits
-from tesched_core.waiting import why_not
+from tesched_core.waiting import WANTS_ROOM, why_not
 
 
 class Owner(NamedTuple):
@@ -145,6 +145,13 @@ class Overview(Protocol):
         self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
     ) -> int:
         """Return the highest priority of the pending jobs of these partitions, or of the BE jobs; 0 if none waits."""
+        ...
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        """Return whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`.
+
+        When in doubt, it may: its constraints are not weighed, and of several nodes it wants one here.
+        """
         ...
 
 
@@ -293,6 +300,23 @@ class _Taken:
             ),
             0,
         )
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        room, shared_out = self.room, self.snapshot.settings.memory_is_shared_out
+        here = {name for name, nodes in room.partitions.items() if nodes[row]}
+        weighed: set[Request] = set()
+        for job in self._queue:
+            request = job.request
+            # Whole nodes are not to be had where somebody is suspended.
+            if request in weighed or request.exclusive or (shared_out and wants_all_memory(request)):
+                continue
+            starts = not job.held and job.reason in {*WANTS_ROOM, "None", ""} and not here.isdisjoint(job.partitions)
+            if not starts or self.snapshot.job_class(job.job_id) is JobClass.TE:
+                continue
+            weighed.add(request)
+            if (vector(demand_per_node(request), room.resources) <= free).all():
+                return True
+        return False
 
 
 def _ends_at(job: Job, traits: Traits, now: float) -> float:

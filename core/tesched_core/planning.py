@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from tesched_core.cluster import Job
 from tesched_core.decision import Block, Refusal, RefusalCode, Refusals, Why
-from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
+from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of, share_of
 from tesched_core.overview import Running
 from tesched_core.policy import Plan, Proposal, View
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.suspension import suffices
 from tesched_core.trial import Trial
 
 
@@ -172,9 +173,11 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             if answer is None:
                 refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
                 continue
+        by_suspending = suffices(demand, view, found.victims, found.nodes, room)
         plans.append(
             Plan(
                 preemptor=job.job_id,
+                by_suspending=by_suspending,
                 nodes=tuple(room.names[row] for row in found.nodes),
                 victims=tuple((JobId(int(running.job_id[row])), float(score[row])) for row in found.victims),
             )
@@ -184,21 +187,11 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             taken += found.victims
             pool = pool.copy()
             pool[list(found.victims)] = False
+        if found.victims and not by_suspending:  # who is suspended goes on later
             going = np.flatnonzero(np.isin(running.share_job, found.victims))
             room = room.changed(running.share_node[going], running.frees[going])
         room = room.changed(found.nodes, -share_of(demand, room, found.nodes))
     return Proposal(plans=tuple(plans), refusals=Refusals(refusals))
-
-
-def share_of(demand: Demand, room: Room, rows: Sequence[int]) -> NDArray[np.int64]:
-    """Return what the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
-    where = np.asarray(rows, dtype=np.intp)
-    if demand.job.request.exclusive:
-        return room.total[where].copy()
-    share = np.tile(demand.per_node, (len(rows), 1))
-    if demand.all_memory:
-        share[:, 1] = room.total[where, 1]
-    return share
 
 
 def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:

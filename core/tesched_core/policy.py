@@ -31,6 +31,14 @@ class Excuses:
         return self.why < 0
 
 
+class Rivals(Protocol):
+    """Says whether somebody else waits whom room would suit that is given for a while."""
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        """Return whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """What a TE policy looks at."""
@@ -44,6 +52,8 @@ class View:
     excuses: Excuses
     #: free room, in which what open orders will free is free and what they wait for is taken
     room: Room
+    #: who else waits, where victims may be suspended; None: they are requeued
+    rivals: Rivals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,8 @@ class Plan:
     nodes: tuple[str, ...]
     #: (job, score); empty if the room is free already, or is to come free by itself
     victims: tuple[tuple[JobId, float], ...]
+    #: the victims' CPUs are enough: they are suspended, not requeued
+    by_suspending: bool = False
     #: until when room is awaited that comes free by itself; the policy is asked again all the while
     waits_until: UnixSeconds | None = None
 

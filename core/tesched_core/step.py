@@ -11,9 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tesched_core.actions import (
     Action,
     FailureKind,
@@ -25,17 +22,16 @@ from tesched_core.actions import (
     SetNice,
     SetPriority,
     Status,
+    Suspend,
 )
 from tesched_core.advance import advance, end_wait, give_notice
 from tesched_core.best_effort import BePolicy
 from tesched_core.binding import keep_bound, not_bound, set_free
-from tesched_core.cluster import Job, JobState
+from tesched_core.cluster import Job
 from tesched_core.decision import Decision, Memory, Refusal, RefusalCode, Refusals
-from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, vector
 from tesched_core.forwarding import bring_back, bring_on, not_forwarded
-from tesched_core.guard import Limits, admitted, excuses
+from tesched_core.guard import Limits, YieldBy, admitted, excuses
 from tesched_core.orders import (
-    HOLDS_ROOM,
     Ending,
     Order,
     OrderState,
@@ -44,12 +40,13 @@ from tesched_core.orders import (
     VictimState,
 )
 from tesched_core.overview import overview_of
-from tesched_core.planning import share_of
 from tesched_core.policy import Plan, TePolicy, View
+from tesched_core.promised import room_after_orders, unpromised
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
 from tesched_core.rounds import RoundPolicy, propose_round, release_all
 from tesched_core.snapshot import Snapshot
+from tesched_core.suspension import not_suspended
 from tesched_core.waiting import sort_out
 from tesched_core.work import Advance
 
@@ -86,7 +83,8 @@ def step(
             waiting=waiting,
             running=overview.running,
             excuses=excuses(overview.running, memory, limits, snapshot.taken_at, overview.room.index),
-            room=room_after_orders(memory, snapshot, overview.room),
+            room=room_after_orders(memory.open_orders(), snapshot, overview.room),
+            rivals=overview if limits.lever is YieldBy.AUTO else None,
         )
         plans, why_not = _planned(view, policy, limits)
         refusals += why_not
@@ -95,7 +93,7 @@ def step(
     round_plans: tuple[Plan, ...] = ()
     if isinstance(best_effort, RoundPolicy) and not paused:
         memory, round_plans, whys = propose_round(
-            memory, best_effort, unpromised(memory, snapshot, overview.room), work
+            memory, best_effort, unpromised(memory.open_orders(), snapshot, overview.room), work
         )
         refusals += whys
         for plan in round_plans:
@@ -106,7 +104,7 @@ def step(
     if isinstance(best_effort, BePolicy) and not paused:
         served = {plan.preemptor for plan in plans if plan.nodes}
         ahead = [job for job in waiting if job.job_id not in served]
-        room = unpromised(memory, snapshot, overview.room)
+        room = unpromised(memory.open_orders(), snapshot, overview.room)
         memory, passed_over = bring_on(memory, best_effort, room, ahead, work)
         refusals += passed_over
     done = _summary((*plans, *round_plans), work, waiting, memory)
@@ -141,61 +139,6 @@ def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, 
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
 
 
-def room_after_orders(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
-    """Return the room as it will be when the orders under way are done: their victims gone, their preemptors there."""
-    rows: list[int] = []
-    changes: list[NDArray[np.int64]] = []
-    for order in memory.open_orders():
-        for victim in order.victims:
-            job = snapshot.jobs.get(victim.job_id)
-            stays = order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING
-            if victim.state not in HOLDS_ROOM or stays or job is None:
-                continue
-            for share in job.allocation:
-                if share.node in room.index:
-                    freed = vector(share.tres, room.resources)
-                    if job.state is JobState.SUSPENDED:
-                        freed[0] = 0  # its CPUs are free already
-                    rows.append(room.index[share.node])
-                    changes.append(freed)
-        preemptor = snapshot.jobs.get(order.preemptor)
-        if order.state is OrderState.OPEN and preemptor is not None and _will_be_there(order, preemptor):
-            there, taken = _share_on(order, preemptor, snapshot, room)
-            rows += there
-            changes += taken
-    return room.changed(rows, np.array(changes)) if rows else room
-
-
-def unpromised(memory: Memory, snapshot: Snapshot, room: Room) -> Room:
-    """Return the room that is free now, less what orders under way make for their preemptors; it may be below zero."""
-    rows: list[int] = []
-    changes: list[NDArray[np.int64]] = []
-    for order in memory.open_orders():
-        preemptor = snapshot.jobs.get(order.preemptor)
-        if order.state is OrderState.OPEN and preemptor is not None and _will_be_there(order, preemptor):
-            more, taken = _share_on(order, preemptor, snapshot, room)
-            rows += more
-            changes += taken
-    return room.changed(rows, np.array(changes)) if rows else room
-
-
-def _will_be_there(order: Order, preemptor: Job) -> bool:
-    """Return whether it waits, or is to move there."""
-    return preemptor.pending or (preemptor.on_nodes and any(v.job_id == order.preemptor for v in order.victims))
-
-
-def _share_on(
-    order: Order, preemptor: Job, snapshot: Snapshot, room: Room
-) -> tuple[list[int], list[NDArray[np.int64]]]:
-    """Return the nodes on which room is made for the preemptor, and what it takes there, as changes of the room."""
-    there = [room.index[node] for node in order.nodes if node in room.index]
-    try:
-        demand = demand_of(preemptor, snapshot, room)
-    except UnsupportedConstraintError:
-        return [], []
-    return there, list(-share_of(demand, room, there))
-
-
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     """Return the memory with a new order, or with one that waited and now makes room; its actions go to `work`."""
     snapshot = work.snapshot
@@ -205,6 +148,8 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     if before is not None and not plan.nodes:
         return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.waits_until)})
     victims = tuple(_victim(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
+    if plan.by_suspending:
+        victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
     lasts_s = longest + snapshot.settings.kill_wait_s + work.limits.order_timeout_s
@@ -238,7 +183,7 @@ def _where_from(plan: Plan, now: UnixSeconds) -> str:
     if plan.waits_until is not None:
         return f" may come free by itself; nobody is asked for the next {plan.waits_until - now:.0f} s"
     yields = ", ".join(str(job_id) for job_id, _ in plan.victims) or "nobody, the room is free"
-    return f" on {','.join(plan.nodes)}: {yields}"
+    return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"
 
 
 def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
@@ -304,6 +249,10 @@ def learned(
             continue
         if outcome.status is Status.WOULD and order.state is OrderState.OPEN:
             order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", work)
+            if any(victim.suspended_at is not None and not victim.settled for victim in order.victims):
+                # By a daemon in another mode; who is suspended may not be forgotten, and is resumed by the next one.
+                orders[order.order_id] = order
+                continue
             work.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
             victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
             raised = replace(order.raised, restored=True) if order.raised else None
@@ -323,7 +272,12 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
     said = outcome.failure.message if outcome.failure else "skipped"
     action = outcome.action
     final = kind in {FailureKind.DENIED, FailureKind.REFUSED}
-    if isinstance(action, Notify | Requeue):
+    if isinstance(action, Suspend):
+        before = order.victims
+        order = replace(order, victims=tuple(not_suspended(victim, outcome) for victim in before))
+        if order.victims != before:
+            work.moved(order.order_id, action.job_id, "sent", "not sent", said)
+    elif isinstance(action, Notify | Requeue):
         # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
         if outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY:
             back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED

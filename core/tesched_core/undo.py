@@ -1,6 +1,7 @@
 """Puts back whatever tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
 
-Orders under way are withdrawn: who has not left his room keeps it, who waits to run again waits with his own priority.
+Orders under way are withdrawn: who has not left his room keeps it, who waits to run again waits with his own priority,
+and who is suspended is resumed, once nobody else has his CPUs.
 As ever, a value is believed to be back only when that is seen, so this is repeated until nothing is left.
 """
 
@@ -17,6 +18,7 @@ from tesched_core.overview import overview_of
 from tesched_core.queue_order import left_held, let_back, put_back
 from tesched_core.rounds import release_all
 from tesched_core.snapshot import Snapshot
+from tesched_core.suspension import follow
 from tesched_core.work import Advance
 
 
@@ -28,11 +30,20 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         limits=limits,
         bound=dict(memory.bound),
         last_preempted=dict(memory.last_preempted),
+        paid=list(memory.paid),
+        past=dict(memory.past),
     )
     orders = dict(memory.orders)
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, work)
-    memory = replace(memory, cycle=memory.cycle + 1, orders=orders, last_preempted=work.last_preempted)
+    memory = replace(
+        memory,
+        cycle=memory.cycle + 1,
+        orders=orders,
+        last_preempted=work.last_preempted,
+        paid=tuple(work.paid),
+        past=work.past,
+    )
     memory = release_all(set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True), work)
     left = changed_still(memory, snapshot)
     actions = tuple(work.actions)
@@ -63,18 +74,25 @@ def _withdrawn(order: Order, work: Advance) -> Order:
     victims = (let_back(_let_go(victim, order, work), order, work) for victim in order.victims)
     order = replace(order, victims=tuple(victims))
     raises = [order.raised, *(victim.raised for victim in order.victims)]
-    if all(raised is None or raised.restored for raised in raises):
+    suspended = any(victim.state is VictimState.SUSPENDED for victim in order.victims)
+    if not suspended and all(raised is None or raised.restored for raised in raises):
         work.moved(order.order_id, None, order.state, OrderState.ENDED, "all is as it was")
         order = replace(order, state=OrderState.ENDED, ended_at=work.now)
     return order
 
 
 def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
+    job = work.snapshot.jobs.get(victim.job_id)
+    if victim.state is VictimState.SUSPENDED:
+        if job is not None and job.on_nodes and job.restarts == victim.restarts:
+            return follow(victim, job, order, work)
+        text = "it is not suspended any more"
+        work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        return replace(victim, state=VictimState.SPARED, raised=left_held(job))
     if victim.state not in HOLDS_ROOM:
         return victim
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
     if victim.noticed_at is not None:
         work.last_preempted[victim.job_id] = work.now  # as of anybody who is let go: a daemon may be started again
-    job = work.snapshot.jobs.get(victim.job_id)
     has_left = victim.state is VictimState.REQUEUING and job is not None and job.restarts > victim.restarts
     return replace(victim, state=VictimState.SPARED, raised=left_held(job) if has_left else None)

@@ -8,7 +8,7 @@ from tesched_core.actions import Action, OrderId
 from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Past
 from tesched_core.guard import Limits
-from tesched_core.orders import Transition
+from tesched_core.orders import Order, Transition
 from tesched_core.overview import Overview
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import Snapshot
@@ -27,6 +27,10 @@ class Advance:
     limits: Limits
     #: jobs that orders make room for: none of them has to be ahead of another
     preemptors: set[JobId] = field(default_factory=set)
+    #: those under way when the step began
+    orders: tuple[Order, ...] = ()
+    #: nodes at which a suspended victim goes on in this very cycle
+    resumed_on: set[str] = field(default_factory=set)
     #: victims that wait to run again: none of them has to be ahead of another
     returning: set[JobId] = field(default_factory=set)
     actions: list[Action] = field(default_factory=list)

@@ -159,6 +159,7 @@ class Remembered:
                 "retry_at": one.retry_at,
                 "submitted_at": one.past.submitted_at if one.past else None,
                 "ran_s": one.past.ran_s if one.past else None,
+                "suspended_s": one.past.suspended_s if one.past else None,
                 **_bound_values(one.bound),
                 "forwarded_at": one.forwarded.at if one.forwarded else None,
                 **_raise_values(one.forwarded.raised if one.forwarded else None),
@@ -181,12 +182,14 @@ def _of_job(row: JobMemoryRow) -> OfJob:
         if raised is not None and row.forwarded_at is not None
         else None
     )
-    known = row.submitted_at is not None and row.ran_s is not None
+    past = None
+    if row.submitted_at is not None and row.ran_s is not None:
+        past = Past(submitted_at=row.submitted_at, ran_s=row.ran_s, suspended_s=row.suspended_s or 0.0)
     return OfJob(
         preemptions=row.preemptions,
         last_preempted=row.last_preempted,
         retry_at=row.retry_at,
-        past=Past(submitted_at=row.submitted_at or 0.0, ran_s=row.ran_s or 0.0) if known else None,
+        past=past,
         forwarded=forwarded,
         bound=_bound_of(row),
     )
@@ -318,6 +321,9 @@ def _victim_of(row: VictimRow) -> Victim:
         account=row.account,
         noticed_at=row.noticed_at,
         requeue_sent_at=row.requeue_sent_at,
+        by_suspending=row.by_suspending,
+        suspend_sent_at=row.suspend_sent_at,
+        suspended_at=row.suspended_at,
         left_at=row.left_at,
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
@@ -345,6 +351,9 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "account": victim.account,
             "noticed_at": victim.noticed_at,
             "requeue_sent_at": victim.requeue_sent_at,
+            "by_suspending": victim.by_suspending,
+            "suspend_sent_at": victim.suspend_sent_at,
+            "suspended_at": victim.suspended_at,
             "left_at": victim.left_at,
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,

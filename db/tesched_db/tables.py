@@ -309,6 +309,9 @@ class VictimRow(Base):
     account: Mapped[str]
     noticed_at: Mapped[float | None]
     requeue_sent_at: Mapped[float | None]
+    by_suspending: Mapped[bool]
+    suspend_sent_at: Mapped[float | None]
+    suspended_at: Mapped[float | None]
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]
@@ -400,6 +403,7 @@ class JobMemoryRow(Base):
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue
     submitted_at: Mapped[float | None]
     ran_s: Mapped[float | None]
+    suspended_s: Mapped[float | None]
     raised_lever: Mapped[str | None]
     raised_previous: Mapped[int | None]
     raised_value: Mapped[int | None]

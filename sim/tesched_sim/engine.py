@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.actions import OrderId, Outcome, Status
+from tesched_core.actions import OrderId, Outcome, Resume, Status, Suspend
 from tesched_core.best_effort import BePolicy
 from tesched_core.decision import Memory
 from tesched_core.guard import Limits
@@ -86,6 +86,8 @@ class Daemon:
         self._submitted_seen = 0
         self._touched = False
         self._stirred = False
+        #: somebody is suspended, and goes on when room is given back
+        self._suspended = False
         slurm.watchers.append(self._saw)
 
     def _saw(self, row: int) -> None:
@@ -99,7 +101,7 @@ class Daemon:
 
     def due(self) -> bool:
         """Return whether there is something new for it: for a policy that is asked at every event."""
-        if self._touched:
+        if self._touched or (self._stirred and self._suspended):
             return True
         slurm = self.slurm
         # Room was given back, or somebody has come who may fit into what is left over.
@@ -132,6 +134,8 @@ class Daemon:
             if outcome.failure is not None:
                 failed.add(action.reason.order_id)
             outcomes.append(outcome)
+        if any(isinstance(action, Suspend | Resume) for action in decision.actions):
+            slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next look
         if outcomes:
             self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits)
         self._after(before)
@@ -160,6 +164,8 @@ class Daemon:
         for row in set(scheduler.reserved) - served:
             scheduler.let_go(row)
         self._watched, self._served = watched, frozenset(served)
+        open_orders = self.memory.open_orders()
+        self._suspended = any(one.state is VictimState.SUSPENDED for order in open_orders for one in order.victims)
         self._trials_seen = len(slurm.te_pending)
 
     def _set_alarms(self, order: Order) -> None:

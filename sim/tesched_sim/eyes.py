@@ -269,9 +269,12 @@ class _Overview:
         jobs = list(slurm.running_be)
         rows = np.array(jobs, dtype=np.int64)
         places = [slurm.where[row] for row in jobs]
+        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in jobs], dtype=np.bool_)
         share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
         share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
         job_id = rows + 1
+        frees = workload.demand[rows[share_job]]
+        frees[suspended[share_job], 0] = 0  # their CPUs are free already
         return Running(
             job_id=job_id,
             started=slurm.started_s[rows],
@@ -279,14 +282,14 @@ class _Overview:
             ends_at=self._ends_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
-            bar=np.array([1 if slurm.leaving[row] else 0 for row in jobs], dtype=np.int8),
+            bar=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(np.int8),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
             names=(),
             row_of={JobId(job): row for row, job in enumerate(job_id.tolist())},
             share_job=share_job,
             share_node=share_node,
-            frees=workload.demand[rows[share_job]],
+            frees=frees,
         )
 
     @cached_property
@@ -324,10 +327,13 @@ class _Overview:
         rows = np.fromiter(slurm.running, dtype=np.int64)
         places = [slurm.where[row] for row in rows.tolist()]
         share = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
+        frees = slurm.workload.demand[rows[share]]
+        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in rows.tolist()], dtype=np.bool_)
+        frees[suspended[share], 0] = 0
         return Ends(
             node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
             at=self._ends_at(rows)[share],
-            frees=slurm.workload.demand[rows[share]],
+            frees=frees,
         )
 
     def first_in_queue(
@@ -352,6 +358,12 @@ class _Overview:
             ),
             default=0,
         )
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        slurm, workload = self._eyes.slurm, self._eyes.slurm.workload
+        waiting = np.fromiter((one for line in slurm.lines for one in line if not slurm.te[one]), dtype=np.int64)
+        here = workload.allowed[workload.constraint[waiting], row]
+        return bool((here & (workload.demand[waiting] <= free).all(axis=1)).any())
 
 
 class Hands:

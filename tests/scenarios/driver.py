@@ -22,10 +22,12 @@ from tesched_core.actions import (
     ReasonCode,
     Release,
     Requeue,
+    Resume,
     SetNice,
     SetNodes,
     SetPriority,
     Status,
+    Suspend,
 )
 from tesched_core.best_effort import BePolicy
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
@@ -155,6 +157,10 @@ class Driver:
                 self.change(job.job_id, request=replace(job.request, required_nodes=action.nodes))
             elif isinstance(action, Requeue):
                 self.requeued(job.job_id)
+            elif isinstance(action, Suspend):
+                self.change(job.job_id, state=JobState.SUSPENDED, priority=0)
+            elif isinstance(action, Resume):
+                self.change(job.job_id, state=JobState.RUNNING, priority=90)
 
     def says(self, status: Status, *actions: Action, kind: FailureKind | None = None) -> None:
         """Let tesched learn what became of these actions."""
