@@ -1,6 +1,6 @@
 """Gavel's figures and ours: `python -m benchmarks.gavel --anchors | --published | --makespan | --loads | --restarts`.
 
---anchors    the authors' own simulator as it was run for us, unmodified, on 36 accelerators (Python 3.11, ECOS;
+--anchors    the authors' own simulator as it was run for us, unmodified, on 36 and 108 accelerators (ECOS;
              mean hours from arrival to end, and its wall times on a machine of two cores)
 --published  what the authors stored with their code, 36 of each type, jobs 4000 to 4999, seed 0
 --makespan   theirs for jobs that are all there from the beginning
@@ -19,42 +19,48 @@ from pathlib import Path
 
 import click
 from tesched_sim.gavel.policies import Contender, Optimum
-from tesched_sim.gavel.rounds import Cluster
+from tesched_sim.gavel.rounds import Cluster, OverloadError
 from tesched_sim.gavel.run import Figures, Plan, perform
 from tesched_sim.gavel.workload import GavelWorkload
 
-#: policy, gap (s), seed, several GPUs a job, window, mean hours, wall seconds
+#: policy, accelerators of each type, gap (s), seed, several GPUs a job, window, mean hours, wall seconds
 ANCHORS = (
-    ("las-agnostic", 9000.0, 0, False, (300, 500), 19.9299, 30.5),
-    ("las", 9000.0, 0, False, (300, 500), 14.5730, 25.8),
-    ("las-agnostic", 4500.0, 0, False, (300, 500), 20.1021, 28.2),
-    ("las", 4500.0, 0, False, (300, 500), 14.1553, 22.1),
-    ("las-agnostic", 3000.0, 0, False, (300, 500), 20.1206, 30.1),
-    ("las", 3000.0, 0, False, (300, 500), 13.6823, 18.7),
-    ("las-agnostic", 3000.0, 1, False, (300, 500), 15.9732, 27.0),
-    ("las", 3000.0, 1, False, (300, 500), 11.8480, 20.0),
-    ("las-agnostic", 3000.0, 2, False, (300, 500), 18.3442, 26.8),
-    ("las", 3000.0, 2, False, (300, 500), 12.9487, 21.5),
-    ("las-agnostic", 2250.0, 0, False, (300, 500), 21.4464, 32.1),
-    ("las", 2250.0, 0, False, (300, 500), 14.5874, 25.2),
-    ("las-agnostic", 2250.0, 1, False, (300, 500), 15.9262, 29.7),
-    ("las", 2250.0, 1, False, (300, 500), 11.3897, 21.7),
-    ("las-agnostic", 2250.0, 2, False, (300, 500), 20.6375, 35.9),
-    ("las", 2250.0, 2, False, (300, 500), 14.3811, 24.2),
-    ("las-agnostic", 1800.0, 0, False, (300, 500), 30.9986, 57.7),
-    ("las", 1800.0, 0, False, (300, 500), 18.2535, 37.0),
-    ("las-agnostic", 2250.0, 0, False, (1300, 1700), 36.0448, 134.0),
-    ("las", 2250.0, 0, False, (1300, 1700), 23.2344, 77.4),
-    ("las-agnostic", 1928.5714285714287, 0, False, (1300, 1700), 77.1112, 274.2),
-    ("las", 1928.5714285714287, 0, False, (1300, 1700), 29.3958, 77.7),
-    ("las-agnostic", 9000.0, 0, True, (300, 500), 22.5126, 32.0),
-    ("las", 9000.0, 0, True, (300, 500), 16.5030, 22.2),
-    ("las-agnostic", 4500.0, 0, True, (300, 500), 27.3796, 42.4),
-    ("las", 4500.0, 0, True, (300, 500), 21.1236, 34.9),
-    ("las-agnostic", 3000.0, 0, False, (100, 150), 18.4031, 13.0),
-    ("las", 3000.0, 0, False, (100, 150), 12.4496, 8.9),
-    ("ftf-agnostic", 3000.0, 0, False, (300, 500), 20.0278, 116.8),
-    ("ftf", 3000.0, 0, False, (300, 500), 14.1194, 77.5),
+    ("las-agnostic", 12, 9000.0, 0, False, (300, 500), 19.9299, 30.5),
+    ("las", 12, 9000.0, 0, False, (300, 500), 14.5730, 25.8),
+    ("las-agnostic", 12, 4500.0, 0, False, (300, 500), 20.1021, 28.2),
+    ("las", 12, 4500.0, 0, False, (300, 500), 14.1553, 22.1),
+    ("las-agnostic", 12, 3000.0, 0, False, (300, 500), 20.1206, 30.1),
+    ("las", 12, 3000.0, 0, False, (300, 500), 13.6823, 18.7),
+    ("las-agnostic", 12, 3000.0, 1, False, (300, 500), 15.9732, 27.0),
+    ("las", 12, 3000.0, 1, False, (300, 500), 11.8480, 20.0),
+    ("las-agnostic", 12, 3000.0, 2, False, (300, 500), 18.3442, 26.8),
+    ("las", 12, 3000.0, 2, False, (300, 500), 12.9487, 21.5),
+    ("las-agnostic", 12, 2250.0, 0, False, (300, 500), 21.4464, 32.1),
+    ("las", 12, 2250.0, 0, False, (300, 500), 14.5874, 25.2),
+    ("las-agnostic", 12, 2250.0, 1, False, (300, 500), 15.9262, 29.7),
+    ("las", 12, 2250.0, 1, False, (300, 500), 11.3897, 21.7),
+    ("las-agnostic", 12, 2250.0, 2, False, (300, 500), 20.6375, 35.9),
+    ("las", 12, 2250.0, 2, False, (300, 500), 14.3811, 24.2),
+    ("las-agnostic", 12, 1800.0, 0, False, (300, 500), 30.9986, 57.7),
+    ("las", 12, 1800.0, 0, False, (300, 500), 18.2535, 37.0),
+    ("las-agnostic", 12, 2250.0, 0, False, (1300, 1700), 36.0448, 134.0),
+    ("las", 12, 2250.0, 0, False, (1300, 1700), 23.2344, 77.4),
+    ("las-agnostic", 12, 1928.5714285714287, 0, False, (1300, 1700), 77.1112, 274.2),
+    ("las", 12, 1928.5714285714287, 0, False, (1300, 1700), 29.3958, 77.7),
+    ("las-agnostic", 12, 9000.0, 0, True, (300, 500), 22.5126, 32.0),
+    ("las", 12, 9000.0, 0, True, (300, 500), 16.5030, 22.2),
+    ("las-agnostic", 12, 4500.0, 0, True, (300, 500), 27.3796, 42.4),
+    ("las", 12, 4500.0, 0, True, (300, 500), 21.1236, 34.9),
+    ("las-agnostic", 12, 3000.0, 0, False, (100, 150), 18.4031, 13.0),
+    ("las", 12, 3000.0, 0, False, (100, 150), 12.4496, 8.9),
+    ("ftf-agnostic", 12, 3000.0, 0, False, (300, 500), 20.0278, 116.8),
+    ("ftf", 12, 3000.0, 0, False, (300, 500), 14.1194, 77.5),
+    ("las-agnostic", 36, 900.0, 0, False, (4000, 5000), 23.7452, 315.1),
+    ("las", 36, 900.0, 0, False, (4000, 5000), 17.0724, 191.6),
+    ("las-agnostic", 36, 692.3076923076923, 0, False, (4000, 5000), 66.5061, 418.3),
+    ("las", 36, 692.3076923076923, 0, False, (4000, 5000), 22.3768, 283.5),
+    ("las-agnostic", 36, 642.8571428571429, 0, False, (4000, 5000), 98.2576, 776.3),
+    ("las", 36, 642.8571428571429, 0, False, (4000, 5000), 29.4167, 344.5),
 )
 #: jobs an hour, several GPUs a job, mean hours of las-agnostic and las
 PUBLISHED = (
@@ -94,9 +100,9 @@ class Row:
 
 
 def anchors() -> Iterator[Row]:
-    """Yield the authors' simulator's runs on 36 accelerators."""
-    for name, gap_s, seed, multi, window, theirs_h, wall_s in ANCHORS:
-        made = plan(name, 12, gap_s, window, seed=seed, multi=multi)
+    """Yield the runs of the authors' simulator."""
+    for name, each, gap_s, seed, multi, window, theirs_h, wall_s in ANCHORS:
+        made = plan(name, each, gap_s, window, seed=seed, multi=multi)
         yield Row(plan=made, theirs_h=theirs_h, wall_s=wall_s)
 
 
@@ -127,14 +133,16 @@ def plan(name: str, each: int, gap_s: float, window: tuple[int, int], *, multi: 
     )
 
 
-def compare(rows: Iterator[Row], optimum: Optimum) -> None:
+def compare(rows: Iterator[Row], optimum: Optimum, recompute_s: float) -> None:
     """Print a line for each run: theirs, ours, by how much ours differs, and how much faster it was."""
     print(
         f"{'POLICY':<18}{'GPUS':>5}{'GAP S':>8} {'MULTI':<6}{'SEED':>4} {'JOBS':>11} {'THEIRS H':>9} {'OURS H':>9}"
         f" {'DIFFERS':>8} {'USE':>6} {'RENEWED':>8} {'CPU S':>7} {'JOBS/S':>7} {'FASTER':>7}"
     )
     for row in rows:
-        made = replace(row.plan, contender=replace(row.plan.contender, optimum=optimum))
+        contender = replace(row.plan.contender, optimum=optimum)
+        cluster = replace(row.plan.cluster, recompute_s=recompute_s)
+        made = replace(row.plan, contender=contender, cluster=cluster)
         found = perform(made)
         ours_h = row.of(found)
         faster = f"{row.wall_s / found.took_s:.1f}x" if row.wall_s is not None else ""
@@ -149,30 +157,32 @@ def compare(rows: Iterator[Row], optimum: Optimum) -> None:
 
 
 def restarts(gap_s: float, window: tuple[int, int]) -> None:
-    """Print what knowing types gains, for each cost of a start and length of rounds, with either optimum."""
-    print(
-        f"{'COST S':>6} {'ROUND S':>8} {'AGNOSTIC':>9} {'MIDDLE':>9} {'CORNER':>9} {'GAIN':>6} {'GAIN':>6}"
-        f" {'STARTS/JOB':>21} {'RESTARTING':>23}"
+    """Print the mean hours of each policy and what restarts took, for each cost of a start and length of rounds."""
+    contenders = (
+        Contender(name="las-agnostic"),
+        Contender(name="las-agnostic", optimum=Optimum.CORNER),
+        Contender(name="las"),
+        Contender(name="las", optimum=Optimum.CORNER),
+        Contender(name="makespan", optimum=Optimum.CORNER),
+        Contender(name="fifo"),
     )
+    heads = [f"{one.name}{'/corner' if one.optimum is Optimum.CORNER else ''}" for one in contenders]
+    print(f"{'COST S':>6} {'ROUND S':>8} " + " ".join(f"{head:>22}" for head in heads))
     for cost_s in RESTARTS_S:
         for round_s in ROUNDS_S:
             cluster = Cluster(capacity=(12, 12, 12), round_s=round_s, restart_cost_s=cost_s)
-            found = []
-            for name, optimum in (
-                ("las-agnostic", Optimum.MIDDLE),
-                ("las", Optimum.MIDDLE),
-                ("las", Optimum.CORNER),
-            ):
-                made = replace(plan(name, 12, gap_s, window), cluster=cluster)
-                found.append(perform(replace(made, contender=Contender(name=name, optimum=optimum))))
-            agnostic_h, middle_h, corner_h = (one.mean_jct_h for one in found)
-            print(
-                f"{cost_s:>6.0f} {round_s:>8.0f} {agnostic_h:>9.2f} {middle_h:>9.2f} {corner_h:>9.2f}"
-                f" {agnostic_h / middle_h:>5.2f}x {agnostic_h / corner_h:>5.2f}x"
-                f" {' '.join(f'{one.starts_per_job:6.1f}' for one in found):>21}"
-                f" {' '.join(f'{100 * one.restarting:6.2f}%' for one in found):>23}",
-                flush=True,
-            )
+            made = replace(plan("las", 12, gap_s, window), cluster=cluster, most_jobs=200)
+            cells = [_restarted(replace(made, contender=one)) for one in contenders]
+            print(f"{cost_s:>6.0f} {round_s:>8.0f} " + " ".join(f"{cell:>22}" for cell in cells), flush=True)
+
+
+def _restarted(made: Plan) -> str:
+    """Return mean hours, starts for each job, and the share of the held time that restarts took."""
+    try:
+        found = perform(made)
+    except OverloadError:
+        return "does not keep up"
+    return f"{found.mean_jct_h:.2f} {found.starts_per_job:.1f} {100 * found.restarting:.1f}%"
 
 
 def loads(each: int, window: tuple[int, int], rates: tuple[float, ...], seeds: int) -> list[tuple[float, float]]:
@@ -214,6 +224,7 @@ def draw(curve: list[tuple[float, float]], path: Path) -> None:
 @click.option("--makespan", "what", flag_value="makespan", help="Theirs, all jobs there from the beginning.")
 @click.option("--loads", "what", flag_value="loads", help="What knowing types gains, by load.")
 @click.option("--restarts", "what", flag_value="restarts", help="What starts that cost something leave of it.")
+@click.option("--recompute", "recompute_s", type=float, default=1920.0, show_default=True, help="Least seconds apart.")
 @click.option("--optimum", type=click.Choice([one.value for one in Optimum]), default=Optimum.MIDDLE.value)
 @click.option("--each", type=click.IntRange(1), default=12, show_default=True, help="With --loads: of each type.")
 @click.option("--first", type=click.IntRange(0), default=1300, show_default=True, help="With --loads, --restarts.")
@@ -225,6 +236,7 @@ def draw(curve: list[tuple[float, float]], path: Path) -> None:
 def main(
     *,
     what: str,
+    recompute_s: float,
     optimum: str,
     each: int,
     first: int,
@@ -242,7 +254,9 @@ def main(
     elif what == "restarts":
         restarts(3600.0 / rate, (first, last))
     else:
-        compare({"anchors": anchors, "published": published, "makespan": makespans}[what](), Optimum(optimum))
+        compare(
+            {"anchors": anchors, "published": published, "makespan": makespans}[what](), Optimum(optimum), recompute_s
+        )
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ Principle
     ran checkpoints and stops.
 
 Worked example
-    One GPU of each of two types, two jobs of one GPU. X = [[0.6, 0.4], [0.2, 0.6]]; nothing was received, so t = 180
-    for all and tau = [360, 360], f = 1/2. Priorities are [[1.2, 0.8], [0.4, 1.2]]: job 0 has the first type, job 1
-    the second. A round of 360 s later t = [[540, 180], [180, 540]] and tau = [720, 720]: priorities are now
-    [[0.8, 1.6], [0.8, 0.8]]. On the first type both are equal, and equal in deficit; job 0 has the larger fraction
-    there and stays.
+    One GPU of each of two types, two jobs of one GPU. X = [[0.75, 0.25], [0.25, 0.5]]; nothing was received, so t = 180
+    for all and tau = [360, 360], f = 1/2. Priorities are [[1.5, 0.5], [0.5, 1]]: job 0 has the first type, job 1 the
+    second. A round of 360 s later t = [[540, 180], [180, 540]] and tau = [720, 720]: priorities are now
+    [[1, 1], [1, 2/3]]. On the first type both are equal, and equal in deficit; job 0 has the larger fraction there and
+    stays.
 
 Parameters
     none. The length of a round is the caller's, as is the order in which types choose: the authors take the fastest

@@ -24,6 +24,13 @@ from tesched_sim.workload import WorkloadError
 #: seconds between two allocations at least, in the authors' simulator
 RECOMPUTE_S = 1920.0
 
+#: A run ends when more jobs than these are there at once.
+MOST_JOBS = 2_000
+
+
+class OverloadError(WorkloadError):
+    """More jobs come than can be served."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
@@ -111,18 +118,23 @@ def simulate(
     *,
     manner: Manner,
     seed: int,
+    most_jobs: int = MOST_JOBS,
 ) -> Outcome:
     """Run the jobs until all of the window have ended, and return what came of it.
 
     `jobs` come in their order of arrival; those after the window keep coming until it has ended. `seed` orders the
-    types. Raises WorkloadError if a job can never run, or if the window has more jobs than come.
+    types. Raises WorkloadError if a job can never run, or if the window has more jobs than come; OverloadError if more
+    than `most_jobs` are there at once: then it might never end, since all of them share what there is.
     """
     began = time.process_time()
     run = _Run(jobs, cluster, allocate, manner, seed)
     missing = set(window)
     while missing:
-        for index in run.turn():
-            missing.discard(index)
+        missing.difference_update(run.turn())
+        if len(run.jobs) > most_jobs:
+            raise OverloadError(
+                f"the cluster does not keep up: {len(run.jobs)} jobs are there after {run.now / 3600:.0f} hours"
+            )
     run.outcome.took_s = time.process_time() - began
     return run.outcome
 
@@ -250,7 +262,7 @@ class _Run:
                 scale_factor=self.scale_factor,
                 weight=np.array([job.weight for job in self.jobs]),
                 steps=np.array([job.steps for job in self.jobs]),
-                steps_left=self.steps_left,
+                steps_left=self.steps_left.copy(),
                 age_s=self.now - np.array([job.arrival_s for job in self.jobs]),
                 capacity=self.capacity,
             )

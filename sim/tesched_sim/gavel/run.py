@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tesched_sim.gavel.policies import Contender
-from tesched_sim.gavel.rounds import Cluster, simulate
+from tesched_sim.gavel.rounds import MOST_JOBS, Cluster, simulate
 from tesched_sim.gavel.throughputs import measured
 from tesched_sim.gavel.workload import GavelWorkload
 
@@ -25,6 +25,8 @@ class Plan:
     #: jobs whose times count, by index: the first, and the one after the last
     window: tuple[int, int]
     seed: int
+    #: it ends in an error when more jobs than these are there at once
+    most_jobs: int = MOST_JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +57,19 @@ class Figures:
 
 
 def perform(plan: Plan) -> Figures:
-    """Make one run. Raises WorkloadError if a job can never run."""
+    """Make one run. Raises WorkloadError if a job can never run, OverloadError if the cluster does not keep up."""
     jobs = plan.workload.jobs(plan.seed, measured())
     window = range(*plan.window)
     contender = plan.contender
-    outcome = simulate(jobs, window, plan.cluster, contender.allocate(), manner=contender.manner(), seed=plan.seed)
+    outcome = simulate(
+        jobs,
+        window,
+        plan.cluster,
+        contender.allocate(),
+        manner=contender.manner(),
+        seed=plan.seed,
+        most_jobs=plan.most_jobs,
+    )
     jct_h = np.array([outcome.jct_s[index] for index in window]) / 3600
     p50, p90, p99 = np.percentile(jct_h, (50, 90, 99)).tolist()
     return Figures(
