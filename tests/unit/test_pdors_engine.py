@@ -202,3 +202,8 @@ def test_the_same_seed_gives_the_same_result() -> None:
     small = pdors_workload(PdOrsWorkload(jobs=12, machines=4, slots=10, batch_max=60, work=0.05), 2)
     first, again = (run("pd-ors", small, Planning()).jobs for _ in range(2))
     assert first == again
+
+
+def test_where_one_machine_is_no_faster_to_be_blind_to_it_changes_nothing() -> None:
+    alike = pdors_workload(PdOrsWorkload(jobs=12, machines=4, slots=10, batch_max=60, work=0.05, link_ratio=1.0), 2)
+    assert run("blind", alike, Planning()).jobs == run("pd-ors", alike, Planning()).jobs
