@@ -60,7 +60,7 @@ def seen(name: str, problem: Problem) -> Reckoned:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @given(problem=problems())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_problem_gets_an_allocation_that_can_be_kept(name: str, problem: Problem) -> None:
     answer = policy(name).allocate(problem)
     seen(name, problem).assert_feasible(answer)
