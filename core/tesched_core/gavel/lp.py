@@ -58,7 +58,7 @@ def maximise(program: Program) -> Optimum:
     Raises:
         UnsolvedError: infeasible, unbounded, out of time, or numerically hopeless.
     """
-    if not (np.isfinite(program.gain).all() and np.isfinite(program.rows.data).all()):
+    if not all(np.isfinite(numbers).all() for numbers in (program.gain, program.rows.data, program.bounds)):
         raise UnsolvedError(OUT_OF_RANGE)
     taken = np.ones(len(program.gain), dtype=np.bool_) if program.start is None else program.start.copy()
     least = LEAST_GAIN * np.abs(program.gain).max(initial=0.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tesched_core.gavel.constraints import Combinations, combinations, fall_back
-from tesched_core.gavel.lp import UnsolvedError
+from tesched_core.gavel.lp import OUT_OF_RANGE, UnsolvedError
 from tesched_core.gavel.problem import Allocation, Problem
 
 
@@ -22,13 +22,16 @@ def solved(
         aware: Whether the policy knows the types' speeds.
         sharing: Whether pairs of jobs may share accelerators.
     """
-    # Numbers that leave the range of a float are found where the program is solved.
+    # Numbers that leave the range of a float show in the program or in the objective.
     with np.errstate(all="ignore"):
         speed = problem.fitting() if aware else problem.agnostic()
         space = combinations(problem, speed, sharing=sharing)
         if not space.singles:
             return fall_back(problem, "no job fits on any type", sharing=sharing)
         try:
-            return solve(space)
+            answer = solve(space)
         except UnsolvedError as why:
             return fall_back(problem, str(why), sharing=sharing)
+        except ArithmeticError:
+            return fall_back(problem, OUT_OF_RANGE, sharing=sharing)
+        return answer if np.isfinite(answer.objective) else fall_back(problem, OUT_OF_RANGE, sharing=sharing)
