@@ -163,7 +163,6 @@ def restarts(gap_s: float, window: tuple[int, int]) -> None:
         Contender(name="las-agnostic", optimum=Optimum.CORNER),
         Contender(name="las"),
         Contender(name="las", optimum=Optimum.CORNER),
-        Contender(name="makespan", optimum=Optimum.CORNER),
         Contender(name="fifo"),
     )
     heads = [f"{one.name}{'/corner' if one.optimum is Optimum.CORNER else ''}" for one in contenders]

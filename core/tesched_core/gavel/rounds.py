@@ -111,16 +111,17 @@ def assign(
         if entitled_only:
             may &= mine > 0
         rows = np.flatnonzero(may)
+        if int(scale_factor[rows].sum()) <= capacity[kind]:
+            found[rows] = kind  # all of them fit, in any order
+            continue
         order = rows[np.lexsort((-share[rows, kind], -deficit_s[rows, kind], -mine[rows]))]
         found[order[_fitting(scale_factor[order], int(capacity[kind]))]] = kind
     return found
 
 
-def _fitting(sizes: NDArray[np.int64], room: int) -> NDArray[np.intp] | list[int]:
+def _fitting(sizes: NDArray[np.int64], room: int) -> list[int]:
     """Return the places of those that fit, each taking its size of the room, in order; who is too large is passed."""
     ends = np.cumsum(sizes)
-    if len(ends) == 0 or ends[-1] <= room:
-        return np.arange(len(ends))
     # As far as all fit; from there on only who is small enough.
     first = int(np.searchsorted(ends, room, side="right"))
     taken = list(range(first))
