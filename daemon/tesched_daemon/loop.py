@@ -214,14 +214,20 @@ class Loop:
             self.journal.conclude(memory, decision, outcomes, transitions)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
-    def undo(self) -> Turn:
+    def undo(self, *, unseen_s: float = 0.0) -> Turn:
         """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
+
+        `unseen_s` is for how long nobody has seen the cluster, for a loop that has not seen it itself. An answer that
+        cannot be the whole of what there is counts as none here, too.
 
         Raises JournalError. For the end of the service and for `tesched undo`; no turn may follow.
         """
         memory = self.journal.load()
         began = self.stopwatch()
         seen = self.observer.observe()
+        since_s = unseen_s if self._last is None else began - self._looked_at
+        if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, since_s)):
+            seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
         snapshot = classified(seen, self.classes)

@@ -12,12 +12,15 @@ LOOKS = 10
 PAUSE_S = 0.5
 
 
-def put_all_back(loop: Loop, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[Turn]:
-    """Yield each turn of it; the last one is `settled`, or it could not be done. Raises JournalError."""
+def put_all_back(loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Iterator[Turn]:
+    """Yield each turn of it; the last one is `settled`, or it could not be done. Raises JournalError.
+
+    `unseen_s` is for how long nobody has seen the cluster, for a loop that has not seen it itself.
+    """
     for look in range(LOOKS):
         if look:
             sleep(PAUSE_S)
-        turn = loop.undo()
+        turn = loop.undo(unseen_s=unseen_s + look * PAUSE_S)
         yield turn
         if turn.settled:
             return
