@@ -182,7 +182,10 @@ MUTATIONS = (
         "slowdowns(running, memory) > 2 * limits.max_slowdown",
     ),
     Mutation(
-        "guard: slowdown is over all runs", _GUARD, "queued[row], ran_s[row] = past.submitted_at, past.ran_s", "pass"
+        "guard: slowdown is over all runs",
+        _GUARD,
+        "queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s",
+        "pass",
     ),
     Mutation(
         "guard: protected names",
@@ -194,10 +197,15 @@ MUTATIONS = (
     Mutation(
         "guard: who yields already is not asked again", _GUARD, "excuse_jobs(dict.fromkeys(leaving, _LEAVING))", "pass"
     ),
-    Mutation("budget: who is asked counts", _BUDGET, "if victim.state in HOLDS_ROOM:", "if False:"),
+    Mutation("budget: who is asked counts", _BUDGET, "if victim.state in HOLDS_ROOM or asked:", "if asked:"),
     Mutation("budget: an hour is an hour", _BUDGET, "if now - one.at < HOUR_S:", "if now - one.at < DAY_S:"),
-    Mutation("budget: node-seconds are of all nodes", _BUDGET, "node_s=len(victim.nodes) * max", "node_s=max"),
-    Mutation("budget: who has paid has paid", _ADVANCE, "work.paid.append(paying(victim, work.now))", "pass"),
+    Mutation("budget: node-seconds are of all nodes", _BUDGET, "else len(victim.nodes) * max", "else max"),
+    Mutation(
+        "budget: who has paid has paid",
+        _ADVANCE,
+        "work.paid.append(paying(replace(victim, state=VictimState.LEFT), work.now))",
+        "pass",
+    ),
     Mutation("order: BLOCKED", _WAITING, 'return why[1] if why and why[0] in _FIRM else ""', 'return ""'),
     Mutation(
         "order: blocked by what is certain alone",
@@ -291,13 +299,19 @@ MUTATIONS = (
     Mutation(
         "undo: who was brought forward", _UNDO, "bring_back(memory, work, lasts_s=-1)", "bring_back(memory, work)"
     ),
-    Mutation("undo: who is bound", _UNDO, "all_of_them=True", "all_of_them=False"),
+    Mutation(
+        "undo: who is bound",
+        _UNDO,
+        "set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)",
+        "bring_back(memory, work, lasts_s=-1)",
+    ),
+    Mutation("bound: not for ever", _BIND, "return work.now - one.at > work.limits.bind_for_s", "return False"),
     Mutation("undo: the cool-down", _UNDO, "work.last_preempted[victim.job_id] = work.now", "pass"),
     Mutation("undo: a victim left held", _UNDO, "raised=left_held(job) if has_left else None", "raised=None"),
     Mutation(
         "undo: an order ends when all is seen to be back",
         _UNDO,
-        "if all(raised is None or raised.restored for raised in raises):",
+        "if not suspended and all(raised is None or raised.restored for raised in raises):",
         "if True:",
     ),
     Mutation("paused: nothing new", _STEP, "if waiting and paused:", "if False:"),
@@ -308,12 +322,11 @@ MUTATIONS = (
     Mutation("loop: a set clock", _LOOP, "return shifted(memory, jumped_s)", "return memory"),
     Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
     Mutation(
-        "loop: the memory is read again after an error of the store",
+        "loop: undo is done when nothing is left",
         _LOOP,
-        "            self._memory = None\n            return self._trouble",
-        "            return self._trouble",
+        "settled = not changed_still(memory, snapshot)",
+        "settled = True",
     ),
-    Mutation("loop: undo is done when nothing is left", _LOOP, "settled = not (", "settled = True or not ("),
     Mutation("doubt: half of the jobs are gone", _DOUBT, "if lost and 2 * lost >= of:", "if False:"),
     Mutation("doubt: no jobs after a start", _DOUBT, "elif not snapshot.jobs and _jobs_of(memory):", "elif False:"),
     Mutation("doubt: no nodes", _DOUBT, "if not snapshot.nodes or not snapshot.partitions:", "if False:"),

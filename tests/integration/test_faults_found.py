@@ -14,7 +14,7 @@ from tesched_core.resources import JobId
 
 from tests.properties.faulty_daemon import Fault, Port, What
 from tests.properties.faulty_site import LIMITS, Site
-from tests.properties.faulty_slurm import CPUS, Answer, Work
+from tests.properties.faulty_slurm import CPUS, MIN_JOB_AGE_S, Answer, Work
 
 VICTIM, TRIAL = JobId(1), JobId(2)
 
@@ -76,6 +76,22 @@ def test_undo_is_followed_by_the_cool_down_of_whom_it_has_let_go(site: Site) -> 
     assert site.undo()
     turns(site, 3)
     assert len(site.ledger.noticed) == 1
+
+
+def test_undo_does_not_believe_an_answer_without_jobs(site: Site) -> None:
+    turns(site, 1)
+    trial = site.slurm.jobs[TRIAL]
+    assert trial.nice < 0
+    assert site.undo((Fault(Port.OBSERVE, What.NO_JOBS),))
+    assert trial.nice == 0
+
+
+def test_undo_believes_it_after_a_while(site: Site) -> None:
+    turns(site, 1)
+    site.slurm.jobs.clear()
+    assert not site.undo()
+    site.slurm.pass_time(MIN_JOB_AGE_S)
+    assert site.undo()
 
 
 def test_a_nice_value_that_a_user_sets_while_his_trial_is_raised_is_his_in_the_end(site: Site) -> None:

@@ -20,10 +20,12 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Resume,
     SetNice,
     SetNodes,
     SetPriority,
     Status,
+    Suspend,
 )
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
@@ -36,7 +38,7 @@ from tesched_daemon.loop import Loop
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
 
-from tests.properties.faulty_slurm import MIN_JOB_AGE_S, FaultySlurm
+from tests.properties.faulty_slurm import CPUS, MIN_JOB_AGE_S, FaultySlurm
 
 
 class Crash(BaseException):
@@ -138,6 +140,10 @@ class Ledger:
     #: when a notice or a requeue reached a run, by order, job and restarts
     noticed: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     requeued: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    #: the same of suspensions
+    suspended: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    #: runs that it has meant to suspend: whoever suspends them, too, cannot be told from tesched
+    may_be_suspended: set[tuple[JobId, int]] = field(default_factory=set)
     #: which daemon has written last what it means
     meant_by: str = ""
     paused: bool = False
@@ -145,6 +151,8 @@ class Ledger:
     untimed: bool = False
     #: jobs that were let go by `undo`: who leaves all the same is not counted
     undone: set[JobId] = field(default_factory=set)
+    #: when anybody last saw the cluster
+    good_look_s: float = 0.0
     known_orders: set[OrderId] = field(default_factory=set)
     endings: dict[OrderId, str] = field(default_factory=dict)
     #: faults that have really happened, and actions that were performed
@@ -156,14 +164,18 @@ class Ledger:
         asked: set[JobId] = set()
         for action in decision.actions:
             job = snapshot.jobs[action.job_id]
-            if not isinstance(action, Notify | Requeue):
+            if not isinstance(action, Notify | Requeue | Suspend):
                 assert not job.finished, f"{action} of a job that has ended"
                 assert snapshot.job_class(job.job_id) is not JobClass.EXEMPT, f"{action} of a protected job"
                 continue
             assert action.job_id not in asked, "asked twice in one cycle"
             asked.add(action.job_id)
             # The very run that was meant, still on its nodes, and not on its way out.
-            assert (job.restarts, job.state, job.completing) == (action.restarts, JobState.RUNNING, False)
+            assert (job.state, job.completing) == (JobState.RUNNING, False)
+            if isinstance(action, Suspend):
+                self.may_be_suspended.add((job.job_id, job.restarts))
+            else:
+                assert action.restarts == job.restarts
             assert snapshot.job_class(job.job_id) is JobClass.BE
             assert job.batch
             assert job.requeueable
@@ -192,9 +204,12 @@ class Ledger:
     def check_action(self, action: Action, by: str) -> None:
         """Check an action right before it is performed."""
         assert self.meant_by == by, f"{by} acts after {self.meant_by} has taken over"
-        if not isinstance(action, Notify | Requeue):
+        if isinstance(action, Resume):
+            self._check_room_of(action.job_id)
+        if not isinstance(action, Notify | Requeue | Suspend):
             return
-        key = (action.reason.order_id, action.job_id, action.restarts)
+        restarts = self.slurm.jobs[action.job_id].restarts
+        key = (action.reason.order_id, action.job_id, restarts)
         now = self.slurm.clock.steady_s
         if isinstance(action, Notify):
             assert key not in self.noticed, "a second notice for one order"
@@ -207,17 +222,20 @@ class Ledger:
             assert now - self.noticed[key] >= work.grace_s, "requeued before its grace period was over"
         before = [
             at
-            for order_id, job_id, restarts in (*self.noticed, *self.requeued)
+            for done in (self.noticed, self.requeued, self.suspended)
+            for (order_id, job_id, _), at in done.items()
             if job_id == action.job_id and order_id != action.reason.order_id
-            for at in (self._over_at(order_id, job_id, restarts),)
         ]
         if before:
             assert now - max(before) >= self.limits.cool_down_s, "asked again before its cool-down was over"
 
-    def _over_at(self, order_id: OrderId | None, job_id: JobId, restarts: int) -> float:
-        """Return when an order's last word reached this run."""
-        key = (order_id, job_id, restarts)
-        return max(self.noticed.get(key, 0.0), self.requeued.get(key, 0.0))
+    def _check_room_of(self, job_id: JobId) -> None:
+        """Check that who is resumed has its CPUs for itself: Slurm would let it share them."""
+        work = self.slurm.jobs[job_id]
+        others = (one for one in self.slurm.jobs.values() if one.node == work.node and one is not work)
+        assert not work.suspended_by_user, f"job {job_id} was suspended by somebody else"
+        held = sum(one.cpus for one in others if one.state is not JobState.SUSPENDED)
+        assert held + work.cpus <= CPUS, f"job {job_id} is resumed beside others on its CPUs"
 
     def check(self) -> None:
         """Check what holds whenever nobody is in the middle of a turn."""
@@ -273,7 +291,8 @@ class Daemon:
         return what
 
     def _long_unseen(self) -> bool:
-        return self._good_look_s is not None and self.slurm.clock.steady_s - self._good_look_s >= MIN_JOB_AGE_S
+        since = self.ledger.good_look_s if self._good_look_s is None or self.name == "undo" else self._good_look_s
+        return self.slurm.clock.steady_s - since >= MIN_JOB_AGE_S
 
     # The observer.
 
@@ -295,7 +314,7 @@ class Daemon:
                 settings=seen.settings,
             )
         self._after(what)
-        self._good_look_s = self.slurm.clock.steady_s
+        self._good_look_s = self.ledger.good_look_s = self.slurm.clock.steady_s
         return seen
 
     # The actuator.
@@ -304,10 +323,11 @@ class Daemon:
         """Perform an action, or not, and say what became of it, or something else."""
         what = self._begins(Port.ACT)
         work = self.slurm.jobs.get(action.job_id)
+        asks = isinstance(action, Notify | Requeue)
         if what is What.JOB_ENDS and work is not None and work.runs:
             work.completed += 1
             self.slurm.leave(work, JobState.COMPLETED)
-        elif what in {What.JOB_SUSPENDED, What.LEFT_HELD} and work is not None and work.runs:
+        elif what in {What.JOB_SUSPENDED, What.LEFT_HELD} and work is not None and work.runs and asks:
             work.state, work.suspended_by_user = JobState.SUSPENDED, True
         kind = FailureKind.UNREACHABLE if not self.slurm.reachable else _FAILURES.get(what) if what else None
         done = self.slurm.reachable and (kind is None or what in {What.DONE_UNHEARD, What.DONE_STRANGE, What.LEFT_HELD})
@@ -354,6 +374,15 @@ class Daemon:
                 work.bound_to = action.nodes
             case Release():
                 work.held = False
+            case Suspend():
+                if not work.runs:
+                    return FailureKind.ALREADY_DONE
+                self.ledger.suspended[action.reason.order_id, work.job_id, work.restarts] = now
+                work.state = JobState.SUSPENDED
+            case Resume():
+                if work.state is not JobState.SUSPENDED:
+                    return FailureKind.ALREADY_DONE
+                work.state = JobState.RUNNING
             case _:
                 raise AssertionError(action)
         return None

@@ -35,6 +35,7 @@ LIMITS = Limits(
     max_preemptions_per_user_hour=3,
     max_open_orders=4,
     order_timeout_s=16,
+    suspend_for_s=40,
     retry_after_s=10,
     protected_users=("boss",),
 )
@@ -173,7 +174,8 @@ class Site:
 
         def all_of_it() -> None:
             nonlocal settled
-            for turn in put_all_back(daemon.loop, sleep=lambda _: self.slurm.pass_time(1)):
+            unseen_s = self.clock.steady_s - self.ledger.good_look_s
+            for turn in put_all_back(daemon.loop, unseen_s=unseen_s, sleep=lambda _: self.slurm.pass_time(1)):
                 settled = turn.settled
 
         try:
@@ -183,6 +185,11 @@ class Site:
         finally:
             self.kill("undo")
         return settled
+
+    def undo_later(self, seconds: int) -> bool:
+        """Let time pass, then run `tesched undo`; return whether nothing is left."""
+        self.slurm.pass_time(seconds)
+        return self.undo()
 
     # People.
 
@@ -232,8 +239,8 @@ class Site:
                 yield f"job {work.job_id}: it is bound to {','.join(work.bound_to)}"
 
     def cycle(self, seconds: int) -> None:
-        """Let both daemons make a turn, and time pass."""
-        for name in NAMES:
+        """Let daemons make a turn, and time pass."""
+        for name in tuple(self.daemons) or NAMES[:1]:
             self.turn(name)
         self.slurm.pass_time(seconds)
         self.ledger.check()
