@@ -94,22 +94,20 @@ class _Rows:
 
     def units(self) -> _Array:
         """Return the unit of each row in which, with one for each column, no entry of G is far from 1 (Ruiz)."""
-        gain, size = self.gain, np.broadcast_to(self.size[:, None], self.gain.shape)
-        # The entries of the four kinds of rows in the columns of x, and in that of t.
-        entries, in_t = np.stack([gain, np.ones_like(gain), size, np.ones_like(gain)]), np.ones(self.jobs)
-        unit = np.ones(len(self.bounds))
+        size = self.size[:, None]
+        level, time = np.ones((self.jobs, 1)), np.ones((self.jobs, 1))
+        room, least = np.ones(self.types), np.ones_like(self.gain)
+        column, column_t = np.ones_like(self.gain), 1.0
         for _ in range(_SCALINGS):
-            level = np.maximum(entries[0].max(axis=1), in_t)
-            time, room, least = entries[1].max(axis=1), entries[2].max(axis=0), entries[3]
-            by = np.sqrt(np.concatenate([level, time, room, least.ravel()]))
-            columns, column_t = np.sqrt(entries.max(axis=0)), np.sqrt(in_t.max())
-            level, time, room, least = self.split(by)
-            each = np.stack(
-                [np.broadcast_to(part, gain.shape) for part in (level[:, None], time[:, None], room, least)]
-            )
-            entries, in_t = entries / (each * columns), in_t / (level * column_t)
-            unit *= by
-        return unit
+            of_level, in_t = self.gain / (level * column), 1.0 / (level * column_t)
+            of_time, of_room, of_least = 1.0 / (time * column), size / (room * column), 1.0 / (least * column)
+            level = level * np.sqrt(np.maximum(of_level.max(axis=1, keepdims=True), in_t))
+            time = time * np.sqrt(of_time.max(axis=1, keepdims=True))
+            room = room * np.sqrt(of_room.max(axis=0))
+            least = least * np.sqrt(of_least)
+            largest = np.maximum(np.maximum(of_level, of_time), np.maximum(of_room, of_least))
+            column, column_t = column * np.sqrt(largest), column_t * float(np.sqrt(in_t.max()))
+        return np.concatenate([level.ravel(), time.ravel(), room, least.ravel()])
 
     def times(self, x: _Array, t: float) -> _Array:
         """Return G (x, t)."""
@@ -218,7 +216,7 @@ class _System:
         # How a job answers to dz of the accelerators, the first T columns, and to dt, the last.
         self.answers = self.inverse[:, :, : types + 1] * rows.couples
         coupling = np.empty((types + 1, types + 1))
-        coupling[:types] = np.tensordot(rows.size, self.answers[:, :types], axes=1)
+        coupling[:types] = (rows.size @ self.answers[:, :types].reshape(rows.jobs, -1)).reshape(types, -1)
         coupling.reshape(-1)[: types * (types + 2) : types + 2] -= room
         coupling[types] = self.answers[:, types].sum(axis=0)
         self.coupled = np.linalg.inv(coupling)
@@ -234,11 +232,11 @@ class _System:
             known[types, place] = of_t
             right[:, :types, place] = of_x - of_least / self.least
             least.append(of_least)
-        alone = self.inverse @ right
-        known[:types] -= np.tensordot(rows.size, alone[:, :types], axes=1)
+        alone = np.einsum("mij,mjk->mik", self.inverse, right)
+        known[:types] -= (rows.size @ alone[:, :types].reshape(rows.jobs, -1)).reshape(types, -1)
         known[types] -= alone[:, types].sum(axis=0)
         coupled = self.coupled @ known
-        found = alone + self.answers @ coupled
+        found = alone + (self.answers.reshape(-1, types + 1) @ coupled).reshape(alone.shape)
         answers = []
         for place, of_least in enumerate(least):
             dx = found[:, :types, place]
