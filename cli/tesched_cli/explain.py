@@ -93,7 +93,8 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
         return
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
-        yield f"  job {label} was asked to yield: its score was {victim.score:.3f}, the lowest that fitted"
+        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else "was asked to yield"
+        yield f"  job {label} {asked}: its score was {victim.score:.3f}, the lowest that fitted"
     if not order.victims:
         yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
     yield from _steps(view)
@@ -103,7 +104,11 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     order = view.order
     victim = next(victim for victim in order.victims if victim.job_id == job_id)
     yield f"order {order.order_id}: it was asked to yield to job {view.preemptor_label} of {view.preemptor_user}"
-    if victim.noticed_at is not None and victim.left_at is not None:
+    if victim.suspended_at is not None:
+        until = victim.back_at if victim.back_at is not None else victim.left_at
+        for_s = "is suspended" if until is None else f"was suspended for {duration(until - victim.suspended_at)}"
+        yield f"  {for_s}; it lost nothing of its work by that"
+    elif victim.noticed_at is not None and victim.left_at is not None:
         used_s = victim.left_at - victim.noticed_at
         how = victim.departure.replace("_", " ") if victim.departure else ""
         yield f"  used {used_s:.1f} s of its {victim.grace_period_s:.0f} s of grace; how it left: {how}"

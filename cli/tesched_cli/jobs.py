@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from tesched_core.cluster import JobState
-from tesched_core.orders import Victim
+from tesched_core.orders import Victim, VictimState
 from tesched_core.snapshot import JobClass
 from tesched_db import read
 from tesched_db.views import JobFilter, JobView, OrderFilter
@@ -127,7 +127,9 @@ def orders(*, config_path: Path, as_json: bool, open_only: bool, futile_only: bo
 
 
 def grace_left(victim: Victim, now: float) -> str:
-    """Return what is left of a victim's grace period, in words."""
-    if victim.deadline is None or victim.left_at is not None:
+    """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
+    if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
+        return f"{victim.state}, for {duration(now - victim.suspended_at)}"
+    if victim.deadline is None or victim.left_at is not None or victim.by_suspending:
         return victim.state.value
     return f"{victim.state}, {duration(victim.deadline - now)} of grace left"

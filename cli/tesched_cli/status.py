@@ -13,7 +13,9 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 from tesched_core.cluster import JobState
+from tesched_core.guard import Limits
 from tesched_core.snapshot import JobClass
+from tesched_core.suspension import overdue_since
 from tesched_db import read
 from tesched_db.lease import Standby
 from tesched_db.views import DaemonView, JobFilter, JobView, Percentiles, StatusView
@@ -43,7 +45,7 @@ LATE_S = 15.0
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float) -> None:
     """Show how the daemon and its queues are."""
-    within_s = configuration(config_path).guard.return_within_s
+    limits = configuration(config_path).guard
     with store(config_path) as engine:
         if not watch:
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
@@ -51,16 +53,16 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float) -> 
                 said = health(view.daemon, time.time())[1]
                 head = {"health": said, "daemon": view.daemon, "standbys": view.standbys, "paused": view.paused}
                 data = {"queues": view.queues, "orders": view.open_orders, "tally": view.tally}
-                late = overdue(view, time.time(), within_s)
+                late = overdue(view, time.time(), limits)
                 print_json("status", {**head, **data, "decisions": view.decisions, "use": running, "overdue": late})
             else:
-                console().print(_page(view, running, within_s))
+                console().print(_page(view, running, limits))
             return
         try:
             with Live(console=console(), screen=True, auto_refresh=False) as live:
                 while True:
                     running = _running(read.jobs(engine, _HOLDING))
-                    live.update(_page(read.status(engine), running, within_s), refresh=True)
+                    live.update(_page(read.status(engine), running, limits), refresh=True)
                     time.sleep(every_s)
         except KeyboardInterrupt:
             return
@@ -120,19 +122,27 @@ class Overdue:
     job: str
     order_id: int
     waited_s: float
+    #: it holds its room but for its CPUs, which others have
+    suspended: bool
 
 
-def overdue(view: StatusView, now: float, within_s: float) -> list[Overdue]:
-    """Return the victims that left longer ago than guard.return_within_s, and do not run again."""
-    return [
-        Overdue(job=label, order_id=each.order.order_id, waited_s=now - victim.left_at)
-        for each in view.open_orders
-        for victim, label in zip(each.order.victims, each.victim_labels, strict=True)
-        if victim.awaited and victim.left_at is not None and now - victim.left_at > within_s
-    ]
+def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
+    """Return the victims that left longer ago than guard.return_within_s, or are suspended for guard.suspend_for_s."""
+    found: list[Overdue] = []
+    for each in view.open_orders:
+        for victim, label in zip(each.order.victims, each.victim_labels, strict=True):
+            suspended_until = overdue_since(victim, limits.suspend_for_s)
+            if victim.awaited and victim.left_at is not None and now - victim.left_at > limits.return_within_s:
+                waited_s, suspended = now - victim.left_at, False
+            elif victim.suspended_at is not None and suspended_until is not None and now > suspended_until:
+                waited_s, suspended = now - victim.suspended_at, True
+            else:
+                continue
+            found.append(Overdue(job=label, order_id=each.order.order_id, waited_s=waited_s, suspended=suspended))
+    return found
 
 
-def _page(view: StatusView, use: dict[str, dict[str, int]], within_s: float) -> RenderableType:
+def _page(view: StatusView, use: dict[str, dict[str, int]], limits: Limits) -> RenderableType:
     now = time.time()
     parts: list[RenderableType] = []
     good, line = health(view.daemon, now)
@@ -147,8 +157,10 @@ def _page(view: StatusView, use: dict[str, dict[str, int]], within_s: float) -> 
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
     if view.paused:
         parts.append(Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow"))
-    for late in overdue(view, now, within_s):
+    for late in overdue(view, now, limits):
         waits = f"has waited {duration(late.waited_s)} to run again"
+        if late.suspended:
+            waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
     parts += [Text(), _queues(view, use), Text(), *_orders(view, now), *_tally(view), *_decisions(view)]
     return Group(*parts)

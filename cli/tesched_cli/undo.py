@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import click
-from tesched_core.actions import Action, Outcome, Release, SetNice, SetNodes, SetPriority, Status
+from tesched_core.actions import Action, Outcome, Release, Resume, SetNice, SetNodes, SetPriority, Status
 from tesched_core.classify import classified
+from tesched_core.decision import Memory
+from tesched_core.orders import VictimState
+from tesched_core.resources import JobId
 from tesched_core.undo import undo as undone
 from tesched_daemon.loop import Mode
 from tesched_daemon.undo import put_all_back
@@ -28,7 +32,8 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     """Put back every priority that tesched still has changed, and withdraw the orders under way.
 
     For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). Whoever has left his room for
-    a trial-and-error job waits in the queue with his own priority. Exit status 1 if something could not be put back.
+    a trial-and-error job waits in the queue with his own priority; whoever is suspended goes on, if nobody else has his
+    CPUs. Exit status 1 if something could not be put back.
     """
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)
@@ -42,9 +47,10 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     if well and not dry_run and daemon is not None and process_of(daemon) is not False:
         raise StartError(f"the daemon is {line}: stop it first, or it goes on changing priorities")
     if dry_run:
-        _, decision = undone(memory, classified(look(config), config.classes), config.guard)
+        memory, decision = undone(memory, classified(look(config), config.classes), config.guard)
         rows = [(action, "would be put back") for action in decision.actions]
-        settled = not rows
+        stuck = _stuck(memory, {action.job_id for action, _ in rows})
+        settled = not rows and not stuck
     else:
         rows, settled = [], False
         with opened_loop(replace(config, mode=Mode.ENFORCE), takes_over=True) as loop:
@@ -54,12 +60,24 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
                     raise StartError(turn.trouble)
                 rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
                 settled = turn.settled
+            stuck = _stuck(loop.journal.load())
     if as_json:
-        print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": [_plain(*row) for row in rows]})
+        changes = [_plain(*row) for row in rows]
+        print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": changes, "suspended": stuck})
     else:
-        _show(rows, settled=settled, dry_run=dry_run)
+        _show(rows, stuck, settled=settled, dry_run=dry_run)
     if not settled and not dry_run:
         raise SystemExit(1)
+
+
+def _stuck(memory: Memory, resumed: Collection[JobId] = ()) -> list[JobId]:
+    """Return who stays suspended for now, since others have its CPUs."""
+    return [
+        victim.job_id
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None and victim.job_id not in resumed
+    ]
 
 
 def _became(outcome: Outcome) -> str:
@@ -76,6 +94,8 @@ def _change(action: Action) -> tuple[str, str, str]:
             return "priority", str(action.previous), str(action.priority)
         case SetNodes():
             return "nodes", ",".join(action.previous), ",".join(action.nodes) or "any"
+        case Resume():
+            return "state", "suspended", "running"
         case Release():
             return "hold", "held", "released"
         case _:
@@ -87,13 +107,15 @@ def _plain(action: Action, became: str) -> dict[str, object]:
     return {"job_id": action.job_id, "what": what, "was": now, "to": then, "outcome": became}
 
 
-def _show(rows: list[tuple[Action, str]], *, settled: bool, dry_run: bool) -> None:
+def _show(rows: list[tuple[Action, str]], stuck: list[JobId], *, settled: bool, dry_run: bool) -> None:
     out = console()
     if rows:
         shown = table("JOB>", "WHAT", "IS", "TO", "")
         for action, became in rows:
             shown.add_row(str(action.job_id), *_change(action), became)
         out.print(shown)
+    for job_id in stuck:
+        out.print(f"job {job_id} is suspended, and others have its CPUs: it can be resumed when they have ended")
     if settled:
         out.print("nothing is left that tesched has changed")
     elif not dry_run:

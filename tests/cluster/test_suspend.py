@@ -1,0 +1,190 @@
+"""Victims that are suspended, on a real Slurm: they lose nothing, and nobody stays suspended for ever.
+
+Everywhere: one node of 32 CPUs and 8 GPUs, all CPUs held by one best-effort job that uses no GPU; a trial wants half of
+them; the site has `guard.lever = "auto"`.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.load import EventName, LoadJob, read_events, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon, write_config
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture(scope="module")
+def one_node() -> Iterator[LocalCluster]:
+    """Give the node that these tests share."""
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),))) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def node(one_node: LocalCluster, tmp_path: Path) -> LocalCluster:
+    """Give it idle, and have the site say that victims may be suspended."""
+    one_node.reset()
+    folder = tmp_path / "conf.d"
+    folder.mkdir()
+    (folder / "lever.toml").write_text('[guard]\nlever = "auto"\n')
+    return one_node
+
+
+def best_effort(cluster: LocalCluster, *, ticks: int = 80, gpus: int = 0) -> int:
+    """Submit a job that takes the node's CPUs, and leaves at once on its notice; wait until it works."""
+    job = LoadJob(name="be-1", kind="be", cpus=32, gpus=gpus, ticks=ticks, mem_mib=1000)
+    job_id = submit(cluster, job, cluster.shared)
+    cluster.wait_state(job_id, "RUNNING")
+    cluster.wait_for(lambda: events(cluster, job_id)[EventName.START] == 1, "its first line", timeout_s=60)
+    return job_id
+
+
+def trial(cluster: LocalCluster, *, ticks: int = 20, gpus: int = 0) -> int:
+    job = LoadJob(name="te-1", kind="te", cpus=16, gpus=gpus, ticks=ticks)
+    return submit(cluster, job, cluster.shared)
+
+
+def events(cluster: LocalCluster, job_id: int) -> Counter[EventName]:
+    return Counter(event.name for event in read_events(cluster.shared) if event.job_id == job_id)
+
+
+def lost_nothing(cluster: LocalCluster, victim: int) -> None:
+    """Assert that the victim runs to its end in its first run, without ever having been told anything."""
+    cluster.wait_state(victim, "COMPLETED", timeout_s=60)
+    assert events(cluster, victim) == {EventName.START: 1, EventName.DONE: 1}
+    assert (cluster.job(victim)["Restarts"], cluster.job(victim)["Nice"]) == ("0", "0")
+
+
+def settled(cluster: LocalCluster, daemon: Daemon) -> None:
+    cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end", timeout_s=60)
+
+
+def test_a_job_that_holds_cpus_alone_is_suspended_and_goes_on(
+    node: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    with running_daemon(node, tmp_path, client_choice) as daemon:
+        victim = best_effort(node)
+        node.wait_for(lambda: [job["state"] for job in daemon.json("jobs")["jobs"]] == ["RUNNING"], "the daemon's look")
+        te, began = trial(node), time.monotonic()
+        node.wait_state(te, "RUNNING", timeout_s=20)
+        took_s = time.monotonic() - began
+        assert node.state(victim) == "SUSPENDED"
+        assert took_s < 5, "no grace period is waited for"
+        print(f"the trial ran {took_s:.2f} s after its submission")  # noqa: T201 - for `pytest -s`
+        explained = daemon.ask("explain", str(victim)).stdout
+        assert "suspended" in explained
+        node.wait_state(te, "COMPLETED", timeout_s=30)
+        node.wait_state(victim, "RUNNING", timeout_s=10)
+        settled(node, daemon)
+        (order,) = daemon.json("orders")["orders"]
+        assert [one["state"] for one in order["order"]["victims"]] == ["back"]
+        assert daemon.json("status")["tally"]["lost_node_s"] == 0
+        lost_nothing(node, victim)
+
+
+def test_a_job_that_holds_a_gpu_is_requeued(node: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -> None:
+    with running_daemon(node, tmp_path, client_choice) as daemon:
+        victim = best_effort(node, gpus=8)
+        te = trial(node, gpus=4)
+        node.wait_state(te, "RUNNING", timeout_s=30)
+        assert node.state(victim) == "PENDING"
+        assert node.job(victim)["Restarts"] == "1"
+        node.run("scancel", str(te))
+        node.wait_state(victim, "COMPLETED", timeout_s=60)
+        settled(node, daemon)
+
+
+def test_it_does_not_go_on_while_others_have_its_cpus(
+    node: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    with running_daemon(node, tmp_path, client_choice) as daemon:
+        victim = best_effort(node, ticks=60)
+        te = trial(node, ticks=600)
+        node.wait_state(te, "RUNNING", timeout_s=30)
+        # It has come later, and Slurm starts it on what the victim left over.
+        other = submit(node, LoadJob(name="be-2", kind="be", cpus=8, ticks=600), node.shared)
+        node.wait_state(other, "RUNNING", timeout_s=30)
+        node.run("scancel", str(te))
+        looks = daemon.json("status")["cycles"][0]["cycle"]
+        node.wait_for(lambda: daemon.json("status")["cycles"][0]["cycle"] > looks + 4, "some looks", timeout_s=30)
+        assert node.state(victim) == "SUSPENDED"
+        node.run("scancel", str(other))
+        node.wait_state(victim, "RUNNING", timeout_s=20)
+        lost_nothing(node, victim)
+        # What Slurm says of a job that goes on where others are: it counts it as holding nothing from then on.
+        assert "job overflow" not in (node.folder / "log" / "slurmctld.log").read_text()
+        settled(node, daemon)
+
+
+def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[int, int]:
+    """Run a daemon that dies before this step; return victim and trial.
+
+    The order: (1) the intent, (2) the trial's raise, (3) its nodes, (4) the suspension, (5) the conclusion; (6 to 8)
+    the same of its nice value that is put back when it runs; (9 to 11) the same of the resumption when it has ended.
+    """
+    victim, te = best_effort(cluster), trial(cluster)
+    program = Path(__file__).with_name("crashing_daemon.py")
+    log = config.with_name("crash.log")
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, str(program), str(config), str(before_step)], stdout=out, stderr=out
+        )
+    try:
+        assert process.wait(timeout=40) == -signal.SIGKILL, log.read_text()
+    finally:
+        process.kill()
+    return victim, te
+
+
+@pytest.mark.parametrize("step", [2, 4, 5, 6, 7, 9, 10, 11])
+def test_after_a_kill_a_new_daemon_resumes(node: LocalCluster, tmp_path: Path, step: int) -> None:
+    config = write_config(node, tmp_path, ClientChoice.COMMANDS)
+    victim, te = crash(node, config, step)
+    if step in {5, 6, 7, 9, 10}:
+        assert node.state(victim) == "SUSPENDED", "else this tests nothing"
+    with running_daemon(node, tmp_path, ClientChoice.COMMANDS) as daemon:
+        node.wait_state(te, "COMPLETED", timeout_s=60)
+        lost_nothing(node, victim)
+        settled(node, daemon)
+    assert node.job(te)["Nice"] == "0"
+
+
+@pytest.mark.parametrize("step", [4, 5, 6, 9, 10])
+def test_after_a_kill_undo_resumes(node: LocalCluster, tmp_path: Path, step: int) -> None:
+    config = write_config(node, tmp_path, ClientChoice.COMMANDS)
+    victim, te = crash(node, config, step)
+    node.wait_state(te, *(("COMPLETED",) if step > 4 else ("PENDING", "RUNNING", "COMPLETED")), timeout_s=60)
+    said = run_tesched("undo", TESCHED_CONFIG=str(config))
+    assert (said.returncode, said.stderr) == (0, ""), said.stdout
+    assert said.stdout.rstrip().endswith("nothing is left that tesched has changed")
+    assert node.state(victim) in {"RUNNING", "COMPLETED"}
+    lost_nothing(node, victim)
+
+
+def test_undo_leaves_it_suspended_while_the_trial_has_its_cpus_and_says_so(node: LocalCluster, tmp_path: Path) -> None:
+    config = write_config(node, tmp_path, ClientChoice.COMMANDS)
+    with running_daemon(node, tmp_path, ClientChoice.COMMANDS):
+        victim = best_effort(node, ticks=40)
+        te = trial(node, ticks=600)
+        node.wait_state(te, "RUNNING", timeout_s=30)
+    said = run_tesched("undo", TESCHED_CONFIG=str(config))
+    assert said.returncode == 1
+    assert f"job {victim} is suspended, and others have its CPUs" in said.stdout
+    assert node.state(victim) == "SUSPENDED"
+    node.run("scancel", str(te))
+    node.wait_state(te, "CANCELLED", timeout_s=20)
+    said = run_tesched("undo", TESCHED_CONFIG=str(config))
+    assert (said.returncode, said.stderr) == (0, ""), said.stdout
+    lost_nothing(node, victim)
