@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import FailureKind, Notify, OrderId, Outcome, ReasonCode, Requeue, Status
+from tesched_core.actions import (
+    FailureKind,
+    Notify,
+    OrderId,
+    Outcome,
+    ReasonCode,
+    Release,
+    Requeue,
+    Resume,
+    Status,
+    Suspend,
+)
 from tesched_core.baselines import YoungestFirst
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
 from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.orders import HOLDS_ROOM, OrderState
+from tesched_core.guard import Limits, YieldBy
+from tesched_core.orders import HOLDS_ROOM, OrderState, VictimState
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass, Snapshot
@@ -34,18 +46,20 @@ class Daemon:
         self.memory = Memory()
         policies: list[TePolicy] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
         self.policy = slurm.chance.choice(policies)
+        lever = slurm.chance.choice([YieldBy.REQUEUE, YieldBy.AUTO, YieldBy.AUTO])
+        self.limits = replace(LIMITS, lever=lever, suspend_for_s=slurm.chance.choice([0.0, 20.0, 3600.0]))
         #: when a notice may have reached this run, by order, job and restarts
         self.noticed: dict[tuple[OrderId | None, JobId, int], float] = {}
 
     def turn(self) -> None:
         """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
         snapshot = self.slurm.snapshot()
-        self.memory, decision = step(self.memory, snapshot, self.policy, LIMITS)
+        self.memory, decision = step(self.memory, snapshot, self.policy, self.limits)
         self._check_actions(snapshot, decision)
         self._check_memory(snapshot)
         outcomes = self._perform(decision)
         if outcomes is not None:
-            self.memory, _ = learned(self.memory, outcomes, self.slurm.now, LIMITS)
+            self.memory, _ = learned(self.memory, outcomes, self.slurm.now, self.limits)
 
     def _perform(self, decision: Decision) -> list[Outcome] | None:
         chance = self.slurm.chance
@@ -84,6 +98,15 @@ class Daemon:
                     assert key not in self.noticed
                 elif key in self.noticed:
                     assert snapshot.taken_at >= self.noticed[key] + self.slurm.graces[action.job_id]
+            elif isinstance(action, Suspend):
+                assert snapshot.job_class(job.job_id) is JobClass.BE
+                assert (job.state, job.completing) == (JobState.RUNNING, False)
+            elif isinstance(action, Resume):
+                assert (job.state, job.completing) == (JobState.SUSPENDED, False)
+                assert job.job_id in self.slurm.suspended_by_tesched
+            elif isinstance(action, Release):
+                assert job.held
+                assert snapshot.job_class(job.job_id) is JobClass.BE
             else:
                 assert not job.finished
                 if snapshot.job_class(action.job_id) is JobClass.BE:
@@ -94,7 +117,8 @@ class Daemon:
 
     def _check_memory(self, snapshot: Snapshot) -> None:
         orders = self.memory.open_orders()
-        paying = [victim.job_id for order in orders for victim in order.victims if victim.state in HOLDS_ROOM]
+        asked = HOLDS_ROOM | {VictimState.SUSPENDED}
+        paying = [victim.job_id for order in orders for victim in order.victims if victim.state in asked]
         assert len(set(paying)) == len(paying)
         served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
         assert len(set(served)) == len(served)
@@ -105,6 +129,8 @@ class Daemon:
         for job_id, job in snapshot.jobs.items():
             if job.pending and job.request.required_nodes:
                 assert job.request.required_nodes == self.memory.bound[job_id].nodes
+            if job_id not in under_way:
+                assert job_id not in self.slurm.suspended_by_tesched
             if job_id not in under_way and not job.finished:
                 assert (job.nice, job.priority) == self.slurm.submitted[job_id]
 

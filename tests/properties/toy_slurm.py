@@ -62,6 +62,8 @@ class ToySlurm:
         self.explicit: set[JobId] = set()
         #: nice value and priority as submitted
         self.submitted: dict[JobId, tuple[int, int]] = {}
+        #: who is suspended by a command of tesched
+        self.suspended_by_tesched: set[JobId] = set()
         #: runs that tesched has requeued
         self.requeued: list[tuple[JobId, int]] = []
         self._eligible: dict[JobId, float] = {}
@@ -136,9 +138,31 @@ class ToySlurm:
                 return FailureKind.ALREADY_DONE
             case SetNodes():
                 self.jobs[job.job_id] = replace(job, request=replace(job.request, required_nodes=action.nodes))
-            case Suspend() | Resume() | Hold() | Release():
+            case Suspend() if job.state is not JobState.RUNNING or job.completing:
+                return FailureKind.ALREADY_DONE
+            case Suspend():
+                self.suspended_by_tesched.add(job.job_id)
+                self.jobs[job.job_id] = replace(job, state=JobState.SUSPENDED, priority=0)
+            case Resume() if job.state is not JobState.SUSPENDED or job.completing:
+                return FailureKind.ALREADY_DONE
+            case Resume():
+                # Slurm does it all the same, and counts the job as holding nothing from then on.
+                assert all(self.free()[share.node] >= share.tres.cpus for share in job.allocation)
+                self._go_on(job)
+            case Release():
+                assert job.held
+                self.jobs[job.job_id] = replace(job, priority=self._own_priority(job))
+            case Hold():
                 raise AssertionError(action)
         return None
+
+    def _go_on(self, job: Job) -> None:
+        self.suspended_by_tesched.discard(job.job_id)
+        self.jobs[job.job_id] = replace(job, state=JobState.RUNNING, priority=self._own_priority(job))
+
+    def _own_priority(self, job: Job) -> int:
+        nice, priority = self.submitted[job.job_id]
+        return priority + nice - job.nice
 
     def _heed(self, job: Job) -> None:
         """Let the victim do what it does on its notice: go on, put itself back, finish, or fail."""
@@ -152,6 +176,11 @@ class ToySlurm:
     def _leave(self, job: Job, state: JobState) -> None:
         if state is JobState.RUNNING:
             return
+        if job.state is JobState.SUSPENDED:
+            self.suspended_by_tesched.discard(job.job_id)
+            # Slurm leaves it held if it is put back in the queue.
+            priority = 0 if state is JobState.PENDING else self._own_priority(job)
+            job = replace(job, priority=priority)
         job = replace(job, state=state, flags=frozenset({"COMPLETING"}), end_time=self.now)
         self.jobs[job.job_id] = job
         if self.chance.random() < 0.5:
@@ -162,7 +191,7 @@ class ToySlurm:
         if job.state is JobState.PENDING:
             self._eligible[job.job_id] = self.now + REQUEUE_DELAY_S
             job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
-            if self.chance.random() < 0.5 and job.job_id not in self.explicit:
+            if self.chance.random() < 0.5 and job.job_id not in self.explicit and job.priority:
                 # Newer releases give a requeued job a new, lower priority.
                 nice, _ = self.submitted[job.job_id]
                 fresh = max(min(other.priority for other in self.jobs.values()) - 1, 1)
@@ -181,8 +210,12 @@ class ToySlurm:
             elif job.finished:
                 if self.now - (job.end_time or self.now) > FORGOTTEN_AFTER_S or self._happens(0.05):
                     del self.jobs[job.job_id]
-            elif job.on_nodes and (self._ran_long(job) if self.calm else self._happens(0.03)):
+            elif job.state is JobState.RUNNING and (self._ran_long(job) if self.calm else self._happens(0.03)):
                 self._leave(job, JobState.COMPLETED)
+            elif job.state is JobState.SUSPENDED and self._happens(0.02):
+                self._leave(job, JobState.CANCELLED)
+            elif job.state is JobState.SUSPENDED and self._happens(0.02):
+                self._go_on(job)  # somebody else resumes it, whoever has its CPUs
             elif job.pending and self._happens(0.02):
                 self.jobs[job.job_id] = replace(
                     job, state=JobState.CANCELLED, start_time=self.now, end_time=self.now, reason=""
@@ -198,14 +231,19 @@ class ToySlurm:
     def _ran_long(self, job: Job) -> bool:
         return job.start_time is not None and self.now - job.start_time > 30
 
-    def _schedule(self) -> None:
-        """Start whoever is first in the queue and fits."""
+    def free(self) -> dict[str, int]:
+        """Return the CPUs that are free on each node; a suspended job's are."""
         free = {one.name: CPUS for one in self.nodes}
         for job in self.jobs.values():
-            for share in job.allocation:
+            for share in job.allocation if job.state is not JobState.SUSPENDED else ():
                 free[share.node] -= share.tres.cpus
+        return free
+
+    def _schedule(self) -> None:
+        """Start whoever is first in the queue and fits."""
+        free = self.free()
         for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
-            if not job.pending or self._eligible.get(job.job_id, 0) > self.now:
+            if not job.pending or job.held or self._eligible.get(job.job_id, 0) > self.now:
                 continue
             where = job.request.required_nodes or tuple(free)
             name = next((name for name in where if free[name] >= job.request.cpus), None)
