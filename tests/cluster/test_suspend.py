@@ -42,8 +42,8 @@ def node(one_node: LocalCluster, tmp_path: Path) -> LocalCluster:
     return one_node
 
 
-def best_effort(cluster: LocalCluster, *, ticks: int = 80, gpus: int = 0) -> int:
-    """Submit a job that takes the node's CPUs, and leaves at once on its notice; wait until it works."""
+def best_effort(cluster: LocalCluster, *, ticks: int = 250, gpus: int = 0) -> int:
+    """Submit a job that takes the node's CPUs for 25 s, and leaves at once on its notice; wait until it works."""
     job = LoadJob(name="be-1", kind="be", cpus=32, gpus=gpus, ticks=ticks, mem_mib=1000)
     job_id = submit(cluster, job, cluster.shared)
     cluster.wait_state(job_id, "RUNNING")
@@ -110,7 +110,7 @@ def test_it_does_not_go_on_while_others_have_its_cpus(
     node: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     with running_daemon(node, tmp_path, client_choice) as daemon:
-        victim = best_effort(node, ticks=60)
+        victim = best_effort(node)
         te = trial(node, ticks=600)
         node.wait_state(te, "RUNNING", timeout_s=30)
         # It has come later, and Slurm starts it on what the victim left over.
@@ -176,7 +176,7 @@ def test_after_a_kill_undo_resumes(node: LocalCluster, tmp_path: Path, step: int
 def test_undo_leaves_it_suspended_while_the_trial_has_its_cpus_and_says_so(node: LocalCluster, tmp_path: Path) -> None:
     config = write_config(node, tmp_path, ClientChoice.COMMANDS)
     with running_daemon(node, tmp_path, ClientChoice.COMMANDS):
-        victim = best_effort(node, ticks=40)
+        victim = best_effort(node)
         te = trial(node, ticks=600)
         node.wait_state(te, "RUNNING", timeout_s=30)
     said = run_tesched("undo", TESCHED_CONFIG=str(config))
