@@ -6,7 +6,7 @@
 # The node's name begins with the accelerator's type. On USR1 it writes how many steps it has done and exits with the
 # site's RequeueExit code; the next run goes on from there. FOLDER/events gets a line for each run's begin and for the
 # end: seconds since 1970, job, event, type.
-set -u
+set -eu -o pipefail
 export LC_ALL=C
 steps=$1 speeds=$2 folder=$3
 type=${SLURMD_NODENAME%%-*}
@@ -32,7 +32,7 @@ leave() {
 
 say start
 left_s=$(awk -v all="$steps" -v was="$done_before" -v speed="$speed" \
-    'BEGIN { left = (all - was) / speed; printf "%.3f\n", left > 0 ? left : 0 }')
+    'BEGIN { left = (all - was) / speed; printf "%.3f\n", (left > 0 ? left : 0) }')
 trap leave USR1
 sleep "$left_s" &
 asleep=$!
