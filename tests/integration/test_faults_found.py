@@ -84,6 +84,7 @@ def test_undo_does_not_believe_an_answer_without_jobs(site: Site) -> None:
     assert trial.nice < 0
     assert site.undo((Fault(Port.OBSERVE, What.NO_JOBS),))
     assert trial.nice == 0
+    assert site.remembered() == []
 
 
 def test_undo_believes_it_after_a_while(site: Site) -> None:
