@@ -254,5 +254,26 @@ def test_a_victim_that_waits_too_long_to_run_again_is_pointed_out(config: Path) 
     assert "ALARM    job 1 made room (order 1) and has waited 01:3" in tesched("status", "--config", str(config)).output
 
 
+def test_whoever_is_suspended_for_too_long_is_pointed_out(config: Path) -> None:
+    config.write_text(config.read_text() + "[guard]\nsuspend_for_s = 60\n")
+    engine = open_store(_url(config))
+    journal = SqlJournal(engine, takes_over=True)
+    memory = journal.load()
+    (order,) = memory.orders.values()
+    for ago_s, expected in ((30, []), (90, [("1", True)])):
+        victim = replace(
+            order.victims[0], state=VictimState.SUSPENDED, by_suspending=True, suspended_at=time.time() - ago_s
+        )
+        memory = replace(memory, cycle=memory.cycle + 1, orders={order.order_id: replace(order, victims=(victim,))})
+        report = CycleReport(at=time.time(), mode="enforce", client="test", observe_s=0, step_s=0)
+        nothing = Decision(cycle=memory.cycle, at=1.0, policy="", actions=(), refusals=(), transitions=(), summary="")
+        journal.intend(seen(time.time()), memory, nothing, report)
+        late = json.loads(tesched("status", "--config", str(config), "--json").output)["overdue"]
+        assert [(one["job"], one["suspended"]) for one in late] == expected
+    said = tesched("status", "--config", str(config)).output
+    assert "ALARM    job 1 made room (order 1) and is suspended for 01:3" in said
+    assert "suspended, for 01:3" in said
+
+
 def _url(config: Path) -> str:
     return config.read_text().split('"')[1]

@@ -93,6 +93,13 @@ def test_a_job_that_an_order_has_done_with_may_be_asked_again(state: VictimState
     assert code(running(1, ONE), memory=orders(order(1, state))) is None
 
 
+@pytest.mark.parametrize("state", [JobState.RUNNING, JobState.SUSPENDED])
+def test_who_is_or_is_about_to_be_suspended_is_excused_whatever_is_seen_of_it(state: JobState) -> None:
+    refusal = excuse(running(1, ONE, state=state), memory=orders(order(1, VictimState.SUSPENDED)))
+    text = "it is suspended for another trial-and-error job, and will go on"
+    assert refusal == (C.SUSPENDED, text), "a requeue would leave it held"
+
+
 def test_an_order_that_has_ended_excuses_nobody() -> None:
     assert code(running(1, ONE), memory=orders(order(1, VictimState.NOTICED, ended=True))) is None
 
@@ -218,6 +225,16 @@ class TestLimits:
         assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.NOTICED))) is C.HOUR_LIMIT
         assert code(running(2, share("n1", 1)), limits, orders(order(1, VictimState.SPARED))) is None
 
+    def test_who_is_suspended_counts_once_in_the_hour_and_costs_nothing_of_the_budget(self) -> None:
+        other = running(2, share("n1", 1))
+        asked = order(1, VictimState.SUSPENDED)  # it has run for 10,000 s
+        assert code(other, replace(FREE, max_preemptions_per_hour=1), orders(asked)) is C.HOUR_LIMIT
+        assert code(other, replace(FREE, max_lost_node_hours_per_day=0.1), orders(asked)) is None
+        seen = replace(asked, victims=(replace(asked.victims[0], suspended_at=NOW - 10),))
+        memory = replace(orders(seen), paid=(replace(paid(NOW - 10), node_s=0.0),))
+        assert code(other, replace(FREE, max_preemptions_per_hour=2), memory) is None
+        assert code(other, replace(FREE, max_preemptions_per_hour=1), memory) is C.HOUR_LIMIT
+
     @pytest.mark.parametrize(
         ("waited_s", "limit_s", "why"),
         [(900, 100, None), (901, 100, C.SLOWDOWN), (901, 200, None), (10**6, None, None)],
@@ -235,6 +252,15 @@ class TestLimits:
         assert code(job, replace(FREE, max_slowdown=5.24), past) is C.SLOWDOWN
         assert code(job, replace(FREE, max_slowdown=5.26), past) is None
 
+    @pytest.mark.parametrize(("suspended_s", "why"), [(800, None), (801, C.SLOWDOWN)])
+    def test_slowdown_counts_the_time_for_which_it_was_suspended(
+        self, suspended_s: float, why: RefusalCode | None
+    ) -> None:
+        # 1 + (100 + 800) / 100 = 10: it waited 100 s in the queue, and is expected to run for 100 s.
+        job = running(1, ONE, start_time=NOW - 50, submit_time=NOW - 150, time_limit_s=100)
+        past = Memory(past={JobId(1): Past(submitted_at=NOW - 150, ran_s=0, suspended_s=suspended_s)})
+        assert code(job, replace(FREE, max_slowdown=10), past) is why
+
     @pytest.mark.parametrize(
         "name",
         [
@@ -250,6 +276,7 @@ class TestLimits:
             "max_preemptions_per_node_hour",
             "max_lost_node_hours_per_day",
             "return_within_s",
+            "suspend_for_s",
             "order_timeout_s",
             "retry_after_s",
         ],
@@ -311,6 +338,12 @@ class TestAdmitted:
         found, dropped = self.outcome([plan(11, 1), plan(12, 2), plan(14, 4), plan(15)], limits)
         assert found == kept
         assert {one.code for one in dropped} == {why}
+
+    def test_who_is_to_be_suspended_costs_no_node_hours_but_counts_in_the_hour(self) -> None:
+        plans = [replace(plan(11, 1), by_suspending=True), replace(plan(12, 2), by_suspending=True)]
+        assert self.outcome(plans, Limits(max_lost_node_hours_per_day=0.1)) == ([11, 12], [])
+        kept, (refusal,) = self.outcome(plans, Limits(max_preemptions_per_hour=1))
+        assert (kept, refusal.code) == ([11], C.HOUR_LIMIT)
 
     def test_most_open_orders(self) -> None:
         memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))
