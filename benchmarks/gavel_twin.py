@@ -143,8 +143,13 @@ def really(jobs: Sequence[GavelJob], policy: str, round_s: float) -> tuple[list[
         try:
             cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
             ids = _submitted(cluster, jobs)
-            busy = ("squeue", "-h", "-t", "PD,R,CG")
-            cluster.wait_for(lambda: not cluster.run(*busy).stdout.strip(), "all jobs to end", timeout_s=3600)
+
+            def over() -> bool:
+                return daemon.poll() is not None or not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
+
+            cluster.wait_for(over, "all jobs to end", timeout_s=3600)
+            if daemon.poll() is not None:
+                raise click.ClickException("the daemon has ended before the jobs")
         except BaseException:
             sys.stderr.write(log.read_text()[-5000:])
             raise

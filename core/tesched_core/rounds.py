@@ -20,6 +20,7 @@ from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, Refusals
 from tesched_core.fit import Room
 from tesched_core.guard import admitted, excuses
+from tesched_core.orders import OrderState
 from tesched_core.overview import Overview
 from tesched_core.policy import Excuses, Plan, View
 from tesched_core.resources import JobId, UnixSeconds
@@ -61,7 +62,6 @@ class RoundProposal:
     #: at most one for a job; a victim may be the preemptor itself, which then moves
     plans: tuple[Plan, ...]
     hold: tuple[JobId, ...]
-    release: tuple[JobId, ...]
     state: RoundState
     #: for each job that the policy looks after, why it is where it is
     refusals: tuple[Refusal, ...]
@@ -86,7 +86,8 @@ def propose_round(
 ) -> tuple[Memory, tuple[Plan, ...], Refusals]:
     """Return the memory after the policy was asked, the plans that the guard admits, and why it is as it is.
 
-    `room` is what is free and promised to nobody. Holds and releases go to `work`.
+    `room` is what is free and promised to nobody. Holds go to `work`; releases come when the plans are orders
+    (`release`), or a job would start wherever there is room before it is bound to its nodes.
     """
     snapshot, overview, limits = work.snapshot, work.overview, work.limits
     excused = excuses(overview.running, memory, limits, work.now, room.index)
@@ -102,13 +103,21 @@ def propose_round(
         held[job_id] = work.now
         text = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
         work.actions.append(Hold(job_id=job_id, reason=Reason(code=ReasonCode.NOT_ITS_TURN, text=text)))
-    for job_id in proposal.release:
-        work.actions.append(
-            Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text="it is its turn in this round"))
-        )
-    gone = set(proposal.release)
-    state = replace(proposal.state, held={job_id: at for job_id, at in held.items() if job_id not in gone})
-    return replace(memory, rounds=state), plans, Refusals((*proposal.refusals, *dropped))
+    return replace(memory, rounds=replace(proposal.state, held=held)), plans, Refusals((*proposal.refusals, *dropped))
+
+
+def release(memory: Memory, work: Advance) -> Memory:
+    """Release whoever is held and has an order now: it is his turn, and he can start nowhere else."""
+    state = memory.rounds
+    if state is None:
+        return memory
+    served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
+    held = dict(state.held)
+    for job_id in sorted(served & state.held.keys()):
+        text = "it is its turn in this round"
+        work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
+        del held[job_id]
+    return replace(memory, rounds=replace(state, held=held))
 
 
 def release_all(memory: Memory, work: Advance) -> Memory:
@@ -118,7 +127,7 @@ def release_all(memory: Memory, work: Advance) -> Memory:
     left: dict[JobId, UnixSeconds] = {}
     for job_id, at in memory.rounds.held.items():
         job = work.snapshot.jobs.get(job_id)
-        if job is not None and job.pending and job.held and job.reason == HELD_BY_US:
+        if job is not None and not job.finished and job.priority == 0 and job.reason == HELD_BY_US:
             left[job_id] = at
             text = "it is held for no round any more"
             work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))

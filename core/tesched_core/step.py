@@ -44,7 +44,7 @@ from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.promised import room_after_orders, unpromised
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
-from tesched_core.rounds import RoundPolicy, propose_round, release_all
+from tesched_core.rounds import RoundPolicy, propose_round, release, release_all
 from tesched_core.snapshot import Snapshot
 from tesched_core.suspension import not_suspended
 from tesched_core.waiting import sort_out
@@ -98,6 +98,7 @@ def step(
         refusals += whys
         for plan in round_plans:
             memory = _open(plan, memory, work)
+        memory = release(memory, work)
     elif not isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
         memory = release_all(memory, work)  # the site has gone back to another policy
     memory = set_free(bring_back(memory, work), work)

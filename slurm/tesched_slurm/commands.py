@@ -186,6 +186,9 @@ class CommandsActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "update", f"jobid={job}", f"reqnodelist={','.join(action.nodes)}")
             case Hold():
+                if not seen.pending:
+                    # Slurm would take a running job's priority, and hold it at its next requeue.
+                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "hold", job)
             case Release():
                 return self._do("scontrol", "release", job)

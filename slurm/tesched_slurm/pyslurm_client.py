@@ -259,6 +259,8 @@ class PyslurmActuator:
             case SetPriority():
                 return self._do(seen, "priority", action.priority)
             case Hold():
+                if not seen.pending:
+                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do(seen, "hold")
             case Release():
                 return self._do(seen, "release")

@@ -87,7 +87,7 @@ def test_who_has_no_turn_is_held_and_released_when_it_comes() -> None:
     assert site.why_not(C) is RefusalCode.ROUND
     assert site.cycle(100) == ()
     site.obeys(*site.cycle(360))
-    assert kinds(site) == [("Release", C), ("SetNodes", C), ("Notify", A)], "the other has had its part"
+    assert kinds(site) == [("SetNodes", C), ("Notify", A), ("Release", C)], "the other has had its part"
     site.obeys(*site.cycle(361))
     assert kinds(site) == [("SetNice", C)], "now that it is released, it has a priority to raise"
     site.requeued(A)
@@ -117,6 +117,18 @@ def test_as_in_the_paper_it_waits_for_the_round() -> None:
     assert site.cycle(20) == ()
     site.cycle(360)
     assert ("Release", C) in kinds(site)
+
+
+def test_who_comes_in_mid_round_is_held_until_the_next() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), speeds={A: alike, B: alike, C: alike}, fills=False)
+    site.cycle(0)
+    late = queued(C)
+    site.jobs[late.job_id] = late
+    site.start = site.start.with_traits({**site.start.traits, late.job_id: site.start.traits[JobId(A)]})
+    site.obeys(*site.cycle(10))
+    assert kinds(site) == [("Hold", C)]
+    assert site.why_not(C) is RefusalCode.ROUND
 
 
 def test_a_trial_comes_before_the_round() -> None:

@@ -274,18 +274,15 @@ class _Turn:
     def proposal(self) -> RoundProposal:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
         crew = self.crew
-        plans, planned = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want).plans()
+        plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want).plans()
         has_turn = self.want != NOWHERE
         hold = crew.ready & ~has_turn & ~crew.held & ~crew.served
-        starts = np.isin(np.arange(len(crew)), planned)
-        release = crew.held & (starts | crew.served)
         jobs = dict(self.state.jobs)
         for row, job in enumerate(crew.jobs):
             jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]))
         return RoundProposal(
             plans=plans,
             hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
-            release=tuple(crew.jobs[row].job_id for row in np.flatnonzero(release).tolist()),
             state=replace(self.state, jobs=jobs),
             refusals=tuple(self._why()),
         )
@@ -294,7 +291,7 @@ class _Turn:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""
         names = self.kinds.names
         for row, job in enumerate(self.crew.jobs):
-            share = self._known(row).share
+            share = self._known(row).share or (0.0,) * len(names)
             parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
             fair = f"its share of the time is {', '.join(parts)}" if parts else "no time is allocated to it yet"
             kind = int(self.want[row])

@@ -37,13 +37,12 @@ class Places:
             for name in crew.jobs[row].nodes:
                 self.going.setdefault(self.view.room.index[name], []).append(row)
 
-    def plans(self) -> tuple[tuple[Plan, ...], list[int]]:
-        """Return a plan for whoever has a turn, does not have it yet and can be placed, and the rows of those jobs."""
+    def plans(self) -> tuple[Plan, ...]:
+        """Return a plan for whoever has a turn, does not have it yet and can be placed."""
         crew, want = self.crew, self.want
         starts = np.flatnonzero((want != NOWHERE) & crew.ready & ~crew.served)
         moves = np.flatnonzero((want != NOWHERE) & crew.movable & (want != crew.on) & ~crew.served)
         found: list[Plan] = []
-        planned: list[int] = []
         # The largest first: it finds a place least easily.
         for rows in (starts, moves):
             for row in sorted(rows.tolist(), key=lambda row: (-int(crew.gpus[row]), row)):
@@ -52,8 +51,7 @@ class Places:
                 plan = self._plan(row)
                 if plan is not None:
                     found.append(plan)
-                    planned.append(row)
-        return tuple(found), planned
+        return tuple(found)
 
     def _plan(self, row: int) -> Plan | None:
         crew, job_id = self.crew, self.crew.jobs[row].job_id
