@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from tesched_core.actions import Failure, FailureKind
@@ -27,6 +28,19 @@ class Commands:
 
     def run(self, argv: Sequence[str]) -> str | Failure:
         """Return what the command printed, or why it failed. Slurm prints times as Unix seconds."""
+        self.calls[_kind(argv)] += 1
+        return self._answer(argv)
+
+    def run_together(self, argvs: Sequence[Sequence[str]]) -> list[str] | Failure:
+        """Return what these commands printed, each, or why one of them failed. They run at the same time."""
+        for argv in argvs:
+            self.calls[_kind(argv)] += 1
+        with ThreadPoolExecutor(len(argvs)) as pool:
+            answers = list(pool.map(self._answer, argvs))
+        failures = [answer for answer in answers if isinstance(answer, Failure)]
+        return failures[0] if failures else [answer for answer in answers if isinstance(answer, str)]
+
+    def _answer(self, argv: Sequence[str]) -> str | Failure:
         environment = {
             **{
                 key: value
@@ -39,7 +53,6 @@ class Commands:
         }
         if self.slurm_conf:
             environment["SLURM_CONF"] = self.slurm_conf
-        self.calls[_kind(argv)] += 1
         try:
             process = subprocess.Popen(
                 list(argv),

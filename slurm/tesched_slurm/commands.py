@@ -65,6 +65,15 @@ class Settings:
         return self._read
 
 
+#: What a look asks of scontrol.
+_LOOK = (
+    ("-d", "-o", "show", "job"),
+    ("-o", "show", "node"),
+    ("-o", "show", "partition"),
+    ("-o", "show", "reservation"),
+)
+
+
 @dataclass(kw_only=True)
 class CommandsObserver:
     """Sees the cluster through scontrol."""
@@ -82,17 +91,10 @@ class CommandsObserver:
         settings = self._settings.now()
         if isinstance(settings, Failure):
             return settings
-        answers: list[str] = []
-        for what in (
-            ("-d", "-o", "show", "job"),
-            ("-o", "show", "node"),
-            ("-o", "show", "partition"),
-            ("-o", "show", "reservation"),
-        ):
-            answer = self.commands.run(("scontrol", "-a", *what))
-            if isinstance(answer, Failure):
-                return answer
-            answers.append(answer)
+        # At the same time: it is sooner done, and the four are of nearly one instant.
+        answers = self.commands.run_together([("scontrol", "-a", *what) for what in _LOOK])
+        if isinstance(answers, Failure):
+            return answers
         # Asked for after the records: a job that came in between has no record yet.
         # -r: else the waiting tasks of an array are shown as one, also those that have a record of their own.
         ids = self.commands.run(("squeue", "-a", "-h", "-r", "-t", "all", "-o", "%A"))
