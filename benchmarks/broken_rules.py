@@ -59,7 +59,12 @@ MUTATIONS = (
         "work.paid",
     ),
     Mutation("who leaves after all has paid", _ADVANCE, "return victim if may_leave else", "return"),
-    Mutation("room that is promised is taken", _STEP, "rows += there", "pass"),
+    Mutation(
+        "room that is promised is taken",
+        "core/tesched_core/promised.py",
+        "        changes += _coming(order, snapshot, room)\n    return _changed(room, changes)\n\n\ndef unpromised",
+        "    return _changed(room, changes)\n\n\ndef unpromised",
+    ),
     Mutation("ahead of all others", _QUEUE, "return 1 + max(paying,", "return max(paying,"),
     Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
     Mutation(

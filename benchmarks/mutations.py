@@ -31,6 +31,7 @@ TESTS = (
 )
 #: of what only the daemon and its store do
 DAEMON_TESTS = (
+    "tests/unit/test_daemon_doubt.py",
     "tests/integration/test_loop.py",
     "tests/integration/test_faults_found.py",
     "tests/integration/test_lease.py",
@@ -41,6 +42,7 @@ NEAR = {
     "advance": ("tests/scenarios/test_victim.py", "tests/scenarios/test_preemptor.py"),
     "binding": ("tests/scenarios/test_binding.py",),
     "budget": ("tests/unit/test_core_guard.py", "tests/unit/test_core_budget.py"),
+    "doubt": ("tests/unit/test_daemon_doubt.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "forwarding": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "guard": ("tests/unit/test_core_guard.py",),
