@@ -1,14 +1,14 @@
 #!/bin/bash
 # A training that goes as fast as the accelerator that it got: gavel_twin's.
 #
-#   sbatch gavel_job.sh STEPS TYPE=STEPS_PER_S,TYPE=STEPS_PER_S,… FOLDER
+#   sbatch gavel_job.sh STEPS TYPE=STEPS_PER_S,TYPE=STEPS_PER_S,… FOLDER REQUEUE_EXIT
 #
 # The node's name begins with the accelerator's type. On USR1 it writes how many steps it has done and exits with the
-# site's RequeueExit code; the next run goes on from there. FOLDER/events gets a line for each run's begin and for the
+# code REQUEUE_EXIT; the next run goes on from there. FOLDER/events gets a line for each run's begin and for the
 # end: seconds since 1970, job, event, type.
 set -eu -o pipefail
 export LC_ALL=C
-steps=$1 speeds=$2 folder=$3
+steps=$1 speeds=$2 folder=$3 requeue_exit=$4
 type=${SLURMD_NODENAME%%-*}
 speed=$(awk -v all="$speeds" -v type="$type" 'BEGIN { n = split(all, part, /[=,]/);
     for (at = 1; at < n; at += 2) if (part[at] == type) print part[at + 1] }')
@@ -27,7 +27,7 @@ leave() {
     mv "$mine.new" "$mine"
     say leave
     kill "$asleep" 2>/dev/null
-    exit "${TESCHED_REQUEUE_EXIT:-99}"
+    exit "$requeue_exit"
 }
 
 say start

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A batch job that works in ticks, keeps its place in a checkpoint and writes down what happens to it.
 #
-#   sbatch job.sh TICKS TICK_S ON_NOTICE CHECKPOINT_S CHECKPOINT_EVERY FOLDER
+#   sbatch job.sh TICKS TICK_S ON_NOTICE CHECKPOINT_S CHECKPOINT_EVERY FOLDER REQUEUE_EXIT
 #
 # TICKS             work to do, over all its runs
 # TICK_S            seconds of one tick
@@ -14,6 +14,7 @@
 # CHECKPOINT_S      seconds that writing a checkpoint takes
 # CHECKPOINT_EVERY  ticks between checkpoints that nobody asked for; 0 for none
 # FOLDER            holds events.log, to which every job appends, and a checkpoint (the ticks done) of each
+# REQUEUE_EXIT      exit code that makes Slurm put the job back in the queue
 #
 # A line of events.log: seconds since 1970, job id, job name, event, ticks done, restarts, node. Events: start, restart,
 # notice, checkpoint, leave, done. It needs nothing but bash, and scontrol for `requeue`: no srun.
@@ -23,9 +24,8 @@ export LC_ALL=C
 notice=0
 trap 'notice=1' USR1
 
-ticks=$1 tick_s=$2 on_notice=$3 checkpoint_s=$4 checkpoint_every=$5 folder=$6
+ticks=$1 tick_s=$2 on_notice=$3 checkpoint_s=$4 checkpoint_every=$5 folder=$6 requeue_exit=$7
 checkpoint=$folder/$SLURM_JOB_ID.checkpoint
-requeue_exit=${TESCHED_REQUEUE_EXIT:-99}
 
 ticks_done=0
 if [[ -r $checkpoint ]]; then

@@ -127,7 +127,6 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
         *gres,
         "--open-mode=append",
         f"--output={folder}/{job.name}.out",
-        f"--export=ALL,TESCHED_REQUEUE_EXIT={cluster.definition.requeue_exit}",
         *job.options,
         script=script,
         arguments=(
@@ -137,6 +136,8 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
             str(job.checkpoint_s),
             str(job.checkpoint_every),
             str(folder),
+            # Not by --export: a list of variables makes Slurm run a login shell for each job.
+            str(cluster.definition.requeue_exit),
         ),
         user=user,
     )

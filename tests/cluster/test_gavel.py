@@ -1,0 +1,115 @@
+"""Gavel's rounds on a real Slurm: who is good at what gets it, nobody is held for ever, and a trial comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.load import Event, EventName, LoadJob, read_events, submit
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon, write_config
+
+pytestmark = pytest.mark.slurm
+
+SPEEDS = "workload,accelerator,steps_per_s\nfits-v,v100,4\nfits-v,k80,1\nany,v100,2\nany,k80,2\n"
+
+
+def two_types() -> ClusterDefinition:
+    """Return two nodes of one GPU, of different types."""
+    return ClusterDefinition(
+        groups=tuple(NodeGroup(prefix=f"{kind}-", count=1, gres={f"gpu:{kind}": 1}) for kind in ("v100", "k80"))
+    )
+
+
+def training(cluster: LocalCluster, name: str, workload: str, *options: str, ticks: int = 1200) -> int:
+    job = LoadJob(name=name, kind="be", gpus=1, ticks=ticks, options=(f"--comment=workload={workload}", *options))
+    return submit(cluster, job, cluster.shared)
+
+
+def restart_of(cluster: LocalCluster, job_id: int) -> Event | None:
+    """Return what the job has written of its second run's beginning."""
+    mine = (event for event in read_events(cluster.shared) if event.job_id == job_id)
+    return next((event for event in mine if event.name is EventName.RESTART), None)
+
+
+@contextmanager
+def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice) -> Iterator[Daemon]:
+    """Run a daemon that goes in rounds of 4 s and knows the speeds."""
+    drop_in = folder / "conf.d" / "gavel.toml"
+    drop_in.parent.mkdir()
+    drop_in.write_text(
+        '[policy]\nbe = "gavel"\ngavel_round_s = 4.0\ngavel_types = ["v100", "k80"]\n'
+        "[guard]\nmax_preemptions_per_job = 1000\nmax_slowdown = 1e6\n"
+    )
+    config = write_config(cluster, folder, client)
+    table = folder / "speeds.csv"
+    table.write_text(SPEEDS)
+    for argv in (("db", "upgrade"), ("throughputs", "import", str(table))):
+        assert run_tesched(*argv, TESCHED_CONFIG=str(config)).returncode == 0
+    with running_daemon(cluster, folder, client) as daemon:
+        yield daemon
+
+
+def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
+    tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    with LocalCluster(two_types()) as cluster:
+        trainings = [training(cluster, f"be-{number}", "any") for number in range(2)]
+        for job_id in trainings:
+            cluster.wait_state(job_id, "RUNNING")
+        misplaced = next(job_id for job_id in trainings if cluster.job(job_id)["NodeList"] == "k80-1")
+        cluster.run("scontrol", "update", f"jobid={misplaced}", "comment=workload=fits-v")
+        with gavel(cluster, tmp_path, client_choice) as daemon:
+            cluster.wait_for(
+                lambda: cluster.job(misplaced)["NodeList"] == "v100-1", "it to be where it is fast", timeout_s=60
+            )
+            # What it has done so far is not lost: the run on the other node goes on from there.
+            again = cluster.wait_for(lambda: restart_of(cluster, misplaced), "it to say that it goes on", timeout_s=20)
+            assert again.ticks_done > 0
+            said = daemon.ask("explain", str(misplaced)).stdout
+            assert "on v100" in said
+            assert "its turn is on" in said
+
+
+def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, client_choice: ClientChoice) -> None:
+    with LocalCluster(two_types()) as cluster:
+        running = [training(cluster, f"be-{number}", "any") for number in range(2)]
+        for job_id in running:
+            cluster.wait_state(job_id, "RUNNING")
+        late = training(cluster, "be-late", "any")
+        with gavel(cluster, tmp_path, client_choice) as daemon:
+            # It may be its turn a moment later; what was done to it is in the log.
+            cluster.wait_for(lambda: f"hold job {late}: sent" in daemon.log.read_text(), "it to be held", timeout_s=30)
+            cluster.wait_state(late, "RUNNING", timeout_s=60)
+            cluster.wait_for(
+                lambda: any(cluster.state(job_id) == "PENDING" for job_id in running), "one of the others to wait"
+            )
+            config = daemon.config
+        undo = run_tesched("undo", TESCHED_CONFIG=str(config))
+        assert undo.returncode == 0, undo.stdout + undo.stderr
+        for job_id in (*running, late):
+            fields = cluster.job(job_id)
+            assert (fields["Nice"], fields["Priority"] == "0") == ("0", False)
+            assert fields["JobState"] == "RUNNING" or fields["ReqNodeList"] == "(null)"
+
+
+def test_a_trial_comes_before_the_rounds(tmp_path: Path, client_choice: ClientChoice) -> None:
+    with LocalCluster(two_types()) as cluster:
+        trainings = [training(cluster, f"be-{number}", "any") for number in range(3)]
+        for job_id in trainings[:2]:
+            cluster.wait_state(job_id, "RUNNING")
+        with gavel(cluster, tmp_path, client_choice):
+            trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=100), cluster.shared)
+            cluster.wait_state(trial, "RUNNING", timeout_s=30)
+            cluster.wait_state(trial, "COMPLETED", timeout_s=60)
+            assert cluster.job(trial)["Restarts"] == "0"
+            cluster.wait_for(
+                lambda: sum(cluster.state(job_id) == "RUNNING" for job_id in trainings) == 2,
+                "two trainings to have the two GPUs again",
+                timeout_s=60,
+            )
