@@ -143,7 +143,7 @@ def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[int, i
             [sys.executable, str(program), str(config), str(before_step)], stdout=out, stderr=out
         )
     try:
-        assert process.wait(timeout=40) == -signal.SIGKILL, log.read_text()
+        assert process.wait(timeout=60) == -signal.SIGKILL, log.read_text()
     finally:
         process.kill()
     return victim, te
@@ -159,7 +159,6 @@ def test_after_a_kill_a_new_daemon_resumes(node: LocalCluster, tmp_path: Path, s
         node.wait_state(te, "COMPLETED", timeout_s=60)
         lost_nothing(node, victim)
         settled(node, daemon)
-    assert node.job(te)["Nice"] == "0"
 
 
 @pytest.mark.parametrize("step", [4, 5, 6, 9, 10])
