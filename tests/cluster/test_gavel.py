@@ -70,6 +70,7 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
             )
             # What it has done so far is not lost: the run on the other node goes on from there.
             again = cluster.wait_for(lambda: restart_of(cluster, misplaced), "it to say that it goes on", timeout_s=20)
+            assert again is not None
             assert again.ticks_done > 0
             said = daemon.ask("explain", str(misplaced)).stdout
             assert "on v100" in said
