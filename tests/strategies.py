@@ -21,6 +21,7 @@ from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refusal, RefusalCode
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
+from tesched_core.round_state import JobRounds, RoundState
 
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
@@ -80,6 +81,33 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
     )
 
 
+_by_type = st.lists(st.floats(0, 2**40), max_size=3).map(tuple)
+rounds = st.builds(
+    RoundState,
+    types=st.lists(words, max_size=3).map(tuple),
+    began_at=times,
+    ends_at=times,
+    counted_at=times,
+    solved_at=times,
+    solved_jobs=counts,
+    changed=st.booleans(),
+    given_s=_by_type,
+    jobs=st.dictionaries(
+        job_ids,
+        st.builds(
+            JobRounds,
+            share=_by_type,
+            received_s=_by_type,
+            deficit_s=_by_type,
+            kind=st.integers(-1, 3),
+            isolated_s=st.floats(0, 2**40),
+            isolated_speed=st.floats(0, 2**40),
+        ),
+        max_size=3,
+    ),
+    held=st.dictionaries(job_ids, times, max_size=3),
+    fallback=words,
+)
 memories = st.builds(
     Memory,
     cycle=st.integers(0, 2**40),
@@ -100,6 +128,7 @@ memories = st.builds(
         st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30), suspended_s=st.floats(0, 2**30)),
         max_size=3,
     ),
+    rounds=st.none() | rounds,
     bound=st.lists(
         st.builds(Bound, job_id=job_ids, order_id=order_ids, at=times, nodes=nodes, previous=nodes), max_size=3
     ).map(lambda some: {one.job_id: one for one in some}),
