@@ -26,7 +26,7 @@ from tesched_core.policy import Excuses, Plan, View
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import RoundState
 from tesched_core.snapshot import Snapshot
-from tesched_core.work import Advance
+from tesched_core.work import RESEND_AFTER_S, Advance
 
 #: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
 HELD_BY_US = "JobHeldAdmin"
@@ -96,9 +96,7 @@ def propose_round(
     view = View(snapshot=snapshot, memory=memory, waiting=(), running=overview.running, excuses=excused, room=room)
     dropped: list[Refusal] = []
     plans = admitted(proposal.plans, view, limits, dropped.append)
-    held: dict[JobId, UnixSeconds] = {
-        job_id: at for job_id, at in proposal.state.held.items() if job_id in snapshot.jobs
-    }
+    held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, work)}
     for job_id in proposal.hold:
         held[job_id] = work.now
         text = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
@@ -106,18 +104,27 @@ def propose_round(
     return replace(memory, rounds=replace(proposal.state, held=held)), plans, Refusals((*proposal.refusals, *dropped))
 
 
-def release(memory: Memory, work: Advance) -> Memory:
-    """Release whoever is held and has an order now: it is his turn, and he can start nowhere else."""
-    state = memory.rounds
-    if state is None:
-        return memory
-    served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
-    held = dict(state.held)
-    for job_id in sorted(served & state.held.keys()):
-        text = "it is its turn in this round"
-        work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
-        del held[job_id]
-    return replace(memory, rounds=replace(state, held=held))
+def _still_held(job_id: JobId, at: UnixSeconds, work: Advance) -> bool:
+    """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
+    job = work.snapshot.jobs.get(job_id)
+    return job is not None and not job.finished and (job.priority == 0 or work.now - at <= RESEND_AFTER_S)
+
+
+def release(memory: Memory, work: Advance) -> None:
+    """Release whoever is held and has an order: it is his turn, and he can start nowhere else."""
+    if memory.rounds is None:
+        return
+    for order in memory.open_orders():
+        job = work.snapshot.jobs.get(order.preemptor)
+        waits = job is not None and job.pending and job.held and job.reason == HELD_BY_US
+        if order.state is OrderState.OPEN and waits and order.preemptor in memory.rounds.held:
+            reason = Reason(
+                code=ReasonCode.ITS_TURN,
+                text="it is its turn in this round",
+                preemptor=order.preemptor,
+                order_id=order.order_id,
+            )
+            work.actions.append(Release(job_id=order.preemptor, reason=reason))
 
 
 def release_all(memory: Memory, work: Advance) -> Memory:

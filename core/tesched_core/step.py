@@ -98,7 +98,7 @@ def step(
         refusals += whys
         for plan in round_plans:
             memory = _open(plan, memory, work)
-        memory = release(memory, work)
+        release(memory, work)
     elif not isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
         memory = release_all(memory, work)  # the site has gone back to another policy
     memory = set_free(bring_back(memory, work), work)

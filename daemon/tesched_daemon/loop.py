@@ -301,7 +301,9 @@ class Loop:
             # The stopwatch stands still while the machine itself is suspended, the clock does not.
             wall, steady = self._intended_at
             too_late = max(self.clock() - wall, self.stopwatch() - steady) > ACT_WITHIN_S
-            if unreachable or too_late or action.reason.order_id in failed:
+            # Of an order, each action counts on those before it; what belongs to none stands by itself.
+            in_vain = action.reason.order_id is not None and action.reason.order_id in failed
+            if unreachable or too_late or in_vain:
                 outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.clock()))
                 continue
             outcome = self.actuator.act(action)

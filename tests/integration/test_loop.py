@@ -7,7 +7,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tesched_core.actions import Action, Failure, FailureKind, Notify, Outcome, Requeue, SetNice, SetNodes, Status
+from tesched_core.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Hold,
+    Notify,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Release,
+    Requeue,
+    SetNice,
+    SetNodes,
+    Status,
+)
 from tesched_core.classify import Classification, Match, Rule
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.decision import Decision, Memory
@@ -231,6 +245,16 @@ def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> Non
     cluster.seen = replace(FULL_CLUSTER, taken_at=1001.0)
     loop.turn()
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+def test_an_action_of_no_order_does_not_count_on_another() -> None:
+    busy = Failure(kind=FailureKind.ALREADY_DONE, message="it has started")
+    cluster, notebook = Cluster(answers={Hold: busy}), Notebook()
+    loop = loop_of(cluster, notebook)
+    reason = Reason(code=ReasonCode.NOT_ITS_TURN, text="")
+    actions = (Hold(job_id=VICTIM.job_id, reason=reason), Release(job_id=TRIAL.job_id, reason=reason))
+    loop.turn()
+    assert [outcome.status for outcome in loop._perform(actions)] == [Status.FAILED, Status.SENT]
 
 
 def test_watching_decides_nothing() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tesched_core.actions import Notify, SetNodes
+from tesched_core.actions import Notify, Release, SetNodes
 from tesched_core.cluster import Job, Request
 from tesched_core.decision import RefusalCode
 from tesched_core.gavel.on_slurm import Gavel
@@ -117,6 +117,20 @@ def test_as_in_the_paper_it_waits_for_the_round() -> None:
     assert site.cycle(20) == ()
     site.cycle(360)
     assert ("Release", C) in kinds(site)
+
+
+def test_a_release_that_did_not_arrive_is_repeated_at_the_next_chance() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes.pop("k")
+    site.obeys(*site.cycle(0))
+    actions = site.cycle(360)
+    site.obeys(*(action for action in actions if not isinstance(action, Release)))
+    site.requeued(A)
+    site.change(A, reason="Resources")
+    site.obeys(*site.cycle(362))
+    site.obeys(*site.cycle(363))
+    assert site.jobs[JobId(C)].priority > 0
+    assert C in {order.preemptor for order in site.memory.open_orders()}
 
 
 def test_who_comes_in_mid_round_is_held_until_the_next() -> None:
