@@ -162,6 +162,19 @@ def test_a_trial_comes_before_the_round() -> None:
     assert asked == [("k",) if order.nodes == ("v",) else ("v",)], "the trial's GPU is not divided"
 
 
+def test_where_no_gpu_has_a_type_nothing_is_done() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes = {"v": node("v", gres={"gpu": 1})}
+    assert site.cycle(0) == ()
+    assert site.cycle(360) == ()
+
+
+def test_nodes_that_are_all_down_hold_nobody() -> None:
+    site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2}, C: {"v100": 4}})
+    site.nodes = {name: replace(one, flags=frozenset({"DRAIN"})) for name, one in site.nodes.items()}
+    assert site.cycle(0) == ()
+
+
 def test_somebody_elses_hold_is_not_ended() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})

@@ -73,6 +73,8 @@ class Gavel:
         crew = crew_of(view, kinds)
         state = _counted(view, kinds, crew)
         turn = _Turn(gavel=self, view=view, kinds=kinds, crew=crew, state=state)
+        if not kinds.gpus.any():
+            return RoundProposal(plans=(), hold=(), state=state, refusals=())  # no GPU has a type, or none is up
         if view.now >= state.ends_at:
             turn.begin_round()
         elif self.fills:
