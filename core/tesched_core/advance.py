@@ -131,12 +131,12 @@ def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
     if victim.settled:
         return victim
     job = work.snapshot.jobs.get(victim.job_id)
-    if victim.state is VictimState.SUSPENDED and job is not None and _departure(victim, job) is None:
+    if victim.state is VictimState.SUSPENDED and job is not None and departure_of(victim, job) is None:
         return follow(victim, job, order, work)
     if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
-        departure = _departure(victim, job)
+        departure = departure_of(victim, job)
         if departure is not None:
-            victim = _left(victim, departure, order, work)
+            victim = leave(victim, departure, order, work)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
             # Who has had his notice may be about to leave, and then has paid; when his grace period is over, he stays.
             may_leave = victim.deadline is not None and work.now < victim.deadline
@@ -162,8 +162,8 @@ def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
     return replace(victim, state=VictimState.SPARED)
 
 
-def _departure(victim: Victim, job: Job | None) -> Departure | None:
-    """Return how the victim left its room; None while the run that was meant still holds it."""
+def departure_of(victim: Victim, job: Job | None) -> Departure | None:
+    """Return how a victim that held its room left it; None while the run that was meant still holds it."""
     if job is None:
         return Departure.VANISHED
     asked = victim.state is VictimState.REQUEUING
@@ -187,7 +187,8 @@ _DEPARTURE_TEXT: Mapping[Departure, str] = {
 }
 
 
-def _left(victim: Victim, departure: Departure, order: Order, work: Advance) -> Victim:
+def leave(victim: Victim, departure: Departure, order: Order, work: Advance) -> Victim:
+    """Return the victim after it was seen to have left its room; what it has paid by that goes to `work`."""
     used_s = work.now - (victim.noticed_at if victim.noticed_at is not None else work.now)
     since = "it was to be suspended" if victim.by_suspending else "its notice"
     text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"

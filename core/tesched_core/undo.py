@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tesched_core.advance import departure_of, leave
 from tesched_core.binding import set_free, still_bound
 from tesched_core.decision import Decision, Memory, Refusals
 from tesched_core.forwarding import bring_back
@@ -29,6 +30,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         overview=overview_of(snapshot),
         limits=limits,
         bound=dict(memory.bound),
+        preemptions=dict(memory.preemptions),
         last_preempted=dict(memory.last_preempted),
         paid=list(memory.paid),
         past=dict(memory.past),
@@ -40,6 +42,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         memory,
         cycle=memory.cycle + 1,
         orders=orders,
+        preemptions=work.preemptions,
         last_preempted=work.last_preempted,
         paid=tuple(work.paid),
         past=work.past,
@@ -91,8 +94,10 @@ def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
         return replace(victim, state=VictimState.SPARED, raised=left_held(job))
     if victim.state not in HOLDS_ROOM:
         return victim
+    departure = departure_of(victim, job)
+    if departure is not None:
+        return leave(victim, departure, order, work)
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
     if victim.noticed_at is not None:
         work.last_preempted[victim.job_id] = work.now  # as of anybody who is let go: a daemon may be started again
-    has_left = victim.state is VictimState.REQUEUING and job is not None and job.restarts > victim.restarts
-    return replace(victim, state=VictimState.SPARED, raised=left_held(job) if has_left else None)
+    return replace(victim, state=VictimState.SPARED)
