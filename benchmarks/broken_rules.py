@@ -312,7 +312,7 @@ MUTATIONS = (
     ),
     Mutation("bound: not for ever", _BIND, "return work.now - one.at > work.limits.bind_for_s", "return False"),
     Mutation("undo: the cool-down", _UNDO, "work.last_preempted[victim.job_id] = work.now", "pass"),
-    Mutation("undo: a victim left held", _UNDO, "raised=left_held(job) if has_left else None", "raised=None"),
+    Mutation("undo: a victim left held", _UNDO, "return leave(victim, departure, order, work)", "pass"),
     Mutation(
         "undo: an order ends when all is seen to be back",
         _UNDO,

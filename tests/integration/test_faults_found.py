@@ -78,6 +78,16 @@ def test_undo_is_followed_by_the_cool_down_of_whom_it_has_let_go(site: Site) -> 
     assert len(site.ledger.noticed) == 1
 
 
+def test_undo_counts_who_has_left_and_was_not_seen_to_have(site: Site) -> None:
+    turns(site, 2)
+    turns(site, 1, (Fault(Port.ACT, What.DIES_AFTER),))
+    assert site.slurm.jobs[VICTIM].restarts == 1
+    assert site.undo()
+    memory = site.start("first").journal.load()
+    assert memory.preemptions == {VICTIM: 1}
+    assert [paid.job_id for paid in memory.paid] == [VICTIM]
+
+
 def test_undo_does_not_believe_an_answer_without_jobs(site: Site) -> None:
     turns(site, 1)
     trial = site.slurm.jobs[TRIAL]

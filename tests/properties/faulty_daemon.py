@@ -147,10 +147,12 @@ class Ledger:
     #: which daemon has written last what it means
     meant_by: str = ""
     paused: bool = False
-    #: the clock was set while nobody could tell, so nothing can be said of times
+    #: the clock was set forward while nobody could tell, so nothing can be said of times any more; and who can tell,
+    #: but has not written yet
     untimed: bool = False
-    #: jobs that were let go by `undo`: who leaves all the same is not counted
-    undone: set[JobId] = field(default_factory=set)
+    knows_of_jump: str = ""
+    #: runs that held their room when `undo` let them go: who leaves all the same is not counted
+    undone: set[tuple[JobId, int]] = field(default_factory=set)
     #: when anybody last saw the cluster
     good_look_s: float = 0.0
     known_orders: set[OrderId] = field(default_factory=set)
@@ -195,6 +197,8 @@ class Ledger:
 
     def written(self, memory: Memory, by: str) -> None:
         """Take in that a decision is in the store."""
+        self.untimed = self.untimed or self.knows_of_jump not in {"", by}
+        self.knows_of_jump = ""
         self.meant_by = by
         self.known_orders |= memory.orders.keys()
         for order_id, order in memory.orders.items():
@@ -241,19 +245,21 @@ class Ledger:
         """Check what holds whenever nobody is in the middle of a turn."""
         paid = self.paid()
         for job_id, times in Counter(job_id for job_id, _ in paid).items():
-            if job_id not in self.undone:
-                assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"
+            assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"
         if self.untimed:
             return
-        by_user = Counter(self.slurm.jobs[job_id].user for job_id, _ in paid if job_id in self.slurm.jobs)
-        assert not by_user or max(by_user.values()) <= self.limits.max_preemptions_per_user_hour
-        lately = [at for at in paid.values() if self.slurm.clock.steady_s - at < 3600]
+        users = {work.job_id: work.user for work in (*self.slurm.jobs.values(), *self.slurm.forgotten)}
+        now = self.slurm.clock.steady_s
+        by_user = Counter(users[job_id] for (job_id, _), at in paid.items() if now - at < 3600)
+        most = self.limits.max_preemptions_per_user_hour
+        assert not by_user or max(by_user.values()) <= most, "a user paid more than his hour allows"
+        lately = [at for at in paid.values() if now - at < 3600]
         assert len(lately) <= self.limits.max_preemptions_per_hour
 
     def paid(self) -> dict[tuple[JobId, int], float]:
         """Return the runs that tesched has ended, or that left because of its notice, and when."""
         runs = {(job_id, restarts): at for (_, job_id, restarts), at in self.requeued.items()}
-        return self.slurm.answered | runs
+        return {run: at for run, at in (self.slurm.answered | runs).items() if run not in self.undone}
 
 
 @dataclass(kw_only=True)
@@ -293,6 +299,11 @@ class Daemon:
     def _long_unseen(self) -> bool:
         since = self.ledger.good_look_s if self._good_look_s is None or self.name == "undo" else self._good_look_s
         return self.slurm.clock.steady_s - since >= MIN_JOB_AGE_S
+
+    @property
+    def looked(self) -> bool:
+        """Return whether it has seen the cluster."""
+        return self._good_look_s is not None
 
     # The observer.
 
@@ -409,7 +420,9 @@ class Daemon:
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         """Write what is meant."""
-        what = self._begins(Port.INTEND)
+        # To die or to sleep where nothing is meant is nothing: that waits for a decision that has actions.
+        idle = not decision.actions and self.faults.get((Port.INTEND, 0)) in {*_DEATHS, What.SLEEPS}
+        what = None if idle else self._begins(Port.INTEND)
         self._store(what)
         self.ledger.check_decision(snapshot, memory, decision)
         self.journal.intend(snapshot, memory, decision, report)

@@ -29,7 +29,7 @@ from tests.properties.faulty_slurm import Clock, FaultySlurm
 
 LIMITS = Limits(
     min_run_time_s=2,
-    cool_down_s=20,
+    cool_down_s=40,
     max_victims_per_cycle=2,
     max_preemptions_per_hour=5,
     max_preemptions_per_user_hour=3,
@@ -132,6 +132,7 @@ class Site:
     def kill(self, name: str) -> None:
         """Kill a daemon."""
         self.daemons.pop(name, None)
+        self.ledger.untimed = self.ledger.untimed or self.ledger.knows_of_jump == name
         self._pids.pop(name, None)
 
     def stop(self, name: str) -> None:
@@ -169,7 +170,13 @@ class Site:
         for name in tuple(self.daemons):
             self.kill(name)
         settled = False
-        self.ledger.undone |= {job_id for _, job_id, _ in self.ledger.noticed}
+        self.ledger.undone |= {
+            (work.job_id, work.restarts)
+            for work in self.slurm.jobs.values()
+            if work.node
+            for done in (self.ledger.noticed, self.ledger.requeued)
+            if any(key[1:] == (work.job_id, work.restarts) for key in done)
+        }
         daemon = self.start("undo", takes_over=True)
 
         def all_of_it() -> None:
@@ -204,6 +211,11 @@ class Site:
     def jump(self, by_s: float) -> None:
         """Set the host's clock."""
         self.clock.jump(by_s)
+        leader = self.daemons.get(self.ledger.meant_by)
+        if by_s > 0 and leader is not None and leader.looked:
+            self.ledger.knows_of_jump = leader.name
+        elif by_s > 0:
+            self.ledger.untimed = True
 
     # The end.
 

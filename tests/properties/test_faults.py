@@ -26,8 +26,8 @@ from tests.properties.faulty_daemon import POSSIBLE, Fault, Port
 from tests.properties.faulty_site import LIMITS, NAMES, Site
 from tests.properties.faulty_slurm import CPUS, Answer, Work
 
-#: more would only be slow
-MOST_JOBS = 20
+#: that have not ended; more would only be slow
+MOST_JOBS = 10
 #: cycles in which everything must have come to its end
 ENOUGH = 400
 
@@ -136,7 +136,7 @@ class Faults(RuleBasedStateMachine):
         super().__init__()
         self.site: Site | None = None
         self.last_job = 0
-        self.ends_with_undo = False
+        self.ends_with_undo, self.last_turns = False, 0
         #: values of nice that people set are never between two of tesched's
         self.highest_nice, self.lowest_nice = 100, -100_000
 
@@ -148,10 +148,11 @@ class Faults(RuleBasedStateMachine):
 
     @initialize(
         nodes=st.sampled_from([1, 1, 2, 3]),
-        most=st.sampled_from([1, 1, 2]),
+        most=st.sampled_from([1, 2, 3]),
         lever=st.sampled_from(YieldBy),
         policy=st.sampled_from(POLICIES),
         best_effort=st.sampled_from([None, Fill()]),
+        last_turns=st.integers(0, 6),
         ends_with_undo=st.booleans(),
         drafts=COMERS,
     )
@@ -163,13 +164,14 @@ class Faults(RuleBasedStateMachine):
         lever: YieldBy,
         policy: TePolicy,
         best_effort: BePolicy | None,
+        last_turns: int,
         ends_with_undo: bool,
         drafts: list[Draft],
     ) -> None:
         """Make the site, with some jobs."""
         limits = replace(LIMITS, max_preemptions_per_job=most, lever=lever)
         self.site = Site(nodes=nodes, limits=limits, policy=policy, best_effort=best_effort)
-        self.ends_with_undo = ends_with_undo
+        self.ends_with_undo, self.last_turns = ends_with_undo, last_turns
         fill = [replace(FILLS_A_NODE, answer=answer) for answer in Answer][:nodes]
         for draft in (*fill, *drafts):
             self._submit(draft)
@@ -177,7 +179,7 @@ class Faults(RuleBasedStateMachine):
     # Jobs.
 
     def _submit(self, draft: Draft) -> None:
-        if self.last_job < MOST_JOBS:
+        if sum(not work.finished for work in self.there.slurm.jobs.values()) < MOST_JOBS:
             self.last_job += 1
             self.there.slurm.submit(draft.work(JobId(self.last_job)))
 
@@ -263,12 +265,16 @@ class Faults(RuleBasedStateMachine):
             self.there.slurm.pass_time(seconds)
             self.there.ledger.check()
 
-    @rule(drafts=st.lists(st.one_of(DRAFTS, DRAFTS.map(a_trial)), max_size=2), faults=SOME_FAULTS)
-    def busy(self, drafts: list[Draft], faults: list[Fault]) -> None:
-        """Let jobs come, and the daemon see them."""
-        for draft in drafts:
+    @rule(drafts=st.lists(DRAFTS, max_size=1), trial=DRAFTS.map(a_trial), turns=st.integers(1, 6), faults=SOME_FAULTS)
+    def busy(self, drafts: list[Draft], trial: Draft, turns: int, faults: list[Fault]) -> None:
+        """Let a trial come where somebody holds the nodes, and the daemon see it."""
+        for draft in (FILLS_A_NODE, *drafts):
             self._submit(draft)
-        self.turns(faults, at=1, turns=3, seconds=2)
+        self.there.slurm.pass_time(3)
+        self._submit(trial)
+        self._turns(1, 2)
+        self.there.turn("first", faults)
+        self._turns(turns, 2)
 
     @rule(name=st.sampled_from(NAMES), how=st.sampled_from(["killed", "stopped", "undo"]), faults=SOME_FAULTS)
     def ends(self, name: str, how: str, faults: list[Fault]) -> None:
@@ -301,6 +307,11 @@ class Faults(RuleBasedStateMachine):
 
     def _to_the_end(self, site: Site) -> None:
         site.heal()
+        # There is to be something that can be left behind.
+        for draft in (FILLS_A_NODE, replace(FILLS_A_NODE, kind="te", priority=50)):
+            self._submit(draft)
+            site.slurm.pass_time(3)
+        self._turns(self.last_turns, 2)
         if self.ends_with_undo:
             self.covered["end: undo"] += 1
             # Who is suspended goes on when his CPUs are free; until then undo says that it is not done.
