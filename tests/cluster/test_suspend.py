@@ -60,6 +60,10 @@ def events(cluster: LocalCluster, job_id: int) -> Counter[EventName]:
     return Counter(event.name for event in read_events(cluster.shared) if event.job_id == job_id)
 
 
+def known(daemon: Daemon) -> set[tuple[int, str]]:
+    return {(job["job_id"], job["state"]) for job in daemon.json("jobs")["jobs"]}
+
+
 def lost_nothing(cluster: LocalCluster, victim: int) -> None:
     """Assert that the victim runs to its end in its first run, without ever having been told anything."""
     cluster.wait_state(victim, "COMPLETED", timeout_s=60)
@@ -76,7 +80,7 @@ def test_a_job_that_holds_cpus_alone_is_suspended_and_goes_on(
 ) -> None:
     with running_daemon(node, tmp_path, client_choice) as daemon:
         victim = best_effort(node)
-        node.wait_for(lambda: [job["state"] for job in daemon.json("jobs")["jobs"]] == ["RUNNING"], "the daemon's look")
+        node.wait_for(lambda: (victim, "RUNNING") in known(daemon), "the daemon's look")
         te, began = trial(node), time.monotonic()
         node.wait_state(te, "RUNNING", timeout_s=20)
         took_s = time.monotonic() - began
