@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import version
 
 import click
@@ -14,19 +15,23 @@ from tesched_sim.workload import WorkloadError
 from tesched_cli.config import config
 from tesched_cli.doctor import doctor
 from tesched_cli.explain import explain
-from tesched_cli.gavel import simulate_gavel
 from tesched_cli.jobs import jobs, orders
 from tesched_cli.pause import pause, unpause
-from tesched_cli.pdors import simulate_pdors
 from tesched_cli.poke import poke
 from tesched_cli.report import report
 from tesched_cli.service import daemon, db
-from tesched_cli.simulate import simulate
-from tesched_cli.slaq import simulate_slaq
 from tesched_cli.status import status
 from tesched_cli.throughputs import throughputs
 from tesched_cli.undo import undo
-from tesched_cli.whatif import whatif
+
+#: Commands whose modules take long to import (the simulators, SciPy): when they are asked for, not by `tesched status`.
+_HEAVY = {
+    "simulate": ("tesched_cli.simulate", "simulate"),
+    "simulate-gavel": ("tesched_cli.gavel", "simulate_gavel"),
+    "simulate-pdors": ("tesched_cli.pdors", "simulate_pdors"),
+    "simulate-slaq": ("tesched_cli.slaq", "simulate_slaq"),
+    "whatif": ("tesched_cli.whatif", "whatif"),
+}
 
 
 class _InputError(click.ClickException):
@@ -35,6 +40,18 @@ class _InputError(click.ClickException):
 
 class _Commands(click.Group):
     """Turns what went wrong into one line on stderr and exit status 2; a user sees no traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names."""
+        return sorted([*super().list_commands(ctx), *_HEAVY])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, imported by now; None if there is none of this name."""
+        if cmd_name not in _HEAVY:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = _HEAVY[cmd_name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
@@ -61,14 +78,9 @@ for command in (
     pause,
     poke,
     report,
-    simulate,
-    simulate_gavel,
-    simulate_pdors,
-    simulate_slaq,
     status,
     throughputs,
     undo,
     unpause,
-    whatif,
 ):
     main.add_command(command)

@@ -9,8 +9,7 @@ from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestF
 from tesched_core.best_effort import BePolicy
 from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import POLICIES, policy
+from tesched_core.gavel.names import ALONE, SHARING
 from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
 from tesched_core.rounds import RoundPolicy
@@ -63,10 +62,9 @@ class PolicyConfig:
             raise ValueError("fitgpp_s must be between 0 and 1000")
         if not 0 <= self.patience_s <= 86_400:
             raise ValueError("patience_s must be between 0 and 86400 seconds")
-        names = [name for name in POLICIES if not name.endswith("-sharing")]
-        if self.gavel_policy not in names:
-            shares = "; tesched does not share GPUs among jobs" if self.gavel_policy in POLICIES else ""
-            raise ValueError(f"gavel_policy must be one of {', '.join(sorted(names))}{shares}")
+        if self.gavel_policy not in ALONE:
+            shares = "; tesched does not share GPUs among jobs" if self.gavel_policy in SHARING else ""
+            raise ValueError(f"gavel_policy must be one of {', '.join(ALONE)}{shares}")
         if not 1 <= self.gavel_round_s <= 86_400:
             raise ValueError("gavel_round_s must be between 1 and 86400 seconds")
         if not 0 <= self.gavel_solve_every_s <= 86_400:
@@ -100,6 +98,10 @@ class PolicyConfig:
             case BePolicyName.FILL:
                 return Fill()
             case BePolicyName.GAVEL:
+                # Here: they bring SciPy, for which `tesched status` and a daemon without them need not wait.
+                from tesched_core.gavel.on_slurm import Gavel  # noqa: PLC0415
+                from tesched_core.gavel.policies import policy  # noqa: PLC0415
+
                 return Gavel(
                     policy=policy(self.gavel_policy),
                     round_s=self.gavel_round_s,

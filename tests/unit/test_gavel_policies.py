@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tesched_core.gavel.ftf import FinishTimeFairness
 from tesched_core.gavel.las import Las
+from tesched_core.gavel.names import ALONE, SHARING
 from tesched_core.gavel.policies import POLICIES, policy
 from tesched_core.gavel.problem import Pairs, Problem
 
@@ -41,6 +42,11 @@ def paired(problem: Problem, first: list[float], second: list[float]) -> Problem
         second_throughput=np.array([second]),
     )
     return replace(problem, pairs=pairs)
+
+
+def test_the_names_are_those_of_the_policies() -> None:
+    assert {*ALONE, *SHARING} == set(POLICIES)
+    assert all(name.endswith("-sharing") for name in SHARING)
 
 
 def test_las_gives_each_the_same_multiple_of_an_equal_part() -> None:

@@ -37,7 +37,10 @@ def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Com
     if not isinstance(command, click.Group):
         yield path, command
         return
-    for name, inner in command.commands.items():
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
         yield from commands(inner, f"{path} {name}")
 
 
