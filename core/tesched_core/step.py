@@ -243,7 +243,12 @@ def learned(
     orders = dict(memory.orders)
     retry_at = dict(memory.retry_at)
     unseen = Snapshot.of(at)
-    work = Advance(snapshot=unseen, overview=overview_of(unseen), limits=limits)
+    work = Advance(
+        snapshot=unseen,
+        overview=overview_of(unseen),
+        limits=limits,
+        last_preempted=dict(memory.last_preempted),
+    )
     for outcome in outcomes:
         order = orders.get(outcome.action.reason.order_id) if outcome.action.reason.order_id else None
         if order is None or order.state is OrderState.ENDED:
@@ -265,7 +270,8 @@ def learned(
                 retry_at[order.preemptor] = at + limits.retry_after_s
         orders[order.order_id] = order
     memory = not_bound(not_forwarded(memory, outcomes), outcomes)
-    return replace(memory, orders=orders, retry_at=retry_at), tuple(work.transitions)
+    memory = replace(memory, orders=orders, retry_at=retry_at, last_preempted=work.last_preempted)
+    return memory, tuple(work.transitions)
 
 
 def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
@@ -282,6 +288,8 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
         # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
         if outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY:
             back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED
+            if final and isinstance(action, Requeue):
+                work.last_preempted[action.job_id] = work.now  # it had its notice, and is let go
             order = replace(
                 order,
                 victims=tuple(
