@@ -224,6 +224,12 @@ MUTATIONS = (
         "return [name for name in order.nodes if name not in room.index or",
         "return [name for name in order.nodes if False and",
     ),
+    Mutation(
+        "order: a cool-down after a requeue that Slurm refused",
+        _STEP,
+        "work.last_preempted[action.job_id] = work.now",
+        "pass",
+    ),
     Mutation("order: a preemptor that is held", _ADVANCE, "elif job.held:", "elif False:"),
     Mutation(
         "order: not tried again at once",

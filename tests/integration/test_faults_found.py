@@ -78,6 +78,14 @@ def test_undo_is_followed_by_the_cool_down_of_whom_it_has_let_go(site: Site) -> 
     assert len(site.ledger.noticed) == 1
 
 
+def test_a_victim_whose_requeue_slurm_refuses_has_the_cool_down(site: Site) -> None:
+    turns(site, 2)
+    turns(site, 1, (Fault(Port.ACT, What.REFUSED),))
+    turns(site, 5)
+    assert site.ledger.endings == {1: "refused"}
+    assert len(site.ledger.noticed) == 1
+
+
 def test_undo_counts_who_has_left_and_was_not_seen_to_have(site: Site) -> None:
     turns(site, 2)
     turns(site, 1, (Fault(Port.ACT, What.DIES_AFTER),))
