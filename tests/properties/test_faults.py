@@ -337,6 +337,6 @@ def _none(what: str, found: list[str]) -> None:
 
 
 Faults.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestFaults = Faults.TestCase

@@ -1,0 +1,149 @@
+"""What tesched has really done on a faulty site, and what must hold of it at every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tesched_core.actions import Action, Notify, OrderId, Requeue, Resume, Suspend
+from tesched_core.cluster import JobState
+from tesched_core.decision import Decision, Memory
+from tesched_core.guard import Limits
+from tesched_core.orders import HOLDS_ROOM, OrderState
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass, Snapshot
+
+from tests.properties.faulty_slurm import CPUS, FaultySlurm
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """What tesched has really done, and what must hold of it."""
+
+    slurm: FaultySlurm
+    limits: Limits
+    #: users whose jobs are protected
+    protected: frozenset[str]
+    #: when a notice or a requeue reached a run, by order, job and restarts
+    noticed: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    requeued: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    #: the same of suspensions
+    suspended: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    #: runs that it has meant to suspend: whoever suspends them, too, cannot be told from tesched
+    may_be_suspended: set[tuple[JobId, int]] = field(default_factory=set)
+    #: which daemon has written last what it means
+    meant_by: str = ""
+    paused: bool = False
+    #: the clock was set forward while nobody could tell, so nothing can be said of times any more; and who can tell,
+    #: but has not written yet
+    untimed: bool = False
+    knows_of_jump: str = ""
+    #: runs that held their room when `undo` let them go: who leaves all the same is not counted
+    undone: set[tuple[JobId, int]] = field(default_factory=set)
+    #: when anybody last saw the cluster
+    good_look_s: float = 0.0
+    known_orders: set[OrderId] = field(default_factory=set)
+    endings: dict[OrderId, str] = field(default_factory=dict)
+    #: faults that have really happened, and actions that were performed
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def check_decision(self, snapshot: Snapshot, memory: Memory, decision: Decision) -> None:
+        """Check what is meant against what was seen."""
+        new = {order_id for order_id in memory.orders if order_id not in self.known_orders}
+        asked: set[JobId] = set()
+        for action in decision.actions:
+            job = snapshot.jobs[action.job_id]
+            if not isinstance(action, Notify | Requeue | Suspend):
+                assert not job.finished, f"{action} of a job that has ended"
+                assert snapshot.job_class(job.job_id) is not JobClass.EXEMPT, f"{action} of a protected job"
+                continue
+            assert action.job_id not in asked, "asked twice in one cycle"
+            asked.add(action.job_id)
+            # The very run that was meant, still on its nodes, and not on its way out.
+            assert (job.state, job.completing) == (JobState.RUNNING, False)
+            if isinstance(action, Suspend):
+                self.may_be_suspended.add((job.job_id, job.restarts))
+            else:
+                assert action.restarts == job.restarts
+            assert snapshot.job_class(job.job_id) is JobClass.BE
+            assert job.batch
+            assert job.requeueable
+            assert job.user not in self.protected
+            if action.reason.order_id in new:
+                assert job.start_time is not None
+                assert snapshot.taken_at - job.start_time >= self.limits.min_run_time_s
+        orders = memory.open_orders()
+        assert len(orders) <= self.limits.max_open_orders
+        assert not (new and self.paused), "an order was opened while tesched was paused"
+        fresh = [victim for order_id in new for victim in memory.orders[order_id].victims]
+        assert len(fresh) <= self.limits.max_victims_per_cycle
+        paying = [one.job_id for order in orders for one in order.victims if one.state in HOLDS_ROOM]
+        assert len(set(paying)) == len(paying), "one job pays for two orders"
+        served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
+        assert len(set(served)) == len(served), "two orders for one job"
+
+    def written(self, memory: Memory, by: str) -> None:
+        """Take in that a decision is in the store."""
+        self.untimed = self.untimed or self.knows_of_jump not in {"", by}
+        self.knows_of_jump = ""
+        self.meant_by = by
+        self.known_orders |= memory.orders.keys()
+        for order_id, order in memory.orders.items():
+            if order.ended_at is not None and order.ending is not None:
+                self.endings[order_id] = order.ending.value
+
+    def check_action(self, action: Action, by: str) -> None:
+        """Check an action right before it is performed."""
+        assert self.meant_by == by, f"{by} acts after {self.meant_by} has taken over"
+        if isinstance(action, Resume):
+            self._check_room_of(action.job_id)
+        if not isinstance(action, Notify | Requeue | Suspend):
+            return
+        restarts = self.slurm.jobs[action.job_id].restarts
+        key = (action.reason.order_id, action.job_id, restarts)
+        now = self.slurm.clock.steady_s
+        if isinstance(action, Notify):
+            assert key not in self.noticed, "a second notice for one order"
+        assert key not in self.requeued, "a second requeue for one order"
+        if self.untimed:
+            return
+        work = self.slurm.jobs[action.job_id]
+        if isinstance(action, Requeue) and key in self.noticed:
+            # Slurm's clock counts what ours does: a second is the smallest step.
+            assert now - self.noticed[key] >= work.grace_s, "requeued before its grace period was over"
+        before = [
+            at
+            for done in (self.noticed, self.requeued, self.suspended)
+            for (order_id, job_id, _), at in done.items()
+            if job_id == action.job_id and order_id != action.reason.order_id
+        ]
+        if before:
+            assert now - max(before) >= self.limits.cool_down_s, "asked again before its cool-down was over"
+
+    def _check_room_of(self, job_id: JobId) -> None:
+        """Check that who is resumed has its CPUs for itself: Slurm would let it share them."""
+        work = self.slurm.jobs[job_id]
+        others = (one for one in self.slurm.jobs.values() if one.node == work.node and one is not work)
+        assert not work.suspended_by_user, f"job {job_id} was suspended by somebody else"
+        held = sum(one.cpus for one in others if one.state is not JobState.SUSPENDED)
+        assert held + work.cpus <= CPUS, f"job {job_id} is resumed beside others on its CPUs"
+
+    def check(self) -> None:
+        """Check what holds whenever nobody is in the middle of a turn."""
+        paid = self.paid()
+        for job_id, times in Counter(job_id for job_id, _ in paid).items():
+            assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"
+        if self.untimed:
+            return
+        users = {work.job_id: work.user for work in (*self.slurm.jobs.values(), *self.slurm.forgotten)}
+        now = self.slurm.clock.steady_s
+        by_user = Counter(users[job_id] for (job_id, _), at in paid.items() if now - at < 3600)
+        most = self.limits.max_preemptions_per_user_hour
+        assert not by_user or max(by_user.values()) <= most, "a user paid more than his hour allows"
+        lately = [at for at in paid.values() if now - at < 3600]
+        assert len(lately) <= self.limits.max_preemptions_per_hour
+
+    def paid(self) -> dict[tuple[JobId, int], float]:
+        """Return the runs that tesched has ended, or that left because of its notice, and when."""
+        runs = {(job_id, restarts): at for (_, job_id, restarts), at in self.requeued.items()}
+        return {run: at for run, at in (self.slurm.answered | runs).items() if run not in self.undone}
