@@ -252,7 +252,7 @@ class Loop:
             return self.pace.poll_interval_s
         due = [SOON_S] if awaits_first_look(snapshot, NEW_FOR_S) else []
         due += [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
-        if memory.rounds is not None:
+        if memory.rounds is not None and memory.rounds.ends_at > snapshot.taken_at:
             due.append(max(memory.rounds.ends_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])
 

@@ -10,10 +10,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from apscheduler.executors.pool import ThreadPoolExecutor
@@ -24,6 +24,10 @@ from tesched_daemon.poke import Agenda
 from tesched_daemon.sdnotify import notify
 
 log = logging.getLogger(__name__)
+
+
+#: Seconds after which the main thread looks whether a signal is waiting for it.
+WAKES_S = 1.0
 
 
 class _Ask(Enum):
@@ -70,7 +74,7 @@ class Service:
             self._scheduler.start()
             with self._planning:
                 self._plan()
-            while self._asked.get() is _Ask.RELOAD:
+            while self._next_ask() is _Ask.RELOAD:
                 if not self._reload_asked:
                     self._reload_asked = True
                     with self._planning:
@@ -83,6 +87,14 @@ class Service:
             self._scheduler.shutdown(wait=True)
         if self._failed is not None:
             raise self._failed
+
+    def _next_ask(self) -> _Ask:
+        """Wait for what is asked next."""
+        while True:
+            # Not for ever: a signal may reach a thread of a library (BLAS, HiGHS), and Python runs its handler in the
+            # main thread, when that wakes up.
+            with suppress(Empty):
+                return self._asked.get(timeout=WAKES_S)
 
     def stop(self) -> None:
         """Ask it to stop; returns at once."""

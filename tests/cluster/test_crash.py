@@ -24,7 +24,7 @@ from tests.cluster.daemon_process import run_tesched, running_daemon, write_conf
 pytestmark = pytest.mark.slurm
 
 #: ticks of 0.1 s
-BE_TICKS, TE_TICKS = 90, 50
+BE_TICKS, TE_TICKS = 150, 50
 
 
 def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[int], int]:
