@@ -11,7 +11,9 @@ from tesched_cli.main import main
 
 
 def run(*argv: str) -> Result:
-    return CliRunner().invoke(main, ["simulate-gavel", "--processes", "1", "--window", "0:6", *argv])
+    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(
+        main, ["simulate-gavel", "--processes", "1", "--window", "0:6", *argv]
+    )
 
 
 def as_json(*argv: str) -> Any:

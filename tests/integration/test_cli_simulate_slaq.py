@@ -11,7 +11,7 @@ from tesched_cli.main import main
 
 
 def run(*argv: str) -> Result:
-    return CliRunner().invoke(main, ["simulate-slaq", "--jobs", "6", *argv])
+    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(main, ["simulate-slaq", "--jobs", "6", *argv])
 
 
 def rows(*argv: str) -> Any:

@@ -21,7 +21,7 @@ SMALL = (
 
 def run(*argv: str) -> Result:
     sets = [word for one in SMALL for word in ("--set", one)]
-    return CliRunner().invoke(main, ["simulate-pdors", *sets, *argv])
+    return CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(main, ["simulate-pdors", *sets, *argv])
 
 
 def lines(*argv: str) -> list[dict[str, Any]]:
