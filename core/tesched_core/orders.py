@@ -191,8 +191,12 @@ class Order:
 
     @property
     def futile(self) -> bool:
-        """Return whether a victim left and the preemptor did not start where it made room."""
-        return self.ending not in {None, Ending.STARTED_HERE} and any(v.left_at is not None for v in self.victims)
+        """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
+
+        Who ended by itself before it was told anything has paid nothing.
+        """
+        left = (victim.left_at is not None and victim.noticed_at is not None for victim in self.victims)
+        return self.ending not in {None, Ending.STARTED_HERE} and any(left)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,7 @@ def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView,
     if which.until is not None:
         query = query.where(OrderRow.created_at < which.until)
     if which.futile_only:
-        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None))
+        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), VictimRow.noticed_at.is_not(None))
         query = query.where(OrderRow.ending != Ending.STARTED_HERE.value, OrderRow.order_id.in_(left))
     newest = query.order_by(OrderRow.order_id.desc()).limit(which.limit)
     with _reader(engine) as session:

@@ -159,6 +159,19 @@ def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() 
     assert drive.memory.bound == {}
 
 
+def test_who_ended_by_itself_before_it_was_told_anything_has_not_left_in_vain() -> None:
+    drive = two_nodes()
+    nice, nodes, notice = drive.cycle(0)
+    drive.obeys(nice)
+    drive.says(Status.FAILED, nodes, kind=FailureKind.ALREADY_DONE)
+    drive.says(Status.SKIPPED, notice)
+    drive.starts(TE, share("n2", 16), at_s=0)
+    drive.ends(BE)
+    drive.cycle(1)
+    assert (drive.order().ending, drive.victim().state) == (Ending.STARTED_ELSEWHERE, VictimState.LEFT)
+    assert not drive.order().futile
+
+
 def test_shadow_mode_binds_nobody() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
