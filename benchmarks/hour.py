@@ -106,6 +106,8 @@ def _report(stage: LocalStage, jobs: tuple[LoadJob, ...], ids: dict[str, int]) -
         f"seconds from submission to start, trials: median {np.median(waits):.1f}, 95 % {np.percentile(waits, 95):.1f}"
     )
     print(f"futile preemptions: {tally['futile']}")
+    if tally["futile"]:
+        print(stage.tesched("orders", "--futile"))
     print(f"victims that did not run again: {len(away)}")
     print(f"jobs that did not run to their end exactly once: {len(lost)} {lost[:5]}")
     print(f"runs with two notices: {sum(count > 1 for count in notices.values())}")
