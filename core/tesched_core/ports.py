@@ -22,11 +22,20 @@ class Observer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """What jobs have said of themselves. Each report is the same object for as long as nothing is new."""
+
+    by_job: Mapping[JobId, Reported] = field(default_factory=dict)
+    #: of job arrays, what their tasks said, gathered (`training.py`)
+    by_array: Mapping[JobId, Reported] = field(default_factory=dict)
+
+
 class Reports(Protocol):
     """Hears what jobs say of themselves."""
 
-    def read(self, snapshot: Snapshot) -> Mapping[JobId, Reported]:
-        """Return what is known of these jobs from their own reports; the same object for as long as nothing is new.
+    def read(self, snapshot: Snapshot) -> Heard:
+        """Return what is known of these jobs from their own reports.
 
         Returns in bounded time, never raises for what a job or a file system does.
         """

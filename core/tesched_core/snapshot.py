@@ -62,6 +62,8 @@ class Snapshot:
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
     #: what jobs have told of themselves; empty where no reports are read
     reported: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
+    #: what the tasks of a job array have told, gathered, by the array's id (`training.py`)
+    reported_by_array: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
     #: steps a second by accelerator type, of the jobs of which that is known
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out

@@ -189,7 +189,8 @@ class Loop:
             return turn
         snapshot = classified(seen, self.classes, self._last)
         if self.reports is not None:
-            snapshot = replace(snapshot, reported=self.reports.read(snapshot))
+            heard = self.reports.read(snapshot)
+            snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
         if self.speeds is not None and isinstance(self.best_effort, RoundPolicy):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot))
         clocks = self.clock(), self.stopwatch()

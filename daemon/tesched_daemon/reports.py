@@ -28,9 +28,11 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from tesched_core.cluster import Job
+from tesched_core.ports import Heard
 from tesched_core.report import MOST_BYTES, Reported, ReportError, accelerator_of, parse
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
+from tesched_core.training import Trainings
 
 log = logging.getLogger(__name__)
 
@@ -259,12 +261,14 @@ class SpoolReports:
         self._spool = spool if isinstance(spool, Spool) else Spool(spool)
         self._wait_s, self._late_s, self._stopwatch = wait_s, late_s, stopwatch
         self._began = 0.0
-        self._done: SimpleQueue[dict[JobId, Reported] | BaseException] = SimpleQueue()
+        self._done: SimpleQueue[Heard | BaseException] = SimpleQueue()
         self._under_way = False
         self._told_late = False
-        self._reported: Mapping[JobId, Reported] = {}
+        self._heard = Heard()
+        #: touched by a round alone
+        self._trainings = Trainings()
 
-    def read(self, snapshot: Snapshot) -> Mapping[JobId, Reported]:
+    def read(self, snapshot: Snapshot) -> Heard:
         """Return what is known of these jobs: with this round's news, or without them if it takes too long."""
         if not self._under_way:
             self._under_way, self._began = True, self._stopwatch()
@@ -275,14 +279,16 @@ class SpoolReports:
             self._under_way = self._told_late = False
             if isinstance(outcome, BaseException):
                 raise outcome
-            self._reported = outcome
+            self._heard = outcome
         if self._under_way and not self._told_late and self._stopwatch() - self._began > self._late_s:
             self._told_late = True
             log.warning("the spool of reports has not answered for %.0f s; tesched goes on without", self._late_s)
-        return self._reported
+        return self._heard
 
     def _round(self, jobs: Sequence[Job]) -> None:
         try:
-            self._done.put(self._spool.look(jobs))
+            by_job = self._spool.look(jobs)
+            self._trainings = self._trainings.heard(jobs, by_job)
+            self._done.put(Heard(by_job=by_job, by_array=self._trainings.reported))
         except BaseException as error:  # noqa: BLE001 - a bug: the loop's thread raises it, as any other
             self._done.put(error)

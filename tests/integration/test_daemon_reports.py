@@ -316,19 +316,19 @@ class TestPort:
         assert caplog.messages == []
         for at in (29.0, 31.0, 40.0):
             now["at"] = at
-            assert port.read(FULL_CLUSTER) == {}
+            assert port.read(FULL_CLUSTER).by_job == {}
         assert caplog.messages == ["the spool of reports has not answered for 30 s; tesched goes on without"]
         assert slow.rounds == 1, "one round at a time"
         slow.go_on.set()
         port = SpoolReports(slow, wait_s=20.0)
-        assert port.read(FULL_CLUSTER) == slow.found
+        assert port.read(FULL_CLUSTER).by_job == slow.found
 
     def test_news_of_a_round_that_took_longer_come_with_the_next_turn(self, slow: Slow) -> None:
         port = SpoolReports(slow, wait_s=0.001)
-        assert port.read(FULL_CLUSTER) == {}
+        assert port.read(FULL_CLUSTER).by_job == {}
         slow.go_on.set()
         port._wait_s = 20.0
-        assert port.read(FULL_CLUSTER) == slow.found
+        assert port.read(FULL_CLUSTER).by_job == slow.found
 
     def test_the_cycle_and_the_journal_are_given_what_was_read(self, folder: Path) -> None:
         (folder / "1.json").write_text(text(5, 4))
@@ -343,6 +343,20 @@ class TestPort:
         loop.reports = SpoolReports(spool_of(folder), wait_s=20.0)
         loop.turn()
         assert seen[0].reported[JobId(1)].curve.loss.tolist() == [5.0, 4.0]
+
+    def test_the_tasks_of_an_array_are_told_alone_and_gathered_and_stay_when_slurmctld_has_forgotten_them(
+        self, folder: Path
+    ) -> None:
+        tasks = [job(20 + index, array_job_id=JobId(20), array_task_id=index) for index in range(3)]
+        for index, loss in enumerate((6, 4, 2)):
+            (folder / f"20_{index}.json").write_text(text(loss))
+        port = SpoolReports(spool_of(folder), wait_s=20.0)
+        heard = port.read(Snapshot.of(START, jobs=tasks[:2]))
+        assert {int(job_id): one.curve.loss.tolist() for job_id, one in heard.by_job.items()} == {20: [6.0], 21: [4.0]}
+        assert heard.by_array[JobId(20)].curve.loss.tolist() == [5.0]
+        later = port.read(Snapshot.of(START, jobs=tasks[2:]))
+        assert set(later.by_job) == {22}
+        assert later.by_array[JobId(20)].curve.loss.tolist() == [4.0]
 
     def test_a_bug_in_the_reader_is_no_silence(self, monkeypatch: pytest.MonkeyPatch, slow: Slow) -> None:
         def broken(*_: object) -> None:
