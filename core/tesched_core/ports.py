@@ -22,6 +22,14 @@ class Observer(Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Looks at one job, at the cost of one small question: between two looks at everything."""
+
+    def looked_at(self, job_id: JobId) -> bool:
+        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
     """What jobs have said of themselves. Each report is the same object for as long as nothing is new."""

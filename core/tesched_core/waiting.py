@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Refusal, RefusalCode
 from tesched_core.orders import OrderState
+from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass, Snapshot
 
 #: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
@@ -79,21 +80,29 @@ def blocked(job: Job) -> str:
     return why[1] if why and why[0] in _FIRM else ""
 
 
-def awaits_first_look(snapshot: Snapshot, within_s: float) -> bool:
-    """Return whether Slurm has yet to look at a TE job that was submitted less than `within_s` seconds ago.
+def awaits_first_look(snapshot: Snapshot, within_s: float) -> JobId | None:
+    """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
 
     Until then nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is
     far behind) is looked at in the ordinary pace.
     """
-    return any(
-        job.state is JobState.PENDING
+    waiting = (
+        (job.submit_time, job.job_id)
+        for job in snapshot.jobs.values()
+        if job.state is JobState.PENDING
         and not job.held
-        and job.reason in {"", "None"}
+        and not has_reason(job.reason)
         # On a clock that differs from slurmctld's, no job may be new for ever.
         and abs(snapshot.taken_at - job.submit_time) < within_s
         and snapshot.traits[job.job_id].job_class is JobClass.TE
-        for job in snapshot.jobs.values()
     )
+    first = min(waiting, default=None)
+    return first[1] if first else None
+
+
+def has_reason(word: str) -> bool:
+    """Return whether this reason word of a pending job says anything: before Slurm has looked at a job it does not."""
+    return word not in {"", "None"}
 
 
 def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:

@@ -26,7 +26,8 @@ from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import VictimState
 from tesched_core.policy import TePolicy
-from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds
+from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds, Watcher
+from tesched_core.resources import JobId
 from tesched_core.rounds import RoundPolicy
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
@@ -42,8 +43,8 @@ log = logging.getLogger(__name__)
 #: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
 #: set it right little by little are below.
 JUMP_S = 2.0
-#: Seconds until the next look while a TE job waits at which Slurm has not looked: it may do so at any moment.
-SOON_S = 0.1
+#: Seconds until the next look, or glance, while a TE job waits at which Slurm has not looked: it may do so any moment.
+SOON_S = 0.05
 #: Seconds after its submission in which that is done for a TE job.
 NEW_FOR_S = 5.0
 #: Seconds after an intent in which its actions may be begun: the lease that it renewed lasts longer.
@@ -120,16 +121,21 @@ class Loop:
     reports: Reports | None = None
     #: None: no speeds are known, and none is needed but for a policy that goes in rounds
     speeds: Speeds | None = None
+    #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
+    watcher: Watcher | None = None
     clock: Callable[[], float] = time.time
     stopwatch: Callable[[], float] = time.perf_counter
     #: how often Slurm was called so far, by kind
     calls: Callable[[], Mapping[str, int]] = dict
     _memory: Memory | None = None
     _last: Snapshot | None = None
+    _summary: str = ""
     _failures: int = field(default=0)
     _per_minute: PerMinute = field(default_factory=PerMinute)
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
+    #: a TE job at which Slurm has yet to look, and by the stopwatch when everything is to be looked at in any case
+    _awaited: tuple[JobId, float] | None = None
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
@@ -137,8 +143,18 @@ class Loop:
     #: the same when the last intent was begun
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
-    def turn(self) -> Turn:
-        """Make one turn. Never raises for what Slurm or the journal do."""
+    def turn(self, *, asked: bool = False) -> Turn:
+        """Make one turn. Never raises for what Slurm or the journal do.
+
+        While a TE job awaits Slurm's first look at it and nothing else is due, a turn is a glance at that job, unless
+        somebody has `asked` for a look.
+        """
+        if self._awaited is not None and not asked:
+            job_id, until = self._awaited
+            left_s = until - self.stopwatch()
+            if left_s > 0 and self.watcher is not None and not self.watcher.looked_at(job_id):
+                return Turn(summary=self._summary, next_in_s=min(SOON_S, left_s))
+        self._awaited = None
         try:
             return self._turn()
         except JournalError as error:
@@ -200,6 +216,9 @@ class Loop:
         else:
             memory, decision = step(memory, snapshot, self.policy, self.limits, self.best_effort, paused=lead.paused)
         next_in_s = self._next_in_s(snapshot, memory, clocks[0])
+        awaited = None if self.mode is Mode.OBSERVE else awaits_first_look(snapshot, NEW_FOR_S)
+        if awaited is not None and self.watcher is None:
+            next_in_s = min(next_in_s, SOON_S)
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
         report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s)
@@ -213,6 +232,10 @@ class Loop:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
+        self._summary = decision.summary
+        if awaited is not None and self.watcher is not None:
+            self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
+            next_in_s = min(next_in_s, SOON_S)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
     def undo(self, *, unseen_s: float = 0.0) -> Turn:
@@ -244,15 +267,14 @@ class Loop:
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
-        """Return the seconds until the next look: soon if a new TE job waits for Slurm's own first look at it.
+        """Return the seconds until the next look.
 
-        And when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that room.
+        It comes when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that.
         One that was over before this look keeps nobody busy: what could be done about it has been done.
         """
         if self.mode is Mode.OBSERVE:
             return self.pace.poll_interval_s
-        due = [SOON_S] if awaits_first_look(snapshot, NEW_FOR_S) else []
-        due += [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
+        due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
         if memory.rounds is not None and memory.rounds.ends_at > snapshot.taken_at:
             due.append(max(memory.rounds.ends_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])

@@ -69,11 +69,14 @@ class Agenda:
         self._now = at if self._now is None else self._now
         self._again = at + AGAIN_S
 
-    def begins(self, at: float) -> None:
-        """Take in that a turn begins: it is the look that all asked for who poked before."""
+    def begins(self, at: float) -> bool:
+        """Take in that a turn begins, the look that all asked for who poked before; return whether anybody did."""
+        again = self._again is not None and self._again <= at
+        poked = again or self._now is not None
         self._now = None
-        if self._again is not None and self._again <= at:
+        if again:
             self._again = None
+        return poked
 
     def ended(self, at: float, *, took_s: float, next_in_s: float, troubled: bool) -> None:
         """Take in that a turn ended, and when the next poll is due.

@@ -129,12 +129,12 @@ class Service:
                 return
             self._turning = True
             began = time.monotonic()
-            self._agenda.begins(began)
+            asked = self._agenda.begins(began) or self._reload_asked
         try:
             if self._reload_asked:
                 self._reload_asked = False
                 self._read_again()
-            turn = self._loop.turn()
+            turn = self._loop.turn(asked=asked)
         except BaseException as error:  # noqa: BLE001 - a bug: the main thread raises it and the service ends
             self._failed = error
             self.stop()

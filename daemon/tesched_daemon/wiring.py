@@ -54,6 +54,7 @@ def opened_loop(config: Config, client: clients.Client | None = None, *, takes_o
     try:
         yield Loop(
             observer=client.observer,
+            watcher=client.watcher,
             actuator=acting(config.mode, client.actuator),
             journal=SqlJournal(engine, takes_over=takes_over),
             policy=config.policy.te_policy(),

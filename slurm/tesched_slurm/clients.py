@@ -9,12 +9,12 @@ from enum import StrEnum
 from importlib.util import find_spec
 
 from tesched_core.actions import Failure
-from tesched_core.ports import Actuator, Observer
+from tesched_core.ports import Actuator, Observer, Watcher
 
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, CommandsObserver
+from tesched_slurm.commands import CommandsActuator, CommandsObserver, CommandsWatcher
 from tesched_slurm.places import read_settings
-from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver
+from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Hello, Version
 
@@ -37,6 +37,7 @@ class Client:
 
     observer: Observer
     actuator: Actuator
+    watcher: Watcher
     #: for the log and the state store: "pyslurm 26.5.0 (slurm 26.05.5)"
     name: str
     #: why this one
@@ -63,6 +64,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
     return Client(
         observer=PyslurmObserver(process=process, commands=commands),
         actuator=PyslurmActuator(process=process, commands=commands),
+        watcher=PyslurmWatcher(process=process),
         name=f"pyslurm {version} (slurm {release})",
         why="it was chosen" if wish is ClientChoice.PYSLURM else "pyslurm is installed and fits",
         calls=commands.calls,
@@ -73,6 +75,7 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
     return Client(
         observer=CommandsObserver(commands=commands),
         actuator=CommandsActuator(commands=commands),
+        watcher=CommandsWatcher(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,

@@ -31,6 +31,7 @@ from tesched_core.actions import (
 from tesched_core.cluster import Job, JobState, SlurmSettings
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
+from tesched_core.waiting import has_reason
 
 from tesched_slurm.command import Commands
 from tesched_slurm.jobs import own_record, read_jobs
@@ -120,6 +121,21 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandsWatcher:
+    """Looks at one job through squeue."""
+
+    commands: Commands
+
+    def looked_at(self, job_id: JobId) -> bool:
+        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        answer = self.commands.run(("squeue", "-a", "-h", "-t", "all", "-j", str(job_id), "-o", "%T|%r"))
+        if isinstance(answer, Failure):
+            return True
+        state, _, reason = answer.strip().partition("|")
+        return state != JobState.PENDING or has_reason(reason)
 
 
 def read_alone(commands: Commands, job_ids: Iterable[int]) -> list[Job] | Failure:

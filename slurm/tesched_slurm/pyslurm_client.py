@@ -40,6 +40,7 @@ from tesched_core.actions import (
 from tesched_core.cluster import Job, JobState, Node, Request, Reservation
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
+from tesched_core.waiting import has_reason
 
 from tesched_slurm.command import Commands
 from tesched_slurm.commands import (
@@ -213,6 +214,20 @@ class PyslurmObserver:
             return read_reservations(answer)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show reservation", error)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PyslurmWatcher:
+    """Looks at one job through pyslurm."""
+
+    process: PyslurmProcess
+
+    def looked_at(self, job_id: JobId) -> bool:
+        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        seen = _seen(self.process, LookAtJob(job_id))
+        if isinstance(seen, Failure):
+            return True
+        return not any(job.state == JobState.PENDING and not has_reason(job.state_reason or "") for job in seen.jobs)
 
 
 def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:

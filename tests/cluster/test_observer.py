@@ -50,6 +50,19 @@ def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Co
     assert not look(connect(made)).jobs
 
 
+def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
+    # With slurm.conf's own parameters the first look at a new job comes seconds after its submission.
+    made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock"))
+    watcher = connect(made).watcher
+    held = made.sbatch("--hold", wrap=SLEEP)
+    new = made.sbatch(wrap=SLEEP)
+    assert not watcher.looked_at(JobId(new))
+    assert watcher.looked_at(JobId(held))
+    assert watcher.looked_at(JobId(999_999))
+    made.wait_for(lambda: watcher.looked_at(JobId(new)), "slurmctld to look at the job", timeout_s=60)
+    assert made.job(new)["JobState"] != "PENDING"
+
+
 def test_settings(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     settings = look(client).settings

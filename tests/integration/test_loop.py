@@ -177,6 +177,45 @@ def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
     assert loop_of(cluster, Notebook(), Mode.OBSERVE).turn().next_in_s == 1.0
 
 
+@dataclass
+class Glances:
+    """A watcher that is told when Slurm looks at the job."""
+
+    looked: bool = False
+    asked_for: list[int] = field(default_factory=list)
+
+    def looked_at(self, job_id: int) -> bool:
+        self.asked_for.append(job_id)
+        return self.looked
+
+
+def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_glance_at_it() -> None:
+    new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
+    cluster, notebook, glances = Cluster(seen=new), Notebook(), Glances()
+    loop = loop_of(cluster, notebook)
+    loop.watcher = glances
+    assert loop.turn().next_in_s == SOON_S
+    cluster.seen = FULL_CLUSTER
+    assert loop.turn().next_in_s == SOON_S
+    assert notebook.memory.cycle == 1
+    assert glances.asked_for == [2]
+    glances.looked = True
+    assert loop.turn().next_in_s == 1.0
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+@pytest.mark.parametrize(("passed_s", "asked"), [(0.9, True), (1.0, False)])
+def test_everything_is_looked_at_when_somebody_asks_and_when_the_poll_is_due(passed_s: float, asked: bool) -> None:
+    new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
+    notebook, watch = Notebook(), [50.0]
+    loop = loop_of(Cluster(seen=new), notebook)
+    loop.watcher, loop.stopwatch = Glances(), lambda: watch[0]
+    loop.turn()
+    watch[0] += passed_s
+    loop.turn(asked=asked)
+    assert notebook.memory.cycle == 2
+
+
 @pytest.mark.parametrize(
     ("grace_period_s", "clock", "next_in_s"),
     [

@@ -41,12 +41,13 @@ def test_a_poke_is_a_look_at_once_and_a_second_one_a_moment_later() -> None:
     agenda = polled()
     agenda.poke(110.0)
     assert agenda.wait_s(110.0) == 0
-    agenda.begins(110.0)
+    assert agenda.begins(110.0)
     agenda.ended(110.05, took_s=0.05, next_in_s=30, troubled=False)
     assert agenda.wait_s(110.05) == pytest.approx(AGAIN_S - 0.05)
-    agenda.begins(110.0 + AGAIN_S)
+    assert agenda.begins(110.0 + AGAIN_S)
     agenda.ended(110.3, took_s=0.05, next_in_s=30, troubled=False)
     assert agenda.wait_s(110.3) == pytest.approx(30)
+    assert not agenda.begins(140.3)
 
 
 def test_many_pokes_during_a_turn_are_one_more_turn_and_its_second_look() -> None:
@@ -196,13 +197,15 @@ class Turning(Loop):
     def __init__(self) -> None:
         """Make no parts: none is asked."""
         self.began: list[float] = []
+        self.asked: list[bool] = []
         self.ended: list[float] = []
         self.hold = threading.Event()
         self.hold.set()
         self.inside = threading.Semaphore(0)
 
-    def turn(self) -> Turn:
+    def turn(self, *, asked: bool = False) -> Turn:
         self.began.append(time.monotonic())
+        self.asked.append(asked)
         self.inside.release()
         assert self.hold.wait(10)
         self.ended.append(time.monotonic())
@@ -234,6 +237,7 @@ def test_a_poke_makes_the_service_look_twice_and_then_wait_again(turning: tuple[
     loop.wait_turn()
     assert loop.began[1] - poked < 1
     assert loop.began[2] - poked >= AGAIN_S
+    assert loop.asked == [False, True, True]
     assert not loop.inside.acquire(timeout=3 * AGAIN_S)
 
 
