@@ -19,8 +19,9 @@ from pathlib import Path
 
 import click
 from tesched_sim.gavel.policies import Contender, Optimum
-from tesched_sim.gavel.rounds import Cluster, OverloadError
+from tesched_sim.gavel.rounds import Cluster
 from tesched_sim.gavel.run import Figures, Plan, perform
+from tesched_sim.gavel.simulate import OverloadError
 from tesched_sim.gavel.workload import GavelWorkload
 
 #: policy, accelerators of each type, gap (s), seed, several GPUs a job, window, mean hours, wall seconds

@@ -120,6 +120,11 @@ class Line:
     help="Seconds without progress whenever a job starts on a type on which it was not in the round before.",
 )
 @click.option(
+    "--fill",
+    is_flag=True,
+    help="Room in mid-round goes to who waits, as the daemon has it; else it waits for the round, as in the paper.",
+)
+@click.option(
     "--optimum",
     type=click.Choice([one.value for one in Optimum]),
     default=Optimum.MIDDLE.value,
@@ -140,6 +145,7 @@ def simulate_gavel(
     round_s: float,
     recompute_s: float,
     restart_cost_s: float,
+    fill: bool,
     optimum: str,
     processes: int | None,
     as_json: bool,
@@ -154,7 +160,9 @@ def simulate_gavel(
         raise click.UsageError(f"--window {first}:{end}: no job is in it")
     plan = Plan(
         contender=contenders[0],
-        cluster=Cluster(capacity=cluster, round_s=round_s, recompute_s=recompute_s, restart_cost_s=restart_cost_s),
+        cluster=Cluster(
+            capacity=cluster, round_s=round_s, recompute_s=recompute_s, restart_cost_s=restart_cost_s, fill=fill
+        ),
         workload=GavelWorkload(mean_gap_s=0.0 if static else 3600.0 / rate, multi=multi, count=static),
         window=(first, end),
         seed=0,

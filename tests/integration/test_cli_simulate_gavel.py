@@ -43,6 +43,13 @@ def test_a_restart_that_costs_something_makes_jobs_longer() -> None:
     assert dear["mean_jct_h"] > free["mean_jct_h"]
 
 
+def test_room_that_is_filled_in_mid_round_makes_jobs_shorter() -> None:
+    waits = as_json("--policy", "las")["runs"]["las"][0]
+    filled = as_json("--policy", "las", "--fill", "--recompute", "0")
+    assert filled["plan"]["cluster"]["fill"] is True
+    assert filled["runs"]["las"][0]["mean_jct_h"] < waits["mean_jct_h"]
+
+
 def test_jobs_that_are_all_there_from_the_beginning() -> None:
     found = as_json("--policy", "makespan", "--static", "5", "--multi")
     assert found["plan"]["workload"]["count"] == 5

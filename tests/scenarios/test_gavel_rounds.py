@@ -206,6 +206,23 @@ def test_another_policy_releases_everybody_as_well() -> None:
     assert (site.decision.actions, site.memory.rounds) == ((), None)
 
 
+def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:
+    alike = {"v100": 2, "k80": 2}
+    site = Site(on(A, "v"), on(B, "k"), speeds={A: alike, B: alike})
+    moves = 0
+    for look in range(12):
+        moves += sum(isinstance(action, Notify) for action in site.cycle(360 * look))
+    assert moves == 0
+
+
+def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_who_waits() -> None:
+    alike = {"v100": 2, "k80": 2}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
+    site.obeys(*site.cycle(0))
+    leaving = [action.job_id for action in site.cycle(360) if isinstance(action, Notify)]
+    assert len(leaving) == 1, "one makes room for the third, and the other does not move for that"
+
+
 def test_a_job_of_unknown_speed_takes_its_turns_like_the_others() -> None:
     site = Site(on(A, "v"), queued(C), speeds={A: {"v100": 2, "k80": 1}})
     site.nodes.pop("k")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tesched_core.gavel.rounds import NOWHERE, assign, changes, deficits, priorities
+from tesched_core.gavel.staying import alike, booked, kept
 
 ONES = np.ones((2, 2))
 
@@ -141,3 +142,80 @@ def test_a_lease_is_renewed_on_the_same_type_only() -> None:
     assert found.renewed.tolist() == [True, False, False, False, False]
     assert found.started.tolist() == [False, True, True, False, False]
     assert found.stopped.tolist() == [False, True, False, True, False]
+
+
+def stays(
+    before: list[int],
+    after: list[int],
+    throughput: list[list[float]],
+    *,
+    sizes: list[int] | None = None,
+    capacity: tuple[int, ...] = (1, 1, 1),
+) -> list[int]:
+    found = kept(
+        np.array(before),
+        np.array(after),
+        alike_types=alike(np.array(throughput, dtype=np.float64)),
+        scale_factor=np.array(sizes or [1] * len(before), dtype=np.int64),
+        capacity=np.array(capacity, dtype=np.int64),
+    )
+    return [int(kind) for kind in found]
+
+
+def test_jobs_that_are_as_fast_on_either_type_do_not_change_places() -> None:
+    assert stays([0, 1], [1, 0], [[2, 2, 0], [3, 3, 0]]) == [0, 1]
+    # Nor do three, by turns.
+    assert stays([0, 1, 2], [1, 2, 0], [[2, 2, 2], [3, 3, 3], [1, 1, 1]]) == [0, 1, 2]
+    # 1 % is as good as the same, 2 % is not.
+    assert stays([0, 1], [1, 0], [[2, 2.02, 0], [3, 3, 0]]) == [0, 1]
+    assert stays([0, 1], [1, 0], [[2, 2.05, 0], [3, 3, 0]]) == [1, 0]
+
+
+def test_who_gains_by_it_does_move_and_so_does_who_is_in_the_way() -> None:
+    assert stays([0, 1], [1, 0], [[2, 2, 0], [3, 1, 0]]) == [1, 0]
+    # The third type is as good for job 0, but job 2 is not as fast there as where it is to come from the queue.
+    assert stays([0, NOWHERE], [2, 0], [[2, 2, 2], [3, 3, 1]]) == [2, 0]
+    assert stays([0, NOWHERE], [2, 0], [[2, 2, 2], [3, 3, 3]]) == [0, 2]
+
+
+def test_who_has_no_turn_goes_and_one_of_another_size_does_not_take_his_place() -> None:
+    assert stays([0, NOWHERE], [NOWHERE, 0], [[2, 2, 0], [2, 2, 0]]) == [NOWHERE, 0]
+    assert stays([0, 1], [1, 0], [[2, 2, 0], [2, 2, 0]], sizes=[1, 2], capacity=(2, 2, 0)) == [1, 0]
+
+
+def test_a_job_stays_where_there_is_room_besides() -> None:
+    assert stays([0, NOWHERE], [1, 0], [[2, 2, 0], [2, 1, 0]], capacity=(2, 1, 0)) == [0, 0]
+
+
+def test_time_on_types_that_are_alike_is_booked_by_the_shares_of_them() -> None:
+    speed = np.array([[2.0, 2.0, 1.0], [2.0, 1.0, 2.0], [2.0, 2.0, 2.0]])
+    share = np.array([[0.25, 0.75, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 0.0]])
+    received_s = np.array([[100.0, 20.0, 7.0], [40.0, 3.0, 0.0], [5.0, 6.0, 7.0]])
+    found = booked(received_s, share, alike(speed))
+    assert found.tolist() == [[30.0, 90.0, 7.0], [0.0, 3.0, 40.0], [5.0, 6.0, 7.0]]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 4]), st.integers(-1, 2), st.lists(st.integers(1, 2), min_size=3, max_size=3)),
+        max_size=20,
+    ),
+    st.lists(st.integers(0, 12), min_size=3, max_size=3),
+)
+def test_staying_costs_nobody_speed_and_no_room_that_is_not_there(
+    jobs: list[tuple[int, int, list[int]]], capacity: list[int]
+) -> None:
+    sizes = np.array([size for size, _, _ in jobs], dtype=np.int64)
+    before = np.array([kind for _, kind, _ in jobs], dtype=np.intp)
+    speed = np.array([row for _, _, row in jobs], dtype=np.float64).reshape(-1, 3)
+    flat = np.zeros_like(speed)
+    room = np.array(capacity, dtype=np.int64)
+    after = assign((0, 1, 2), flat, flat, flat, throughput=speed, scale_factor=sizes, capacity=room)
+    found = kept(before, after, alike_types=alike(speed), scale_factor=sizes, capacity=room)
+    assert ((found == NOWHERE) == (after == NOWHERE)).all()
+    runs = np.flatnonzero(found != NOWHERE)
+    assert (speed[runs, found[runs]] == speed[runs, after[runs]]).all()
+    used = np.zeros(3, dtype=np.int64)
+    np.add.at(used, found[runs], sizes[runs])
+    assert (used <= room).all()
+    assert changes(before, found).started.sum() <= changes(before, after).started.sum()

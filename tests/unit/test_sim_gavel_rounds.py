@@ -8,7 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tesched_sim.gavel.rounds import Cluster, Manner, Outcome, OverloadError, Waiting, simulate
+from tesched_sim.gavel.rounds import Cluster, Manner, Outcome, Waiting
+from tesched_sim.gavel.simulate import OverloadError, simulate
 from tesched_sim.gavel.workload import GavelJob
 from tesched_sim.workload import WorkloadError
 

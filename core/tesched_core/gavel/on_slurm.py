@@ -44,6 +44,7 @@ from tesched_core.gavel.crew import NOWHERE, Crew, Kinds, crew_of
 from tesched_core.gavel.places import Places
 from tesched_core.gavel.problem import Policy, Problem
 from tesched_core.gavel.rounds import assign, deficits, priorities
+from tesched_core.gavel.staying import alike, booked, kept
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import JobRounds, RoundState
 from tesched_core.rounds import RoundProposal, RoundView
@@ -96,22 +97,24 @@ def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
             given_s=(0.0,) * len(kinds.names),
             held=held,
         )
-    given = list(state.given_s)
+    given = np.array(state.given_s)
     snapshot = view.snapshot.jobs
     jobs: dict[JobId, JobRounds] = {
         job_id: one for job_id, one in state.jobs.items() if job_id in snapshot and not snapshot[job_id].finished
     }
-    for job, kind in zip(crew.jobs, crew.on.tolist(), strict=True):
+    same = alike(crew.throughput)
+    for row, (job, kind) in enumerate(zip(crew.jobs, crew.on.tolist(), strict=True)):
         known = state.jobs.get(job.job_id, JobRounds(kind=kind))
         if kind != NOWHERE and job.start_time is not None:
-            ran_s = max(now - max(state.counted_at, job.start_time), 0.0)
-            received = list(known.received_s or (0.0,) * len(given))
-            received[kind] += ran_s
-            given[kind] += ran_s
-            known = replace(known, received_s=tuple(received))
+            ran = np.zeros((1, len(given)))
+            ran[0, kind] = max(now - max(state.counted_at, job.start_time), 0.0)
+            if known.share:
+                ran = booked(ran, np.array([known.share]), same[row : row + 1])
+            given += ran[0]
+            known = replace(known, received_s=tuple((np.array(known.received_s or given * 0.0) + ran[0]).tolist()))
         jobs[job.job_id] = known
     changed = state.changed or jobs.keys() != state.jobs.keys()
-    return replace(state, counted_at=now, given_s=tuple(given), jobs=jobs, changed=changed)
+    return replace(state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, changed=changed)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -176,14 +179,18 @@ class _Turn:
         np.subtract.at(room, kind[there], crew.gpus[there])
         free = np.flatnonzero(~settled)
         found = kind.copy()
-        found[free] = assign(
+        sizes, room = crew.gpus[free], np.maximum(room, 0)
+        taken = assign(
             self._choosing(),
             priorities(share, received, given, crew.throughput)[free],
             self._table("deficit_s")[free],
             share[free],
             throughput=crew.throughput[free],
-            scale_factor=crew.gpus[free],
-            capacity=np.maximum(room, 0),
+            scale_factor=sizes,
+            capacity=room,
+        )
+        found[free] = kept(
+            crew.on[free], taken, alike_types=alike(crew.throughput[free]), scale_factor=sizes, capacity=room
         )
         return found
 

@@ -9,9 +9,10 @@ a little shorter than its nominal length; nobody pays for a start. The last is a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +24,6 @@ from tesched_sim.workload import WorkloadError
 
 #: seconds between two allocations at least, in the authors' simulator
 RECOMPUTE_S = 1920.0
-
-#: A run ends when more jobs than these are there at once.
-MOST_JOBS = 2_000
-
-
-class OverloadError(WorkloadError):
-    """More jobs come than can be served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +57,8 @@ class Cluster:
     recompute_s: float = RECOMPUTE_S
     #: seconds without progress at the head of a slice whose job was not on the same type in the round before
     restart_cost_s: float = 0.0
+    #: room in mid-round goes to who waits (filling.py), instead of staying empty until the next round
+    fill: bool = False
 
     def __post_init__(self) -> None:
         """Raise WorkloadError for what cannot be."""
@@ -110,37 +106,22 @@ class Outcome:
     allocating_s: float = 0.0
 
 
-def simulate(
-    jobs: Iterator[GavelJob],
-    window: range,
-    cluster: Cluster,
-    allocate: Allocate,
-    *,
-    manner: Manner,
-    seed: int,
-    most_jobs: int = MOST_JOBS,
-) -> Outcome:
-    """Run the jobs until all of the window have ended, and return what came of it.
-
-    `jobs` come in their order of arrival; those after the window keep coming until it has ended. `seed` orders the
-    types. Raises WorkloadError if a job can never run, or if the window has more jobs than come; OverloadError if more
-    than `most_jobs` are there at once: then it might never end, since all of them share what there is.
-    """
-    began = time.process_time()
-    run = _Run(jobs, cluster, allocate, manner, seed)
-    missing = set(window)
-    while missing:
-        missing.difference_update(run.turn())
-        if len(run.jobs) > most_jobs:
-            raise OverloadError(
-                f"the cluster does not keep up: {len(run.jobs)} jobs are there after {run.now / 3600:.0f} hours"
-            )
-    run.outcome.took_s = time.process_time() - began
-    return run.outcome
-
-
-class _Run:
+class Run:
     """The state; rows of all arrays are the jobs that are there, in their order of arrival."""
+
+    #: the arrays with a row for each job
+    by_job: ClassVar[tuple[str, ...]] = (
+        "steps_left",
+        "throughput",
+        "scale_factor",
+        "share",
+        "allocated",
+        "received_s",
+        "deficit_s",
+        "on",
+        "slice_end_s",
+        "slice_steps",
+    )
 
     def __init__(
         self, jobs: Iterator[GavelJob], cluster: Cluster, allocate: Allocate, manner: Manner, seed: int
@@ -183,9 +164,8 @@ class _Run:
             raise WorkloadError("the jobs come to an end before the window does")
         else:
             self.now = self.next.arrival_s
-        self._arrive()
-        if self.stale and (self.now - self.last_allocation >= self.cluster.recompute_s or self.last_allocation == 0.0):
-            self._reallocate()
+        self.arrive()
+        self.reallocate()
         self._start()
         return ended
 
@@ -196,7 +176,10 @@ class _Run:
         self.steps_left[running] -= self.slice_steps[running]
         self.received_s[running, kind] += took_s
         np.add.at(self.given_s, kind, took_s)
-        done = running[self.steps_left[running] <= 0]
+        return self.leave(running[self.steps_left[running] <= 0])
+
+    def leave(self, done: NDArray[np.intp]) -> list[int]:
+        """Take out who is done, each at the end of its slice, and return their indices."""
         if len(done) == 0:
             return []
         self.stale = True
@@ -209,11 +192,11 @@ class _Run:
         keep = np.ones(len(self.jobs), dtype=np.bool_)
         keep[done] = False
         self.jobs = [job for job, stays in zip(self.jobs, keep.tolist(), strict=True) if stays]
-        for name in _BY_JOB:
+        for name in self.by_job:
             setattr(self, name, getattr(self, name)[keep])
         return ended
 
-    def _arrive(self) -> None:
+    def arrive(self) -> None:
         """Take in everybody who has come by now."""
         new: list[GavelJob] = []
         while self.next is not None and self.next.arrival_s <= self.now:
@@ -239,16 +222,24 @@ class _Run:
     def _speeds(self, job: GavelJob) -> NDArray[np.float64]:
         """Return its steps/s by type, 0 where a round has no step. Raises WorkloadError if it never runs."""
         cluster = self.cluster
-        steps = np.floor(job.throughput * (cluster.round_s - cluster.restart_cost_s))
-        if not np.any((steps > 0) & (self.capacity >= job.scale_factor)):
+        runs = self.runs_on(job)
+        if not np.any(runs & (self.capacity >= job.scale_factor)):
             raise WorkloadError(
                 f"job {job.index} ({job.model} on {job.scale_factor}) can never run on "
                 f"{':'.join(map(str, cluster.capacity))} of {':'.join(TYPES)} in rounds of {cluster.round_s:g} s"
             )
-        return np.where(steps > 0, job.throughput, 0.0)
+        return np.where(runs, job.throughput, 0.0)
 
-    def _reallocate(self) -> None:
-        """Book what each job is behind by, and make a new allocation."""
+    def runs_on(self, job: GavelJob) -> NDArray[np.bool_]:
+        """Return on which types it does at least a step in a round."""
+        steps = np.floor(job.throughput * (self.cluster.round_s - self.cluster.restart_cost_s))
+        return np.asarray(steps > 0)
+
+    def reallocate(self) -> None:
+        """Book what each job is behind by, and make a new allocation, if that is due."""
+        due = self.now - self.last_allocation >= self.cluster.recompute_s or self.last_allocation == 0.0
+        if not (self.stale and due):
+            return
         received_s = self.received_s - self.head_start_s
         self.deficit_s = deficits(self.deficit_s, self.share, received_s, self.now - self.last_allocation)
         self.received_s[:] = self.head_start_s
@@ -271,23 +262,33 @@ class _Run:
         self.outcome.allocations += 1
         self.outcome.allocating_s += time.process_time() - began
 
-    def _start(self) -> None:
-        """Begin the round: who runs where, and how far each slice goes."""
-        cluster, outcome = self.cluster, self.outcome
+    def order_of_types(self) -> list[int]:
+        """Return the order in which types choose in this round."""
         order = list(range(len(TYPES)))
         if self.manner.shuffled:
             self.order.shuffle(order)
-        before = self.on
-        after = assign(
+        return order
+
+    def assigned(
+        self, order: Sequence[int], rows: NDArray[np.intp] | slice, room: NDArray[np.int64]
+    ) -> NDArray[np.intp]:
+        """Return on which types these jobs are, if there is so much room."""
+        return assign(
             order,
-            priorities(self.share, self.received_s, self.given_s, self.throughput),
-            self.deficit_s,
-            self.share,
-            throughput=self.throughput,
-            scale_factor=self.scale_factor,
-            capacity=self.capacity,
+            priorities(self.share, self.received_s, self.given_s, self.throughput)[rows],
+            self.deficit_s[rows],
+            self.share[rows],
+            throughput=self.throughput[rows],
+            scale_factor=self.scale_factor[rows],
+            capacity=room,
             entitled_only=self.manner.entitled_only,
         )
+
+    def _start(self) -> None:
+        """Begin the round: who runs where, and how far each slice goes."""
+        cluster, outcome = self.cluster, self.outcome
+        before = self.on
+        after = self.assigned(self.order_of_types(), slice(None), self.capacity)
         after[~self.allocated] = NOWHERE  # it had been given room, which stays empty
         self.on = after
         rows = np.flatnonzero(after != NOWHERE)
@@ -307,18 +308,3 @@ class _Run:
         outcome.starts += int(change.started.sum())
         outcome.could_renew += int((before != NOWHERE).sum())
         outcome.renewed += int(change.renewed.sum())
-
-
-#: the arrays with a row for each job
-_BY_JOB = (
-    "steps_left",
-    "throughput",
-    "scale_factor",
-    "share",
-    "allocated",
-    "received_s",
-    "deficit_s",
-    "on",
-    "slice_end_s",
-    "slice_steps",
-)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tesched_sim.gavel.policies import Contender
-from tesched_sim.gavel.rounds import MOST_JOBS, Cluster, simulate
+from tesched_sim.gavel.rounds import Cluster
+from tesched_sim.gavel.simulate import MOST_JOBS, simulate
 from tesched_sim.gavel.throughputs import measured
 from tesched_sim.gavel.workload import GavelWorkload
 
