@@ -93,7 +93,8 @@ def _change(action: Action) -> tuple[str, str, str]:
         case SetPriority():
             return "priority", str(action.previous), str(action.priority)
         case SetNodes():
-            return "nodes", ",".join(action.previous), ",".join(action.nodes) or "any"
+            some = f"{action.count} of " if action.count else ""
+            return "nodes", ",".join(action.previous), f"{some}{','.join(action.nodes) or 'any'}"
         case Resume():
             return "state", "suspended", "running"
         case Release():

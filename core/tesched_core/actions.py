@@ -123,6 +123,21 @@ class SetPriority:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCount:
+    """How many nodes a pending job wants, and what Slurm reckons from that (scontrol(1), NumNodes)."""
+
+    least: int
+    most: int
+    #: tasks and CPUs over all nodes, for whoever puts them back; 0: what Slurm makes of the nodes
+    tasks: int = 0
+    cpus: int = 0
+
+    def __str__(self) -> str:
+        """Return it as Slurm writes it: `2-4`."""
+        return f"{self.least}-{self.most}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetNodes:
     """Set the nodes that must be part of a pending job's allocation (ReqNodeList); none is "wherever it may run"."""
 
@@ -131,6 +146,8 @@ class SetNodes:
     nodes: tuple[str, ...]
     #: what they were before, for whoever puts them back
     previous: tuple[str, ...]
+    #: how many it shall have, in the same command; None: that is not changed
+    count: NodeCount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

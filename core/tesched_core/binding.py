@@ -4,7 +4,8 @@ A TE job that has asked somebody to leave waits for that room: it is bound to it
 out. Else it may start elsewhere a moment later, on room that came free by itself, and who was asked leaves for nothing,
 since nobody can take a notice back. Slurm's scheduler then starts whoever fits on the other nodes, as ever.
 
-A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes.
+A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes. If it has
+asked for a range of nodes (--nodes=2-4) it is told at the same time how many of them it gets.
 
 It is set free when its order no longer makes room, and after `guard.bind_for_s` in any case: who has asked for a long
 grace period shall not sit beside an empty node. Slurm lets nobody change this of a job that runs. So it is remembered
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetNodes, Status
+from tesched_core.actions import FailureKind, NodeCount, Outcome, Reason, ReasonCode, SetNodes, Status
 from tesched_core.cluster import Job
 from tesched_core.decision import Bound, Memory
 from tesched_core.orders import Order, OrderState
@@ -35,14 +36,24 @@ def keep_bound(order: Order, work: Advance) -> None:
         return
     nodes = tuple(sorted(order.nodes))
     if one is not None and one.order_id == order.order_id:
-        arrived = _now(job) != one.previous
+        arrived = _now(job) != one.previous and (one.previous_count is None or _counted(job, one))
         if arrived or (work.now - one.at > work.limits.bind_for_s and not in_round):
             return
     elif (work.limits.bind_for_s <= 0 and not in_round) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:
         previous = one.previous if one is not None else _now(job)
-        one = Bound(job_id=job.job_id, order_id=order.order_id, at=work.now, nodes=nodes, previous=previous)
+        own = one.previous_count if one is not None else None
+        if own is None and in_round:
+            own = _own_count(job, len(nodes))
+        one = Bound(
+            job_id=job.job_id,
+            order_id=order.order_id,
+            at=work.now,
+            nodes=nodes,
+            previous=previous,
+            previous_count=own,
+        )
         work.bound[job.job_id] = one
     reason = Reason(
         code=ReasonCode.BOUND,
@@ -54,7 +65,8 @@ def keep_bound(order: Order, work: Advance) -> None:
         preemptor=job.job_id,
         order_id=order.order_id,
     )
-    work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous))
+    count = NodeCount(least=len(nodes), most=len(nodes)) if one.previous_count is not None else None
+    work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))
 
 
 def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Memory:
@@ -68,8 +80,8 @@ def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Mem
         elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(one, work)):
             # A command may be on its way: what is as it was is believed only after a while.
             may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
-            if _now(job) == one.nodes:
-                work.actions.append(_free(one))
+            if _now(job) == one.nodes or _counted(job, one):
+                work.actions.append(_free(one, job))
             elif not may_arrive:
                 del kept[job_id]
     return replace(memory, bound=kept)
@@ -86,14 +98,34 @@ def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:
     return tuple(job_id for job_id in memory.bound if job_id in jobs and jobs[job_id].pending)
 
 
-def _free(one: Bound) -> SetNodes:
+def _own_count(job: Job, nodes: int) -> NodeCount | None:
+    """Return how many nodes the job asks for, if it has to be told that it gets so many: Slurm gives as many as it may.
+
+    With a list of required nodes alone Slurm 22.05 adds others to it, or says BadConstraints where the tasks are fewer.
+    """
+    request = job.request
+    if request.min_nodes == request.max_nodes == nodes:
+        return None
+    return NodeCount(least=request.min_nodes, most=request.max_nodes, tasks=request.tasks, cpus=request.cpus)
+
+
+def _counted(job: Job, one: Bound) -> bool:
+    """Return whether the job asks for the number of nodes that it was told, and for another one by itself."""
+    own, asked = one.previous_count, (job.request.min_nodes, job.request.max_nodes)
+    return own is not None and asked == (len(one.nodes),) * 2 != (own.least, own.most)
+
+
+def _free(one: Bound, job: Job) -> SetNodes:
     reason = Reason(
         code=ReasonCode.SET_FREE,
         text="it may start wherever it was allowed to",
         preemptor=one.job_id,
         order_id=one.order_id,
     )
-    return SetNodes(job_id=one.job_id, reason=reason, nodes=one.previous, previous=one.nodes)
+    # What somebody else has set in the meantime stays.
+    nodes = one.previous if _now(job) == one.nodes else _now(job)
+    count = one.previous_count if _counted(job, one) else None
+    return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.nodes, count=count)
 
 
 def _may_be_bound(job: Job) -> bool:

@@ -54,8 +54,9 @@ class Request:
     #: fewest and most nodes that the job takes (sbatch --nodes=MIN-MAX)
     min_nodes: int = 1
     max_nodes: int = 1
-    #: CPUs over all nodes, as Slurm computed them
+    #: CPUs and tasks over all nodes, as Slurm computed them
     cpus: int = 1
+    tasks: int = 1
     #: fewest CPUs on each node (tasks on the node times CPUs a task, --mincpus)
     min_cpus_per_node: int = 1
     cpus_per_task: int = 1

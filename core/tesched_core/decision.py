@@ -10,7 +10,7 @@ from typing import TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.actions import Action, OrderId
+from tesched_core.actions import Action, NodeCount, OrderId
 from tesched_core.budget import Paid
 from tesched_core.orders import Order, Raise, Transition
 from tesched_core.resources import JobId, UnixSeconds
@@ -203,6 +203,8 @@ class Bound:
     #: the nodes, sorted, and which it asked for itself
     nodes: tuple[str, ...]
     previous: tuple[str, ...]
+    #: how many it asked for itself, where that was changed to the number of `nodes`
+    previous_count: NodeCount | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

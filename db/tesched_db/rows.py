@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
-from tesched_core.actions import Action, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
+from tesched_core.actions import Action, NodeCount, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
 from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Forwarded, Memory, Past
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
@@ -204,6 +204,7 @@ def _bound_of(row: JobMemoryRow) -> Bound | None:
         at=row.bound_at,
         nodes=tuple(row.bound_nodes or ()),
         previous=tuple(row.bound_previous or ()),
+        previous_count=NodeCount(**row.bound_count) if row.bound_count else None,
     )
 
 
@@ -213,6 +214,7 @@ def _bound_values(bound: Bound | None) -> Values:
         "bound_order_id": bound.order_id if bound else None,
         "bound_nodes": list(bound.nodes) if bound else None,
         "bound_previous": list(bound.previous) if bound else None,
+        "bound_count": asdict(bound.previous_count) if bound and bound.previous_count else None,
     }
 
 

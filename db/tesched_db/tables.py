@@ -398,6 +398,8 @@ class JobMemoryRow(Base):
     bound_order_id: Mapped[int | None]
     bound_nodes: Mapped[list[str] | None]
     bound_previous: Mapped[list[str] | None]
+    #: how many nodes it asked for itself, where that was changed: least, most, tasks, cpus
+    bound_count: Mapped[dict[str, Any] | None]
     #: when a best-effort policy brought it forward, and how
     forwarded_at: Mapped[float | None]
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue

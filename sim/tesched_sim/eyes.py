@@ -403,6 +403,8 @@ class Hands:
             case SetNodes():
                 if state is not State.PENDING:
                     return FailureKind.ALREADY_DONE
+                if action.count is not None:
+                    return FailureKind.REFUSED  # a simulated job has one number of nodes
                 index = {name: node for node, name in enumerate(slurm.workload.machines.names)}
                 slurm.bind(row, tuple(index[name] for name in action.nodes))
             case Suspend():

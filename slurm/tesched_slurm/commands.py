@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -202,7 +202,7 @@ class CommandsActuator:
             case SetNodes():
                 if not seen.pending:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
-                return self._do("scontrol", "update", f"jobid={job}", f"reqnodelist={','.join(action.nodes)}")
+                return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
             case Hold():
                 if not seen.pending:
                     # Slurm would take a running job's priority, and hold it at its next requeue.
@@ -231,6 +231,20 @@ class CommandsActuator:
     def _do(self, *argv: str) -> Failure | None:
         answer = self.commands.run(argv)
         return answer if isinstance(answer, Failure) else None
+
+
+def _nodes(action: SetNodes) -> Iterator[str]:
+    """Yield scontrol's words for it.
+
+    Of the number of nodes Slurm 22.05 changes the upper end alone where a task would be left without a node, so the
+    tasks come first; and where it refuses a number, the CPUs stay changed all the same, so none is sent that may be.
+    """
+    count = action.count
+    if count is not None:
+        yield from (f"numtasks={count.tasks}",) if count.tasks else ()
+        yield f"numnodes={count}"
+        yield from (f"numcpus={count.cpus}",) if count.cpus else ()
+    yield f"reqnodelist={','.join(action.nodes)}"
 
 
 def _address(job: Job) -> str:

@@ -189,6 +189,8 @@ def _request(pairs: dict[str, str], tail: str) -> Request:
         min_nodes=int(low),
         max_nodes=int(high or low),
         cpus=int(pairs["NumCPUs"].partition("-")[0]),
+        # Slurm leaves the word out, or writes N/A, of a job that has none yet.
+        tasks=int(tasks) if (tasks := pairs.get("NumTasks", "")).isdecimal() else 1,
         min_cpus_per_node=int(pairs["MinCPUsNode"]),
         cpus_per_task=int(per_task) if per_task.isdecimal() else 1,
         mem_per_node_mib=words.mebibytes(by_node) if by_node else None,

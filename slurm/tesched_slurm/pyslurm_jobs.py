@@ -27,6 +27,7 @@ ASKED_FORMAT = ",".join(
         "tres-per-socket",
         "mem-per-tres",
         "dependency",
+        "NumTasks",
     )
 )
 
@@ -41,6 +42,7 @@ class Asked:
     tres_per_socket: str
     mem_per_tres: str
     dependency: str
+    tasks: str
 
 
 def read_asked(answer: str) -> dict[int, Asked]:
@@ -126,6 +128,7 @@ def pending_job(record: JobRecord, asked: Asked) -> Job:
         min_nodes=low,
         max_nodes=record.max_nodes or low,
         cpus=record.cpus,
+        tasks=int(asked.tasks) if asked.tasks.isdecimal() else 1,
         min_cpus_per_node=record.min_cpus_per_node or 0,
         cpus_per_task=record.cpus_per_task or 1,
         mem_per_node_mib=by_node,

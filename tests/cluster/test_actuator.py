@@ -9,6 +9,7 @@ from tesched_core.actions import (
     Action,
     FailureKind,
     Hold,
+    NodeCount,
     Notify,
     Reason,
     ReasonCode,
@@ -208,6 +209,29 @@ def test_nodes_of_a_waiting_job_are_set_and_put_back(cluster: LocalCluster, conn
     assert cluster.job(job_id)["ReqNodeList"] == node
     sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(), previous=(node,)))
     assert cluster.job(job_id)["ReqNodeList"] == "(null)"
+
+
+@pytest.mark.parametrize("tasks", [(), ("--ntasks-per-node=1",), ("--ntasks-per-node=2", "--cpus-per-task=2")])
+def test_a_range_of_nodes_becomes_a_number_of_certain_ones_and_back(
+    cluster: LocalCluster, connect: Connect, tasks: tuple[str, ...]
+) -> None:
+    client = connect(cluster)
+    job_id = JobId(cluster.sbatch("--hold", "-N2-4", "--mem=100M", *tasks, wrap=SLEEP))
+    keys = ("NumNodes", "NumTasks", "ReqNodeList")
+    before = cluster.job(job_id)
+    own = NodeCount(least=2, most=4, tasks=int(before["NumTasks"]), cpus=int(before["NumCPUs"]))
+    nodes = cluster.definition.node_names[4:7]
+    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=nodes, previous=(), count=NodeCount(least=3, most=3)))
+    assert cluster.job(job_id)["NumNodes"] == "3-3"
+    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=(), previous=nodes, count=own))
+    after = cluster.job(job_id)
+    assert [after[key] for key in keys] == [before[key] for key in keys]
+    # Slurm does not let the CPUs be fewer than what the fewest nodes take.
+    assert int(before["NumCPUs"]) <= int(after["NumCPUs"]) <= 4 * int(before["NumTasks"])
+    sent(client, SetNodes(job_id=job_id, reason=WHY, nodes=nodes, previous=(), count=NodeCount(least=3, most=3)))
+    cluster.run("scontrol", "release", str(job_id))
+    cluster.wait_state(job_id, "RUNNING")
+    assert (cluster.job(job_id)["NumNodes"], cluster.job(job_id)["NodeList"]) == ("3", "n[5-7]")
 
 
 def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: Connect) -> None:
