@@ -124,7 +124,7 @@ class Told:
         """Read what the store holds of these jobs."""
         for start in range(0, len(keys), CHUNK):
             some = keys[start : start + CHUNK]
-            curves = _curves(connection, some)
+            curves = curves_of(connection, some)
             columns = (ReportRow.job_key, ReportRow.workload, ReportRow.target_loss, ReportRow.sampled_at)
             rows = connection.execute(select(*columns).where(ReportRow.job_key.in_(some)))
             there = {row.job_key: row for row in rows}
@@ -268,16 +268,17 @@ def _common(before: Curve, after: Curve) -> tuple[NDArray[np.bool_], NDArray[np.
     return in_before, in_after
 
 
-def _curves(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
-    """Return the curves of these jobs that have one, by key. At most `CHUNK` keys."""
-    query = select(
-        ProgressRow.job_key, ProgressRow.iteration, ProgressRow.loss, ProgressRow.at, ProgressRow.work
-    ).where(ProgressRow.job_key.in_(keys))
+def curves_of(connection: Connection, keys: Sequence[int]) -> dict[int, Curve]:
+    """Return the curves of these jobs that have one, by key."""
+    query = select(ProgressRow.job_key, ProgressRow.iteration, ProgressRow.loss, ProgressRow.at, ProgressRow.work)
+    query = query.order_by(ProgressRow.job_key, ProgressRow.iteration)
     rows: dict[int, list[tuple[float, float, float, float]]] = {}
-    for key, iteration, loss, at, work in connection.execute(
-        query.order_by(ProgressRow.job_key, ProgressRow.iteration)
-    ):
-        rows.setdefault(key, []).append((iteration, loss, at, np.nan if work is None else work))
+    for start in range(0, len(keys), CHUNK):
+        mine = query.where(ProgressRow.job_key.in_(keys[start : start + CHUNK]))
+        for key, iteration, loss, at, work in connection.execute(
+            mine.order_by(ProgressRow.job_key, ProgressRow.iteration)
+        ):
+            rows.setdefault(key, []).append((iteration, loss, at, np.nan if work is None else work))
     return {key: Curve.of(found) for key, found in rows.items()}
 
 
@@ -288,7 +289,7 @@ def report(engine: Engine, job_key: int) -> ReportView | None:
         if row is None:
             return None
         return ReportView(
-            curve=_curves(session.connection(), [job_key]).get(job_key, NO_CURVE),
+            curve=curves_of(session.connection(), [job_key]).get(job_key, NO_CURVE),
             at=row.at,
             workload=row.workload,
             target_loss=row.target_loss,

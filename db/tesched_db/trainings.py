@@ -1,0 +1,153 @@
+"""What trainings have told, for people: jobs, and job arrays whose tasks are the workers of one training.
+
+A task is found under its own name, and its array under the array's id. Of an array the newest `MOST_TASKS` tasks that
+told anything are gathered, those that Slurm has forgotten among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Engine, Row, select
+from tesched_core.cluster import FINISHED, JobState
+from tesched_core.report import NO_CURVE, Curve, Reported
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.training import report_of
+
+from tesched_db.engine import reading
+from tesched_db.errors import store_errors
+from tesched_db.reports import curves_of
+from tesched_db.tables import JobRow, ReportRow
+
+_Row: TypeAlias = Row[tuple[Any, ...]]
+
+#: Of an array, so many tasks are gathered at most.
+MOST_TASKS = 250
+_OVER = [state.value for state in FINISHED]
+_HOLDS = frozenset({JobState.RUNNING.value, JobState.SUSPENDED.value})
+_COLUMNS: tuple[Any, ...] = (
+    *(JobRow.key, JobRow.job_id, JobRow.array_job_id, JobRow.array_task_id, JobRow.label, JobRow.name, JobRow.user),
+    *(JobRow.state, JobRow.cpus, JobRow.first_submit_time, JobRow.last_seen),
+    *(ReportRow.at, ReportRow.workload, ReportRow.target_loss, ReportRow.refused),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingView:
+    """One training that told something, as far as it is not over."""
+
+    #: as squeue writes a job; of an array its id and "_*"
+    label: str
+    #: the array's id; None: it is one job
+    array_job_id: JobId | None
+    name: str
+    user: str
+    #: of the array, tasks that told something and are not over; 1 for a job
+    tasks: int
+    #: that it holds now
+    cpus: int
+    #: those as a part of what all trainings hold together; None if they hold none
+    share: float | None
+    #: when it told its newest loss or speed, by its own clock
+    at: UnixSeconds | None
+    workload: str
+    target_loss: float | None
+    refused: str
+    curve: Curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingsView:
+    """Trainings that are not over, those that hold most cores first."""
+
+    shown: tuple[TrainingView, ...]
+    #: how many there are besides
+    more: int
+
+
+def trainings(engine: Engine, *, limit: int) -> TrainingsView:
+    """Return at most so many trainings that are not over. Raises StoreError."""
+    query = select(*_COLUMNS).join(ReportRow, ReportRow.job_key == JobRow.key)
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        groups: dict[tuple[bool, int], list[_Row]] = {}
+        for row in connection.execute(query.where(JobRow.last_seen.is_(None), JobRow.state.not_in(_OVER))):
+            array = row.array_job_id is not None
+            groups.setdefault((array, row.array_job_id if array else row.key), []).append(row)
+        held = {group: sum(row.cpus for row in rows if row.state in _HOLDS) for group, rows in groups.items()}
+        order = sorted(groups, key=lambda group: (-held[group], -max(row.at or 0.0 for row in groups[group]), group))
+        alone = [group[1] for group in order[:limit] if not group[0]]
+        curves = curves_of(connection, alone)
+        total = sum(held.values())
+        shown = []
+        for group in order[:limit]:
+            array, number = group
+            share = held[group] / total if total else None
+            told = _of_array(connection, JobId(number)) if array else _of_job(groups[group][0], curves)
+            shown.append(_view(groups[group], told, cpus=held[group], share=share))
+        return TrainingsView(shown=tuple(shown), more=len(order) - len(shown))
+
+
+def array_report(engine: Engine, array_job_id: JobId) -> Reported | None:
+    """Return what the tasks of an array told, gathered; None if they told nothing. Raises StoreError."""
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        found = _of_array(connection, array_job_id)
+    return found if len(found.curve) or found.refused else None
+
+
+def gone_tasks(engine: Engine, array_job_id: JobId) -> tuple[Curve, ...]:
+    """Return the losses of an array's tasks that Slurm has forgotten. Raises StoreError."""
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        keys = [row.key for row in _tasks(connection, array_job_id) if row.last_seen is not None]
+        return tuple(curves_of(connection, keys).values())
+
+
+def _view(rows: Sequence[_Row], told: Reported, *, cpus: int, share: float | None) -> TrainingView:
+    first = min(rows, key=lambda row: row.job_id)
+    array = first.array_job_id
+    return TrainingView(
+        label=f"{array}_*" if array is not None else first.label,
+        array_job_id=None if array is None else JobId(array),
+        name=first.name,
+        user=first.user,
+        tasks=len(rows),
+        cpus=cpus,
+        share=share,
+        at=max((row.at for row in rows if row.at is not None), default=None),
+        workload=told.workload,
+        target_loss=told.target_loss,
+        refused=told.refused,
+        curve=told.curve,
+    )
+
+
+def _of_job(row: _Row, curves: Mapping[int, Curve]) -> Reported:
+    return Reported(
+        curve=curves.get(row.key, NO_CURVE),
+        workload=row.workload,
+        target_loss=row.target_loss,
+        refused=row.refused,
+    )
+
+
+def _of_array(connection: Connection, array_job_id: JobId) -> Reported:
+    rows = _tasks(connection, array_job_id)
+    curves = curves_of(connection, [row.key for row in rows])
+    return report_of({row.array_task_id: _of_job(row, curves) for row in rows})
+
+
+def _tasks(connection: Connection, array_job_id: JobId) -> Sequence[_Row]:
+    """Return the newest tasks of the array that told anything."""
+    query = (
+        select(*_COLUMNS)
+        .join(ReportRow, ReportRow.job_key == JobRow.key)
+        .where(JobRow.array_job_id == array_job_id, JobRow.array_task_id.is_not(None))
+        .order_by(JobRow.key.desc())
+        .limit(MOST_TASKS)
+    )
+    rows = connection.execute(query).all()
+    # Ids are used again, in the end: who was gone before this array was submitted belongs to another one.
+    present = [row.first_submit_time for row in rows if row.last_seen is None]
+    since = min(present or [row.first_submit_time for row in rows[:1]], default=0.0)
+    return [row for row in rows if row.last_seen is None or row.last_seen >= since]
