@@ -1,16 +1,17 @@
 """What trainings have told, for people: jobs, and job arrays whose tasks are the workers of one training.
 
-A task is found under its own name, and its array under the array's id. Of an array the newest `MOST_TASKS` tasks that
-told anything are gathered, those that Slurm has forgotten among them.
+A task is found under its own name, and its array under the array's id. Of an array the newest tasks that told anything
+are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, and with at most `MOST_ROWS` losses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Engine, Row, select
+from sqlalchemy import Connection, Engine, Row, func, select
 from tesched_core.cluster import FINISHED, JobState
 from tesched_core.report import NO_CURVE, Curve, Reported
 from tesched_core.resources import JobId, UnixSeconds
@@ -19,12 +20,14 @@ from tesched_core.training import report_of
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.reports import curves_of
-from tesched_db.tables import JobRow, ReportRow
+from tesched_db.tables import JobRow, ProgressRow, ReportRow
 
 _Row: TypeAlias = Row[tuple[Any, ...]]
 
 #: Of an array, so many tasks are gathered at most.
 MOST_TASKS = 250
+#: ... and so many losses are read for it, so that a look takes no longer than a person waits.
+MOST_ROWS = 20_000
 _OVER = [state.value for state in FINISHED]
 _HOLDS = frozenset({JobState.RUNNING.value, JobState.SUSPENDED.value})
 _COLUMNS: tuple[Any, ...] = (
@@ -32,6 +35,15 @@ _COLUMNS: tuple[Any, ...] = (
     *(JobRow.state, JobRow.cpus, JobRow.first_submit_time, JobRow.last_seen),
     *(ReportRow.at, ReportRow.workload, ReportRow.target_loss, ReportRow.refused),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What a training holds now."""
+
+    cpus: int
+    #: of the CPUs that all trainings hold together; None if they hold none
+    part: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +58,7 @@ class TrainingView:
     user: str
     #: of the array, tasks that told something and are not over; 1 for a job
     tasks: int
-    #: that it holds now
-    cpus: int
-    #: those as a part of what all trainings hold together; None if they hold none
-    share: float | None
+    share: Share
     #: when it told its newest loss or speed, by its own clock
     at: UnixSeconds | None
     workload: str
@@ -69,24 +78,38 @@ class TrainingsView:
 
 def trainings(engine: Engine, *, limit: int) -> TrainingsView:
     """Return at most so many trainings that are not over. Raises StoreError."""
-    query = select(*_COLUMNS).join(ReportRow, ReportRow.job_key == JobRow.key)
     with store_errors("read the state store"), reading(engine).connect() as connection:
-        groups: dict[tuple[bool, int], list[_Row]] = {}
-        for row in connection.execute(query.where(JobRow.last_seen.is_(None), JobRow.state.not_in(_OVER))):
-            array = row.array_job_id is not None
-            groups.setdefault((array, row.array_job_id if array else row.key), []).append(row)
-        held = {group: sum(row.cpus for row in rows if row.state in _HOLDS) for group, rows in groups.items()}
-        order = sorted(groups, key=lambda group: (-held[group], -max(row.at or 0.0 for row in groups[group]), group))
-        alone = [group[1] for group in order[:limit] if not group[0]]
-        curves = curves_of(connection, alone)
-        total = sum(held.values())
-        shown = []
-        for group in order[:limit]:
-            array, number = group
-            share = held[group] / total if total else None
-            told = _of_array(connection, JobId(number)) if array else _of_job(groups[group][0], curves)
-            shown.append(_view(groups[group], told, cpus=held[group], share=share))
-        return TrainingsView(shown=tuple(shown), more=len(order) - len(shown))
+        groups = _groups(connection)
+        shown = list(groups.items())[:limit]
+        curves = curves_of(connection, [rows[0].key for (array, _), (rows, _) in shown if not array])
+        return TrainingsView(
+            shown=tuple(
+                _view(rows, _of_array(connection, JobId(number)) if array else _of_job(rows[0], curves), share)
+                for (array, number), (rows, share) in shown
+            ),
+            more=len(groups) - len(shown),
+        )
+
+
+def shares(engine: Engine) -> dict[str, Share]:
+    """Return what each training that is not over holds, by its label. Raises StoreError."""
+    with store_errors("read the state store"), reading(engine).connect() as connection:
+        return {_label(rows): share for rows, share in _groups(connection).values()}
+
+
+def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], Share]]:
+    """Return the jobs of each training that is not over, who holds most first; (is it an array, its id or key)."""
+    query = select(*_COLUMNS).join(ReportRow, ReportRow.job_key == JobRow.key)
+    groups: dict[tuple[bool, int], list[_Row]] = {}
+    for row in connection.execute(query.where(JobRow.last_seen.is_(None), JobRow.state.not_in(_OVER))):
+        array = row.array_job_id is not None
+        groups.setdefault((array, row.array_job_id if array else row.key), []).append(row)
+    held = {group: sum(row.cpus for row in rows if row.state in _HOLDS) for group, rows in groups.items()}
+    total = sum(held.values())
+    order = sorted(groups, key=lambda group: (-held[group], -max(row.at or 0.0 for row in groups[group]), group))
+    return {
+        group: (groups[group], Share(cpus=held[group], part=held[group] / total if total else None)) for group in order
+    }
 
 
 def array_report(engine: Engine, array_job_id: JobId) -> Reported | None:
@@ -103,16 +126,19 @@ def gone_tasks(engine: Engine, array_job_id: JobId) -> tuple[Curve, ...]:
         return tuple(curves_of(connection, keys).values())
 
 
-def _view(rows: Sequence[_Row], told: Reported, *, cpus: int, share: float | None) -> TrainingView:
+def _label(rows: Sequence[_Row]) -> str:
+    array = rows[0].array_job_id
+    return str(rows[0].label) if array is None else f"{array}_*"
+
+
+def _view(rows: Sequence[_Row], told: Reported, share: Share) -> TrainingView:
     first = min(rows, key=lambda row: row.job_id)
-    array = first.array_job_id
     return TrainingView(
-        label=f"{array}_*" if array is not None else first.label,
-        array_job_id=None if array is None else JobId(array),
+        label=_label(rows),
+        array_job_id=None if first.array_job_id is None else JobId(first.array_job_id),
         name=first.name,
         user=first.user,
         tasks=len(rows),
-        cpus=cpus,
         share=share,
         at=max((row.at for row in rows if row.at is not None), default=None),
         workload=told.workload,
@@ -150,4 +176,8 @@ def _tasks(connection: Connection, array_job_id: JobId) -> Sequence[_Row]:
     # Ids are used again, in the end: who was gone before this array was submitted belongs to another one.
     present = [row.first_submit_time for row in rows if row.last_seen is None]
     since = min(present or [row.first_submit_time for row in rows[:1]], default=0.0)
-    return [row for row in rows if row.last_seen is None or row.last_seen >= since]
+    mine = [row for row in rows if row.last_seen is None or row.last_seen >= since]
+    counted = select(ProgressRow.job_key, func.count()).where(ProgressRow.job_key.in_([row.key for row in mine]))
+    losses = {row.job_key: row[1] for row in connection.execute(counted.group_by(ProgressRow.job_key))}
+    total = accumulate(losses.get(row.key, 0) for row in mine)
+    return [row for row, so_far in zip(mine, total, strict=True) if so_far <= MOST_ROWS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tesched_core.cluster import Job, JobState, NodeShare, Request
 from tesched_core.report import Curve, Reported
 from tesched_core.resources import JobId, Tres
 from tesched_db import trainings
-from tesched_db.trainings import TrainingView
+from tesched_db.trainings import Share, TrainingView
 
 from tests.store_examples import Writer, job, snapshot
 
@@ -24,14 +25,14 @@ def told(*points: tuple[float, float], **more: object) -> Reported:
     return Reported(curve=curve, **more)  # type: ignore[arg-type]
 
 
-def on(job_id: int, cpus: int, **more: object) -> Job:
+def on(job_id: int, cpus: int, **more: Any) -> Job:
     """Return a job that runs on so many CPUs."""
     one = job(job_id, JobState.RUNNING, submit_time=1.0, **more)
     held = (NodeShare(node="n1", tres=Tres(cpus=cpus)),)
     return replace(one, allocation=held, request=Request(cpus=cpus))
 
 
-def task(index: int, cpus: int = 1, **more: object) -> Job:
+def task(index: int, cpus: int = 1, **more: Any) -> Job:
     return on(100 + index, cpus, array_job_id=ARRAY, array_task_id=index, **more)
 
 
@@ -61,9 +62,10 @@ def test_jobs_and_arrays_with_their_parts_of_the_cores_that_trainings_hold(store
     assert list(found) == ["20_*", "7"], "who holds most comes first; who tells nothing is no training"
     array, alone = found["20_*"], found["7"]
     assert losses(array.curve) == [(0, 8.0), (1, 6.0)]
-    assert (array.array_job_id, array.tasks, array.cpus, array.share, array.at) == (20, 2, 6, 0.75, 101.0)
-    assert (alone.array_job_id, alone.tasks, alone.cpus, alone.share) == (None, 1, 2, 0.25)
+    assert (array.array_job_id, array.tasks, array.share, array.at) == (20, 2, Share(cpus=6, part=0.75), 101.0)
+    assert (alone.array_job_id, alone.tasks, alone.share) == (None, 1, Share(cpus=2, part=0.25))
     assert (alone.workload, alone.target_loss, alone.user, alone.name) == ("lstm", 0.1, "ada", "run")
+    assert trainings.shares(store) == {"20_*": array.share, "7": alone.share}
     first = trainings.trainings(store, limit=1)
     assert ([one.label for one in first.shown], first.more) == (["20_*"], 1)
 
@@ -98,3 +100,13 @@ def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> N
 def test_an_array_that_told_nothing_has_no_report(store: Engine, reported: Reported | None) -> None:
     look(Writer(store), 200.0, {task(0): reported})
     assert trainings.array_report(store, ARRAY) is None
+
+
+def test_of_an_array_with_too_many_losses_the_newest_tasks_are_gathered(
+    store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainings, "MOST_ROWS", 5)
+    writer = Writer(store)
+    look(writer, 200.0, {task(0): told(*((k, 9.0) for k in range(3)))})
+    look(writer, 202.0, {task(index): told(*((k, float(index)) for k in range(2))) for index in (1, 2)})
+    assert losses(shown(store)["20_*"].curve) == [(0, 1.5), (1, 1.5)]
