@@ -33,7 +33,8 @@ class NodeGroup:
     sockets: int = 2
     threads_per_core: int = 1
     mem_mib: int = 256_000
-    #: devices of each node: {"gpu": 8} or, by type, {"gpu:a100": 4, "gpu:v100": 4}
+    #: devices of each node: {"gpu": 8} or, by type, {"gpu:a100": 4, "gpu:v100": 4}; with "shard": 16 each of eight
+    #: GPUs may be shared by two jobs that ask for a shard instead of a GPU
     gres: Mapping[str, int] = field(default_factory=lambda: {"gpu": 8})
     features: tuple[str, ...] = ()
 

@@ -23,12 +23,17 @@ _RELEASE_2605 = (26, 5)
 #: the first release whose cgroup.conf knows CgroupPlugin=disabled
 _RELEASE_CGROUP_PLUGIN = (24, 11)
 
+#: the gres that stands for parts of GPUs
+_SHARD = "shard"
+
 
 def device_names(group: NodeGroup) -> dict[str, tuple[str, ...]]:
     """Return, by gres (`gpu` or `gpu:a100`), the device file names of one node; a GPU's is nvidia0 and so on."""
     taken: dict[str, int] = {}
     names = {}
     for gres, count in group.gres.items():
+        if gres == _SHARD:
+            continue  # of the GPUs' files
         stem = _device_stem(gres)
         first = taken.get(stem, 0)
         names[gres] = tuple(f"{stem}{number}" for number in range(first, first + count))
@@ -58,7 +63,10 @@ def render_slurm_conf(definition: ClusterDefinition, placement: Placement, relea
 
 
 def render_gres_conf(definition: ClusterDefinition, placement: Placement) -> str:
-    """Return gres.conf. Each device has a file: Slurm takes a node whose devices are a mere count for a broken one."""
+    """Return gres.conf. Each device has a file: Slurm takes a node whose devices are a mere count for a broken one.
+
+    Shards are parts of GPUs and a mere count: Slurm divides them evenly among the node's GPUs.
+    """
     lines = ["AutoDetect=off"]
     for group in definition.groups:
         for gres, files in device_names(group).items():
@@ -70,6 +78,8 @@ def render_gres_conf(definition: ClusterDefinition, placement: Placement) -> str
             first = int(files[0].removeprefix(stem))
             path = f"{placement.dev}/{stem}{fold_numbers(first, len(files))}"
             lines.append(f"NodeName={group.hostlist} Name={name}{typed} File={path}")
+        if shards := group.gres.get(_SHARD, 0):
+            lines.append(f"NodeName={group.hostlist} Name={_SHARD} Count={shards}")
     return "\n".join([*lines, ""])
 
 
