@@ -67,5 +67,5 @@ def test_runs_in_several_processes_are_those_in_one() -> None:
 
 
 def test_a_policy_that_cannot_be_simulated_is_refused() -> None:
-    with pytest.raises(WorkloadError, match="there is no policy las-sharing to simulate"):
-        Contender(name="las-sharing")
+    with pytest.raises(WorkloadError, match="there is no policy hierarchical to simulate"):
+        Contender(name="hierarchical")

@@ -14,30 +14,34 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.gavel.constraints import isolated
 from tesched_core.gavel.policies import policy
-from tesched_core.gavel.problem import Problem
+from tesched_core.gavel.problem import Pairs, Problem
 
 from tesched_sim.gavel.centre import centre
-from tesched_sim.gavel.rounds import Allocate, Manner, Waiting
-from tesched_sim.gavel.throughputs import TYPES
+from tesched_sim.gavel.rounds import Allocate, Division, Manner, Waiting
+from tesched_sim.gavel.throughputs import TYPES, measured
 from tesched_sim.workload import WorkloadError
 
-#: those of core's that need no deadlines, entities or pairs, which the workload does not have
+#: those of core's that need no deadlines or entities, which the workload does not have
 NAMES = (
     "las",
     "las-agnostic",
+    "las-sharing",
     "ftf",
     "ftf-agnostic",
+    "ftf-sharing",
     "makespan",
     "makespan-agnostic",
+    "makespan-sharing",
     "fifo",
     "fifo-agnostic",
+    "fifo-sharing",
     "sjf",
     "sjf-agnostic",
     "cost",
     "cost-sum",
     "throughput",
 )
-_AGNOSTIC = "-agnostic"
+_AGNOSTIC, _SHARING = "-agnostic", "-sharing"
 #: dollars an hour of one accelerator of each type, as in the authors' code
 _PRICES = (0.74, 0.43, 0.135)
 _REFERENCE = TYPES.index("v100")
@@ -67,16 +71,21 @@ class Contender:
         """Whether it knows that types differ in speed."""
         return not self.name.endswith(_AGNOSTIC)
 
+    @property
+    def sharing(self) -> bool:
+        """Whether it lets pairs of jobs have the same accelerators."""
+        return self.name.endswith(_SHARING)
+
     def manner(self) -> Manner:
         """Return what of the rounds hangs on it: for who knows nothing of types, these choose in any order."""
-        return Manner(shuffled=not self.aware)
+        return Manner(shuffled=not self.aware, sharing=self.sharing)
 
     def allocate(self) -> Allocate:
         """Return its answers; one run's alone, since some policies count what became of earlier ones."""
         kind = self.name.removesuffix(_AGNOSTIC)
         if self.optimum is Optimum.MIDDLE and kind in ("las", "makespan"):
             return _Middle(kind=kind, aware=self.aware)
-        return _Core(name=self.name, aware=self.aware)
+        return _Core(name=self.name, aware=self.aware, sharing=self.sharing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +115,13 @@ class _Middle:
 class _Core:
     name: str
     aware: bool
+    sharing: bool
     #: of each job: seconds that its steps would have taken alone on 1/M of the cluster
     isolated_s: dict[int, float] = field(default_factory=dict)
     #: of each job at the last answer: steps left, and steps/s on 1/M of the cluster
     last: dict[int, tuple[float, float]] = field(default_factory=dict)
 
-    def __call__(self, waiting: Waiting) -> NDArray[np.float64]:
+    def __call__(self, waiting: Waiting) -> NDArray[np.float64] | Division:
         isolated_s = np.array([self._isolated_s(row, waiting) for row in range(len(waiting.job))])
         problem = Problem(
             throughput=waiting.throughput,
@@ -123,6 +133,7 @@ class _Core:
             isolated_s=isolated_s,
             price=np.array(_PRICES),
             reference=_REFERENCE,
+            pairs=pairs_of(waiting) if self.sharing else None,
         )
         speed = problem.fitting() if self.aware else problem.agnostic()
         alone = (speed * isolated(problem)).sum(axis=1).tolist()
@@ -132,7 +143,9 @@ class _Core:
         answer = policy(self.name).allocate(problem)
         if answer.fallback is not None and len(jobs):
             raise WorkloadError(f"{self.name} found no optimum for {len(jobs)} jobs: {answer.fallback}")
-        return answer.x
+        if problem.pairs is None or answer.pairs_x is None:
+            return answer.x
+        return Division(x=answer.x, pairs=problem.pairs, pairs_x=answer.pairs_x)
 
     def _isolated_s(self, row: int, waiting: Waiting) -> float:
         job = int(waiting.job[row])
@@ -141,3 +154,17 @@ class _Core:
         left, speed = self.last[job]
         done = left - float(waiting.steps_left[row])
         return self.isolated_s[job] + (done / speed if speed > 0 else 0.0)
+
+
+def pairs_of(waiting: Waiting) -> Pairs:
+    """Return all pairs of jobs of the same size, with the speeds that were measured for them."""
+    first, second = np.triu_indices(len(waiting.job), k=1)
+    same = waiting.scale_factor[first] == waiting.scale_factor[second]
+    first, second = first[same], second[same]
+    paired, row = measured().paired, waiting.row
+    return Pairs(
+        first=first,
+        second=second,
+        first_throughput=paired[row[first], row[second]],
+        second_throughput=paired[row[second], row[first]],
+    )

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.gavel.problem import Pairs
 from tesched_core.gavel.rounds import NOWHERE, assign, changes, deficits, priorities
 
 from tesched_sim.gavel.throughputs import TYPES
@@ -31,6 +32,8 @@ class Waiting:
     """The jobs that are there when an allocation is made, in their order of arrival; M of them, T types."""
 
     job: NDArray[np.int64]
+    #: (M,) rows of the table of speeds
+    row: NDArray[np.int64]
     #: (M, T) steps/s
     throughput: NDArray[np.float64]
     scale_factor: NDArray[np.int64]
@@ -43,8 +46,19 @@ class Waiting:
     capacity: NDArray[np.int64]
 
 
-#: Gives each job its fraction of the time on each type, (M, T).
-Allocate = Callable[[Waiting], NDArray[np.float64]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """Fractions of the time, also of pairs of jobs on the same accelerators."""
+
+    #: (M, T) of jobs alone
+    x: NDArray[np.float64]
+    pairs: Pairs
+    #: (K, T)
+    pairs_x: NDArray[np.float64]
+
+
+#: Gives each job its fraction of the time on each type, (M, T), with pairs or without.
+Allocate = Callable[[Waiting], NDArray[np.float64] | Division]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +94,8 @@ class Manner:
     shuffled: bool = False
     #: room is given only to who has a fraction
     entitled_only: bool = False
+    #: pairs of jobs may have the same accelerators
+    sharing: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -171,12 +187,15 @@ class Run:
 
     def _finish(self, running: NDArray[np.intp]) -> list[int]:
         """Book this round's slices, and take out who is done."""
-        kind = self.on[running]
-        took_s = self.slice_end_s[running] - self.round_start
         self.steps_left[running] -= self.slice_steps[running]
+        self.book(running, self.slice_end_s[running] - self.round_start)
+        return self.leave(running[self.steps_left[running] <= 0])
+
+    def book(self, running: NDArray[np.intp], took_s: NDArray[np.float64]) -> None:
+        """Count so many seconds to who has had them, and to the types that gave them."""
+        kind = self.on[running]
         self.received_s[running, kind] += took_s
         np.add.at(self.given_s, kind, took_s)
-        return self.leave(running[self.steps_left[running] <= 0])
 
     def leave(self, done: NDArray[np.intp]) -> list[int]:
         """Take out who is done, each at the end of its slice, and return their indices."""
@@ -241,14 +260,16 @@ class Run:
         if not (self.stale and due):
             return
         received_s = self.received_s - self.head_start_s
-        self.deficit_s = deficits(self.deficit_s, self.share, received_s, self.now - self.last_allocation)
+        elapsed_s = self.now - self.last_allocation
+        self.deficit_s = deficits(self.deficit_s, self.share, received_s, elapsed_s)
         self.received_s[:] = self.head_start_s
         self.given_s[:] = self.head_start_s * len(self.jobs)
         self.last_allocation, self.stale = self.now, False
         began = time.process_time()
-        self.share = self.allocate(
+        self.share = self.ask(
             Waiting(
                 job=np.array([job.index for job in self.jobs], dtype=np.int64),
+                row=np.array([job.row for job in self.jobs], dtype=np.int64),
                 throughput=self.throughput,
                 scale_factor=self.scale_factor,
                 weight=np.array([job.weight for job in self.jobs]),
@@ -256,11 +277,18 @@ class Run:
                 steps_left=self.steps_left.copy(),
                 age_s=self.now - np.array([job.arrival_s for job in self.jobs]),
                 capacity=self.capacity,
-            )
+            ),
+            elapsed_s,
         )
         self.allocated[:] = True
         self.outcome.allocations += 1
         self.outcome.allocating_s += time.process_time() - began
+
+    def ask(self, waiting: Waiting, elapsed_s: float) -> NDArray[np.float64]:
+        """Return the new fractions of jobs alone, so long after the last ones were made."""
+        del elapsed_s  # pairs need it
+        answer = self.allocate(waiting)
+        return answer.x if isinstance(answer, Division) else answer
 
     def order_of_types(self) -> list[int]:
         """Return the order in which types choose in this round."""
@@ -288,23 +316,34 @@ class Run:
         """Begin the round: who runs where, and how far each slice goes."""
         cluster, outcome = self.cluster, self.outcome
         before = self.on
-        after = self.assigned(self.order_of_types(), slice(None), self.capacity)
+        after = self.place()
         after[~self.allocated] = NOWHERE  # it had been given room, which stays empty
         self.on = after
         rows = np.flatnonzero(after != NOWHERE)
         if len(rows) == 0:
             return
         change = changes(before, after)
-        speed = self.throughput[rows, after[rows]]
+        speed = self.speeds(rows, after[rows])
         cost_s = np.where(change.started[rows], cluster.restart_cost_s, 0.0)
         steps = np.minimum(np.floor(speed * (cluster.round_s - cost_s)), self.steps_left[rows])
         took_s = cost_s + steps / speed
         self.slice_steps[rows] = steps
         self.slice_end_s[rows] = self.now + took_s
-        size = self.scale_factor[rows]
         outcome.rounds += 1
-        outcome.busy_s += float(size @ took_s)
-        outcome.restarting_s += float(size @ cost_s)
+        outcome.busy_s += float(self.held(rows, took_s).sum())
+        outcome.restarting_s += float(self.scale_factor[rows] @ cost_s)
         outcome.starts += int(change.started.sum())
         outcome.could_renew += int((before != NOWHERE).sum())
         outcome.renewed += int(change.renewed.sum())
+
+    def place(self) -> NDArray[np.intp]:
+        """Return on which types jobs are in this round."""
+        return self.assigned(self.order_of_types(), slice(None), self.capacity)
+
+    def speeds(self, rows: NDArray[np.intp], kinds: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return steps/s of these jobs on these types."""
+        return self.throughput[rows, kinds]
+
+    def held(self, rows: NDArray[np.intp], took_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return accelerator-seconds of slices of so many seconds."""
+        return self.scale_factor[rows] * took_s

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from tesched_sim.gavel.filling import FillingRun
+from tesched_sim.gavel.pairs import SharingRun
 from tesched_sim.gavel.rounds import Allocate, Cluster, Manner, Outcome, Run
 from tesched_sim.gavel.workload import GavelJob
 from tesched_sim.workload import WorkloadError
@@ -31,11 +32,15 @@ def simulate(
     """Run the jobs until all of the window have ended, and return what came of it.
 
     `jobs` come in their order of arrival; those after the window keep coming until it has ended. `seed` orders the
-    types. Raises WorkloadError if a job can never run, or if the window has more jobs than come; OverloadError if more
-    than `most_jobs` are there at once: then it might never end, since all of them share what there is.
+    types. Raises WorkloadError if a job can never run, if the window has more jobs than come, or for pairs in rounds
+    that are filled; OverloadError if more than `most_jobs` are there at once: then it might never end, since all of
+    them share what there is.
     """
     began = time.process_time()
-    run = (FillingRun if cluster.fill else Run)(jobs, cluster, allocate, manner, seed)
+    if cluster.fill and manner.sharing:
+        raise WorkloadError("pairs of jobs are simulated in the authors' rounds alone, in which room is not filled")
+    kind = FillingRun if cluster.fill else SharingRun if manner.sharing else Run
+    run = kind(jobs, cluster, allocate, manner, seed)
     missing = set(window)
     while missing:
         missing.difference_update(run.turn())
