@@ -15,6 +15,7 @@ from tesched_core.actions import (
     Resume,
     SetNice,
     SetPriority,
+    SetThrottle,
     Suspend,
 )
 from tesched_core.budget import Paid
@@ -22,6 +23,7 @@ from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refu
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
 from tesched_core.round_state import JobRounds, RoundState
+from tesched_core.share_state import ShareState, Throttled, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
@@ -33,6 +35,40 @@ words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 node_names = st.from_regex(r"[a-z]{1,4}[0-9]{1,4}", fullmatch=True)
 nodes = st.lists(node_names, unique=True, max_size=4).map(tuple)
 signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
+
+_finite = st.floats(0, 2**40)
+shares = st.builds(
+    ShareState,
+    counted_at=times,
+    allocated_at=times,
+    next_at=times,
+    trainings=st.dictionaries(
+        job_ids,
+        st.builds(
+            Training,
+            first_iteration=counts,
+            first_loss=_finite,
+            largest_drop=_finite,
+            iteration=counts,
+            used_s=_finite,
+            since_s=_finite,
+            loss_then=st.none() | _finite,
+            gain=st.none() | _finite,
+            gain_each=st.none() | _finite,
+            gain_task=st.none() | _finite,
+        ),
+        max_size=3,
+    ),
+    shares=st.dictionaries(job_ids, counts, max_size=3),
+    throttled=st.dictionaries(
+        job_ids,
+        st.builds(Throttled, at=times, previous=counts, value=counts, before=counts, dry=st.booleans()),
+        max_size=3,
+    ),
+    first=st.none() | job_ids,
+    first_at=times,
+    said=st.dictionaries(job_ids, words, max_size=3),
+)
 
 raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
 
@@ -129,6 +165,7 @@ memories = st.builds(
         max_size=3,
     ),
     rounds=st.none() | rounds,
+    shares=st.none() | shares,
     bound=st.lists(
         st.builds(Bound, job_id=job_ids, order_id=order_ids, at=times, nodes=nodes, previous=nodes), max_size=3
     ).map(lambda some: {one.job_id: one for one in some}),
@@ -150,6 +187,7 @@ actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Requeue, job_id=job_ids, reason=reasons, restarts=counts),
     st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
     st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
+    st.builds(SetThrottle, job_id=job_ids, reason=reasons, throttle=counts, previous=counts),
     *(st.builds(kind, job_id=job_ids, reason=reasons) for kind in (Suspend, Resume, Hold, Release)),
 )
 

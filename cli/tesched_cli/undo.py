@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from tesched_core.actions import Action, Outcome, Release, Resume, SetNice, SetNodes, SetPriority, Status
+from tesched_core.actions import Action, Outcome, Release, Resume, SetNice, SetNodes, SetPriority, SetThrottle, Status
 from tesched_core.classify import classified
 from tesched_core.decision import Memory
 from tesched_core.orders import VictimState
@@ -95,6 +95,8 @@ def _change(action: Action) -> tuple[str, str, str]:
         case SetNodes():
             some = f"{action.count} of " if action.count else ""
             return "nodes", ",".join(action.previous), f"{some}{','.join(action.nodes) or 'any'}"
+        case SetThrottle():
+            return "throttle", str(action.previous), str(action.throttle or "none")
         case Resume():
             return "state", "suspended", "running"
         case Release():

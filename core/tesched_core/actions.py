@@ -44,6 +44,11 @@ class ReasonCode(StrEnum):
     #: this round's accelerators go to others; and it is its turn
     NOT_ITS_TURN = "not_its_turn"
     ITS_TURN = "its_turn"
+    #: so many of its workers gain most in quality; and it is the array's own limit again
+    GETS_SHARE = "gets_share"
+    SHARE_ENDED = "share_ended"
+    #: of those that wait, a core would lower its loss most
+    GAINS_MOST = "gains_most"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
     #: an admin asked for it
@@ -151,6 +156,19 @@ class SetNodes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetThrottle:
+    """Set how many tasks of a job array may run at once (ArrayTaskThrottle); those that run are left alone."""
+
+    #: the array's
+    job_id: JobId
+    reason: Reason
+    #: 0: as many as there is room for
+    throttle: int
+    #: what it was before, for whoever puts it back
+    previous: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Keep a pending job from starting."""
 
@@ -166,7 +184,9 @@ class Release:
     reason: Reason
 
 
-Action: TypeAlias = Notify | Requeue | Suspend | Resume | SetNice | SetPriority | SetNodes | Hold | Release
+Action: TypeAlias = (
+    Notify | Requeue | Suspend | Resume | SetNice | SetPriority | SetNodes | SetThrottle | Hold | Release
+)
 
 
 class Status(StrEnum):

@@ -7,7 +7,8 @@ and only for a job inside the site's bounds; otherwise anybody could call a week
 Grace period and notice signal come from, in this order: the job's comment (`--comment="te grace=120 signal=TERM"`), its
 `--signal=B:USR1@120` where Slurm shows it, the rule that matched, the site's default. How long a job is expected to run
 is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
-of what it trains (`--comment="workload=resnet50"`).
+of what it trains (`--comment="workload=resnet50"`), and that an array's tasks are workers of one training, of which
+any number may run (`--comment="elastic"`).
 """
 
 from __future__ import annotations
@@ -225,6 +226,7 @@ def classify(job: Job, how: Classification) -> Traits:
         grace_source=source,
         notice_signal=signal,
         notice_batch_only=batch_only,
+        elastic="elastic" in bare,
         run_time_s=_seconds(pairs.get("run", "")) or None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
     )

@@ -8,6 +8,7 @@ from tesched_core.decision import Memory
 from tesched_core.orders import Order, Victim
 from tesched_core.resources import UnixSeconds
 from tesched_core.rounds import shifted as shifted_rounds
+from tesched_core.shares import shifted as shifted_shares
 
 
 def shifted(memory: Memory, by_s: float) -> Memory:
@@ -47,5 +48,6 @@ def shifted(memory: Memory, by_s: float) -> Memory:
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
         rounds=shifted_rounds(memory.rounds, by_s) if memory.rounds else None,
+        shares=shifted_shares(memory.shares, by_s) if memory.shares else None,
         bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
     )

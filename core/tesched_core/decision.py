@@ -15,6 +15,7 @@ from tesched_core.budget import Paid
 from tesched_core.orders import Order, Raise, Transition
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import RoundState
+from tesched_core.share_state import ShareState
 
 
 class RefusalCode(StrEnum):
@@ -39,6 +40,8 @@ class RefusalCode(StrEnum):
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
+    # what a training gets of what trainings share, and why
+    SHARE = "share"
     # why a BE job that takes turns with others is where it is
     ROUND = "round"
     # why a waiting BE job that fits is not brought forward
@@ -245,6 +248,8 @@ class Memory:
     bound: Mapping[JobId, Bound] = field(default_factory=dict)
     #: of a policy that goes in rounds
     rounds: RoundState | None = None
+    #: of a policy that shares workers among trainings
+    shares: ShareState | None = None
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

@@ -18,6 +18,10 @@ Principle
     of them superfluous. A TE job of several nodes takes its nodes one by one in the same way.
     If no job of J has a grace period, the second term is dropped. Ties go to the lower job id.
 
+    With a weight of quality a third term is added, which is not the paper's: quality * gain_j / max over J of gain,
+    where gain is by how much the training's loss is expected to fall soon, as `policy.be = "slaq"` foretells it; of a
+    worker, its part of that. Of whom nothing is foretold, the mean counts: silence is neither good nor bad.
+
 Worked example
     Nodes of 32 CPUs and 8 GPUs, s = 4. The TE job wants 2 GPUs.
         A   16 CPUs, 4 GPUs, GP  60 s   Size = sqrt(0.5^2 + 0.5^2)   = 0.707
@@ -29,6 +33,7 @@ Worked example
 
 Parameters
     s            weight of the grace period, 4.0
+    quality      weight of the expected gain, 0.0
     P            most preemptions of one job, 1: `guard.Limits.max_preemptions_per_job`
 
 Paper
@@ -46,6 +51,7 @@ from numpy.typing import NDArray
 from tesched_core.overview import Running
 from tesched_core.planning import fewest_and_cheapest, plan_all
 from tesched_core.policy import Proposal, View
+from tesched_core.resources import JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +60,15 @@ class FitGpp:
 
     #: weight of the grace period against the size
     s: float = 4.0
+    #: weight of the gain in quality that is expected of it
+    quality: float = 0.0
     name: str = "fitgpp"
 
     def propose(self, view: View) -> Proposal:
         """Return for each waiting TE job the cheapest victims whose room fits it."""
         scores = fitgpp_scores(view.running, self.s)
+        if self.quality:
+            scores = scores + self.quality * gains(view)
         return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest)
 
 
@@ -68,3 +78,21 @@ def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
     longest = running.grace_s.max(initial=0.0) or 1.0
     scores: NDArray[np.float64] = running.size / largest + s * running.grace_s / longest
     return scores
+
+
+def gains(view: View) -> NDArray[np.float64]:
+    """Return [running] each one's expected gain, 1 for the greatest; the mean for those of whom nothing is known."""
+    state, jobs = view.memory.shares, view.snapshot.jobs
+    known = state.trainings if state else {}
+    found = np.full(len(view.running), np.nan)
+    for row, job_id in enumerate(view.running.job_id.tolist()):
+        array = jobs[JobId(job_id)].array_job_id
+        one = known.get(JobId(job_id)) or (known.get(array) if array is not None else None)
+        if one is not None and one.gain_task is not None:
+            found[row] = one.gain_task
+    told = ~np.isnan(found)
+    largest = found[told].max(initial=0.0)
+    if not largest:
+        return np.zeros(len(found))
+    relative: NDArray[np.float64] = np.where(told, found, found[told].mean()) / largest
+    return relative

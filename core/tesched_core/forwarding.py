@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetNice, Status
-from tesched_core.best_effort import BePolicy, BeView, Forward
+from tesched_core.best_effort import BePolicy, BeView
 from tesched_core.cluster import Job
 from tesched_core.decision import Forwarded, Memory, Refusals
 from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
@@ -33,7 +33,9 @@ def bring_back(memory: Memory, work: Advance, *, lasts_s: float = LASTS_S) -> Me
         job = work.snapshot.jobs.get(job_id)
         if job is None or job.finished:
             continue
-        if job.pending and work.now - one.at <= lasts_s:
+        # Who is to be first for as long as he gains most waits for room that nobody can foretell.
+        stays = memory.shares is not None and memory.shares.first == job_id
+        if job.pending and (stays or work.now - one.at <= lasts_s):
             kept[job_id] = one
         elif not one.raised.restored and one.raised.value <= job.nice < one.raised.previous:
             kept[job_id] = one
@@ -64,9 +66,16 @@ def bring_on(
     forwarded = dict(memory.forwarded)
     going = {*forwarded, *(one.job_id for one in proposal.forward)}
     for one in proposal.forward:
-        job = work.snapshot.jobs[one.job_id]
-        forwarded[one.job_id] = _brought_forward(one, job, going, work)
+        reason = Reason(code=ReasonCode.FILLS_ROOM, text=f"on {','.join(one.nodes)} {one.text}")
+        forwarded[one.job_id] = _brought_forward(work.snapshot.jobs[one.job_id], going, reason, work)
     return replace(memory, forwarded=forwarded), proposal.refusals
+
+
+def brought_first(memory: Memory, job: Job, text: str, work: Advance) -> Memory:
+    """Return the memory after this job, which waits, was brought to the head of the best-effort queue."""
+    reason = Reason(code=ReasonCode.GAINS_MOST, text=text)
+    one = _brought_forward(job, {*memory.forwarded, job.job_id}, reason, work)
+    return replace(memory, forwarded={**memory.forwarded, job.job_id: one})
 
 
 def _demands(jobs: Sequence[Job], room: Room, work: Advance) -> Iterator[Demand]:
@@ -75,12 +84,11 @@ def _demands(jobs: Sequence[Job], room: Room, work: Advance) -> Iterator[Demand]
             yield demand_of(job, work.snapshot, room)
 
 
-def _brought_forward(one: Forward, job: Job, going: set[JobId], work: Advance) -> Forwarded:
+def _brought_forward(job: Job, going: set[JobId], reason: Reason, work: Advance) -> Forwarded:
     missing = 1 + work.overview.first_in_queue(job.partitions, going, best_effort=True) - job.priority
     if missing <= 0:
         return Forwarded(job_id=job.job_id, at=work.now, raised=_as_it_is(job))
     value = job.nice - missing - MARGIN
-    reason = Reason(code=ReasonCode.FILLS_ROOM, text=f"on {','.join(one.nodes)} {one.text}")
     work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
     raised = Raise(lever=Lever.NICE, previous=job.nice, value=value)
     return Forwarded(job_id=job.job_id, at=work.now, raised=raised)
@@ -96,7 +104,7 @@ def not_forwarded(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
     for outcome in outcomes:
         action = outcome.action
         one = forwarded.get(action.job_id)
-        if one is None or action.reason.code is not ReasonCode.FILLS_ROOM:
+        if one is None or action.reason.code not in {ReasonCode.FILLS_ROOM, ReasonCode.GAINS_MOST}:
             continue
         if outcome.status is Status.WOULD:
             forwarded[action.job_id] = replace(one, raised=replace(one.raised, restored=True))

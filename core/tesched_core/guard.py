@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.budget import HOUR_S, Paid, Tally
+from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, RefusalCode, Why
 from tesched_core.metrics import BOUND_S
 from tesched_core.orders import HOLDS_ROOM, VictimState
@@ -218,6 +219,13 @@ def _often(memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
         for job_id, count in memory.preemptions.items()
         if count >= limits.max_preemptions_per_job
     }
+
+
+def protected(job: Job, limits: Limits) -> bool:
+    """Return whether the site protects the job by its user, account, QOS, partition, reservation or name."""
+    owner = Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
+    named = any(fnmatchcase(job.name, glob) for glob in limits.protected_names)
+    return named or _protection(owner, limits) is not None
 
 
 def _protection(owner: Owner, limits: Limits) -> Why | None:

@@ -13,6 +13,7 @@ from tesched_core.gavel.names import ALONE, SHARING
 from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
 from tesched_core.rounds import RoundPolicy
+from tesched_core.shares import SharePolicy
 
 
 class TePolicyName(StrEnum):
@@ -34,6 +35,8 @@ class BePolicyName(StrEnum):
     FILL = "fill"
     #: turns on several types of GPUs
     GAVEL = "gavel"
+    #: elastic job arrays share workers by what their losses are foretold to do
+    SLAQ = "slaq"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class PolicyConfig:
     be: BePolicyName = BePolicyName.NONE
     #: FitGpp's weight of the grace period against the size
     fitgpp_s: float = 4.0
+    #: and of the expected gain in quality of who trains, by what slaq knows; 0: none
+    fitgpp_quality: float = 0.0
     #: patient: seconds that a TE job waits for room that comes free by itself, before anybody is asked
     patience_s: float = 120.0
     #: gavel: how the time is divided (gavel/policies.py, without space sharing); length of a round, seconds; least time
@@ -53,6 +58,15 @@ class PolicyConfig:
     gavel_solve_every_s: float = 0.0
     gavel_types: tuple[str, ...] = ()
     gavel_fills: bool = True
+    #: slaq: seconds from one allocation to the next; workers that every elastic array gets; smallest change of a
+    #: throttle, workers, and seconds for which an array is left alone after one; by which part the gain of who waits
+    #: must be above the others', so that it is first in the queue, and seconds before another one takes its place
+    slaq_epoch_s: float = 30.0
+    slaq_least: int = 1
+    slaq_throttle_step: int = 1
+    slaq_throttle_cool_down_s: float = 30.0
+    slaq_priority_step: float = 0.25
+    slaq_priority_cool_down_s: float = 300.0
     #: for `rand`
     rand_seed: int = 0
 
@@ -71,14 +85,31 @@ class PolicyConfig:
             raise ValueError("gavel_solve_every_s must be between 0 and 86400 seconds")
         if len(set(self.gavel_types)) < len(self.gavel_types):
             raise ValueError("gavel_types must name each type once")
+        self._check_slaq()
         if not 0 <= self.rand_seed < 2**63:
             raise ValueError("rand_seed must be between 0 and 9223372036854775807")
+
+    def _check_slaq(self) -> None:
+        if not 0 <= self.fitgpp_quality <= 1000:
+            raise ValueError("fitgpp_quality must be between 0 and 1000")
+        if self.fitgpp_quality and self.be is not BePolicyName.SLAQ:
+            raise ValueError('fitgpp_quality must be 0 where policy.be is not "slaq"')
+        if not 1 <= self.slaq_epoch_s <= 86_400:
+            raise ValueError("slaq_epoch_s must be between 1 and 86400 seconds")
+        for key, most in (("slaq_throttle_cool_down_s", 86_400), ("slaq_priority_cool_down_s", 86_400)):
+            if not 0 <= getattr(self, key) <= most:
+                raise ValueError(f"{key} must be between 0 and {most} seconds")
+        for key in ("slaq_least", "slaq_throttle_step"):
+            if not 1 <= getattr(self, key) <= 10_000:
+                raise ValueError(f"{key} must be between 1 and 10000 workers")
+        if not 0 <= self.slaq_priority_step <= 100:
+            raise ValueError("slaq_priority_step must be between 0 and 100")
 
     def te_policy(self) -> TePolicy:
         """Return the policy."""
         match self.te:
             case TePolicyName.FITGPP:
-                return FitGpp(s=self.fitgpp_s)
+                return FitGpp(s=self.fitgpp_s, quality=self.fitgpp_quality)
             case TePolicyName.PATIENT:
                 return Patient(patience_s=self.patience_s)
             case TePolicyName.LRTP:
@@ -90,7 +121,7 @@ class PolicyConfig:
             case TePolicyName.NONE:
                 return Nobody()
 
-    def be_policy(self) -> BePolicy | RoundPolicy | None:
+    def be_policy(self) -> BePolicy | RoundPolicy | SharePolicy | None:
         """Return the best-effort policy, if there is one."""
         match self.be:
             case BePolicyName.NONE:
@@ -108,4 +139,15 @@ class PolicyConfig:
                     solve_every_s=self.gavel_solve_every_s,
                     types=self.gavel_types,
                     fills=self.gavel_fills,
+                )
+            case BePolicyName.SLAQ:
+                from tesched_core.slaq.on_slurm import Slaq  # noqa: PLC0415 - it brings what fits curves
+
+                return Slaq(
+                    epoch_s=self.slaq_epoch_s,
+                    least=self.slaq_least,
+                    throttle_step=self.slaq_throttle_step,
+                    throttle_cool_down_s=self.slaq_throttle_cool_down_s,
+                    priority_step=self.slaq_priority_step,
+                    priority_cool_down_s=self.slaq_priority_cool_down_s,
                 )

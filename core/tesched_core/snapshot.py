@@ -42,6 +42,8 @@ class Traits:
     notice_signal: str = "USR1"
     #: to the batch shell alone; else to the shell and all its children
     notice_batch_only: bool = True
+    #: an array whose tasks are workers of one training: it goes on with any number of them
+    elastic: bool = False
     #: how long the present run is expected to take in all, where anything is known of that
     run_time_s: float | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast

@@ -21,6 +21,7 @@ from tesched_core.actions import (
     Requeue,
     SetNice,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -45,6 +46,7 @@ from tesched_core.promised import room_after_orders, unpromised
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
 from tesched_core.rounds import RoundPolicy, propose_round, release, release_all
+from tesched_core.shares import SharePolicy, not_throttled, share_no_more, share_out
 from tesched_core.snapshot import Snapshot
 from tesched_core.suspension import not_suspended
 from tesched_core.waiting import sort_out
@@ -56,7 +58,7 @@ def step(
     snapshot: Snapshot,
     policy: TePolicy,
     limits: Limits,
-    best_effort: BePolicy | RoundPolicy | None = None,
+    best_effort: BePolicy | RoundPolicy | SharePolicy | None = None,
     *,
     paused: str = "",
 ) -> tuple[Memory, Decision]:
@@ -101,6 +103,12 @@ def step(
         release(memory, work)
     elif not isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
         memory = release_all(memory, work)  # the site has gone back to another policy
+    if isinstance(best_effort, SharePolicy) and not paused:
+        room = unpromised(memory.open_orders(), snapshot, overview.room)
+        memory, shared = share_out(memory, best_effort, room, work)
+        refusals += shared
+    elif not isinstance(best_effort, SharePolicy) and memory.shares is not None:
+        memory = share_no_more(memory, work)
     memory = set_free(bring_back(memory, work), work)
     if isinstance(best_effort, BePolicy) and not paused:
         served = {plan.preemptor for plan in plans if plan.nodes}
@@ -212,6 +220,13 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
     filling = [action.job_id for action in work.actions if action.reason.code is ReasonCode.FILLS_ROOM]
     if filling:
         return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for room that is left over"
+    shared = [
+        action
+        for action in work.actions
+        if isinstance(action, SetThrottle) and action.reason.code is ReasonCode.GETS_SHARE
+    ]
+    if shared:
+        return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.throttle}' for one in shared)}"
     if work.actions:
         kinds = sorted({type(action).__name__.lower() for action in work.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
@@ -269,7 +284,7 @@ def learned(
             if order.ending is Ending.REFUSED:
                 retry_at[order.preemptor] = at + limits.retry_after_s
         orders[order.order_id] = order
-    memory = not_bound(not_forwarded(memory, outcomes), outcomes)
+    memory = not_throttled(not_bound(not_forwarded(memory, outcomes), outcomes), outcomes)
     memory = replace(memory, orders=orders, retry_at=retry_at, last_preempted=work.last_preempted)
     return memory, tuple(work.transitions)
 

@@ -18,6 +18,7 @@ from tesched_core.orders import HOLDS_ROOM, Ending, Order, OrderState, Victim, V
 from tesched_core.overview import overview_of
 from tesched_core.queue_order import left_held, let_back, put_back
 from tesched_core.rounds import release_all
+from tesched_core.shares import share_no_more
 from tesched_core.snapshot import Snapshot
 from tesched_core.suspension import follow
 from tesched_core.work import Advance
@@ -47,6 +48,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         paid=tuple(work.paid),
         past=work.past,
     )
+    memory = share_no_more(memory, work)
     memory = release_all(set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True), work)
     left = changed_still(memory, snapshot)
     actions = tuple(work.actions)
@@ -66,6 +68,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
 def changed_still(memory: Memory, snapshot: Snapshot) -> int:
     """Return how many of tesched's changes are not seen to be put back."""
     changes = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
+    changes += len(memory.shares.throttled) if memory.shares is not None else 0
     return changes + (len(memory.rounds.held) if memory.rounds is not None else 0)
 
 

@@ -49,7 +49,8 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
     of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound)
-    return bool(memory.open_orders()) or any(of_jobs)
+    throttled = memory.shares is not None and bool(memory.shares.throttled)
+    return bool(memory.open_orders()) or any(of_jobs) or throttled
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:

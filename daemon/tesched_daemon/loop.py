@@ -29,6 +29,7 @@ from tesched_core.policy import TePolicy
 from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds, Watcher
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundPolicy
+from tesched_core.shares import SharePolicy
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
 from tesched_core.undo import changed_still, undo
@@ -116,7 +117,7 @@ class Loop:
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
-    best_effort: BePolicy | RoundPolicy | None = None
+    best_effort: BePolicy | RoundPolicy | SharePolicy | None = None
     #: None: no reports are read
     reports: Reports | None = None
     #: None: no speeds are known, and none is needed but for a policy that goes in rounds
@@ -167,7 +168,7 @@ class Loop:
         *,
         actuator: Actuator,
         policy: TePolicy,
-        best_effort: BePolicy | RoundPolicy | None,
+        best_effort: BePolicy | RoundPolicy | SharePolicy | None,
         limits: Limits,
         classes: Classification,
         mode: Mode,
@@ -277,6 +278,8 @@ class Loop:
         due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
         if memory.rounds is not None and memory.rounds.ends_at > snapshot.taken_at:
             due.append(max(memory.rounds.ends_at - now, 0.0))
+        if memory.shares is not None and memory.shares.next_at > snapshot.taken_at:
+            due.append(max(memory.shares.next_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:

@@ -9,14 +9,25 @@ from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
-from tesched_core.actions import Action, NodeCount, Notify, OrderId, Outcome, Requeue, SetNice, SetPriority
+from tesched_core.actions import (
+    Action,
+    NodeCount,
+    Notify,
+    OrderId,
+    Outcome,
+    Requeue,
+    SetNice,
+    SetPriority,
+    SetThrottle,
+)
 from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Forwarded, Memory, Past
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import RoundState
+from tesched_core.share_state import ShareState
 
-from tesched_db import rounds
+from tesched_db import rounds, shares
 from tesched_db.seen import CHUNK, Seen, Values
 from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
 
@@ -66,6 +77,7 @@ class Remembered:
     by_job: dict[JobId, OfJob] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
     rounds: RoundState | None = None
+    shares: ShareState | None = None
 
     @staticmethod
     def load(session: Session) -> Remembered:
@@ -78,6 +90,7 @@ class Remembered:
             by_job={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
             rounds=rounds.load(session),
+            shares=shares.load(session),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
@@ -96,6 +109,7 @@ class Remembered:
             forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
             bound={job_id: one.bound for job_id, one in self.by_job.items() if one.bound is not None},
             rounds=self.rounds,
+            shares=self.shares,
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -119,6 +133,9 @@ class Remembered:
         if memory.rounds != self.rounds:
             rounds.write(connection, memory.rounds)
             self.rounds = memory.rounds
+        if memory.shares != self.shares:
+            shares.write(connection, memory.shares)
+            self.shares = memory.shares
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:
@@ -372,6 +389,8 @@ def action_values(action: Action, seen: Seen) -> Values:
         value, previous = action.nice, action.previous
     elif isinstance(action, SetPriority):
         value, previous = action.priority, action.previous
+    elif isinstance(action, SetThrottle):
+        value, previous = action.throttle, action.previous
     return {
         "kind": type(action).__name__.lower(),
         "job_id": action.job_id,

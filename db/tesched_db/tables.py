@@ -345,6 +345,16 @@ class RoundsRow(Base):
     state: Mapped[dict[str, Any]]
 
 
+class SharesRow(Base):
+    """One row while a policy shares workers among trainings: what it remembers, whole."""
+
+    __tablename__ = "shares"
+
+    #: always 1
+    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    state: Mapped[dict[str, Any]]
+
+
 class StandbyRow(Base):
     """A daemon that waits for the lead."""
 

@@ -11,6 +11,7 @@ import msgspec
 from tesched_core.guard import Limits
 from tesched_core.policies import BePolicyName, PolicyConfig, TePolicyName
 from tesched_core.rounds import RoundPolicy
+from tesched_core.shares import SharePolicy
 
 from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, RequeuedTo
 from tesched_sim.engine import NO_LIMITS, Simulation
@@ -85,6 +86,7 @@ class Setting:
         return replace(self, **{part: changed})
 
 
+_NO_LOSSES = "these workloads have no losses; `tesched simulate-slaq` has trainings that do"
 _ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
 
 
@@ -95,7 +97,9 @@ def check(contender: str) -> None:
         raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
     if be == BePolicyName.GAVEL:
         raise WorkloadError(f"{contender}: {_ONE_TYPE}")
-    known = [name.value for name in BePolicyName if name is not BePolicyName.GAVEL]
+    if be == BePolicyName.SLAQ:
+        raise WorkloadError(f"{contender}: {_NO_LOSSES}")
+    known = [name.value for name in BePolicyName if name not in {BePolicyName.GAVEL, BePolicyName.SLAQ}]
     if plus and be not in known:
         raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
 
@@ -117,6 +121,8 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
         best_effort = policy.be_policy()
         if isinstance(best_effort, RoundPolicy):
             raise WorkloadError(f"{be_name}: {_ONE_TYPE}")
+        if isinstance(best_effort, SharePolicy):
+            raise WorkloadError(f"{be_name}: {_NO_LOSSES}")
         run = Simulation(workload, site, policy=policy.te_policy(), best_effort=best_effort, limits=setting.guard)
     run.policy_name = contender
     return run

@@ -26,6 +26,7 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -415,6 +416,6 @@ class Hands:
                 if state is not State.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
-            case Hold() | Release():
+            case Hold() | Release() | SetThrottle():
                 return FailureKind.REFUSED
         return None

@@ -25,6 +25,7 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -203,6 +204,9 @@ class CommandsActuator:
                 if not seen.pending:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
+            case SetThrottle():
+                # The array's id means all of it, also where the record that bears it is its last task.
+                return self._do("scontrol", "update", f"jobid={seen.job_id}", f"arraytaskthrottle={action.throttle}")
             case Hold():
                 if not seen.pending:
                     # Slurm would take a running job's priority, and hold it at its next requeue.

@@ -145,6 +145,7 @@ def _job(head: dict[str, str], name: str, user: str, middle: str, tail: str) -> 
         array_job_id=JobId(int(head["ArrayJobId"])) if "ArrayJobId" in head else None,
         array_task_id=int(array_task) if array_task.isdecimal() else None,
         array_tasks="" if array_task.isdecimal() else array_task,
+        array_throttle=int(head.get("ArrayTaskThrottle", "0")),
         het_job_id=JobId(int(head["HetJobId"])) if "HetJobId" in head else None,
         het_offset=int(head["HetJobOffset"]) if "HetJobOffset" in head else None,
         name=name,

@@ -34,6 +34,7 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -246,7 +247,7 @@ class PyslurmActuator:
 
     def act(self, action: Action) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
-        if isinstance(action, Notify | SetNodes):
+        if isinstance(action, Notify | SetNodes | SetThrottle):
             return CommandsActuator(commands=self.commands).act(action)
         began = time.time()
         seen = self._look(action.job_id)
@@ -279,7 +280,7 @@ class PyslurmActuator:
                 return self._do(seen, "hold")
             case Release():
                 return self._do(seen, "release")
-            case Notify() | SetNodes():
+            case Notify() | SetNodes() | SetThrottle():
                 raise AssertionError("this goes through Slurm's commands")
 
     def _requeue(self, action: Requeue, seen: Job) -> Failure | None:

@@ -66,6 +66,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         array_job_id=None if record.array_id is None else JobId(record.array_id),
         array_task_id=array_task,
         array_tasks=array_tasks,
+        array_throttle=record.array_tasks_parallel or 0,
         het_job_id=None if record.heterogeneous_id is None else JobId(record.heterogeneous_id),
         het_offset=None if record.heterogeneous_id is None else record.heterogeneous_offset or 0,
         name=record.name or "",

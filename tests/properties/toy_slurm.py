@@ -22,6 +22,7 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -152,7 +153,7 @@ class ToySlurm:
             case Release():
                 assert job.held
                 self.jobs[job.job_id] = replace(job, priority=self._own_priority(job))
-            case Hold():
+            case Hold() | SetThrottle():
                 raise AssertionError(action)
         return None
 

@@ -26,6 +26,7 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
@@ -38,6 +39,7 @@ from tesched_core.orders import Order, OrderState, Transition, Victim
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundPolicy
+from tesched_core.shares import SharePolicy
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.step import learned, step
 
@@ -51,6 +53,7 @@ class Changed(Extra, total=False):
     """What may become of a job."""
 
     request: Request
+    array_throttle: int
 
 
 class Driver:
@@ -64,7 +67,7 @@ class Driver:
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
         policy: TePolicy | None = None,
-        best_effort: BePolicy | RoundPolicy | None = None,
+        best_effort: BePolicy | RoundPolicy | SharePolicy | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
@@ -155,6 +158,8 @@ class Driver:
                 self.change(job.job_id, priority=100, reason="Resources")
             elif isinstance(action, SetNodes):
                 self.change(job.job_id, request=replace(job.request, required_nodes=action.nodes))
+            elif isinstance(action, SetThrottle):
+                self.change(job.job_id, array_throttle=action.throttle)
             elif isinstance(action, Requeue):
                 self.requeued(job.job_id)
             elif isinstance(action, Suspend):

@@ -1,0 +1,189 @@
+"""Policies that share workers among trainings. How that is brought about in Slurm: by the throttles of job arrays.
+
+    share   the array's throttle (ArrayTaskThrottle): Slurm starts its next tasks up to there, and ends none that runs.
+    first   a job that is no array and waits is brought to the head of the best-effort queue, by its nice value.
+
+Each lever has its smallest step and its cool-down, so that a forecast that trembles moves nothing. The throttle that an
+array came with is its user's limit: never exceeded, and put back when none of its tasks waits any more, or the policy
+is another one. What somebody else has set meanwhile is the user's limit from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetThrottle, Status
+from tesched_core.cluster import Job
+from tesched_core.decision import Memory, Refusal, Refusals
+from tesched_core.fit import Room
+from tesched_core.forwarding import brought_first
+from tesched_core.guard import Limits
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.share_state import ShareState, Throttled
+from tesched_core.snapshot import Snapshot
+from tesched_core.work import RESEND_AFTER_S, Advance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShareView:
+    """What such a policy looks at."""
+
+    snapshot: Snapshot
+    memory: Memory
+    #: room that is free now and promised to nobody
+    room: Room
+    limits: Limits
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    def own_limit(self, job: Job) -> int:
+        """Return the throttle that the array has of its user, 0 for none."""
+        state = self.memory.shares
+        one = state.throttled.get(job.job_id) if state else None
+        return job.array_throttle if one is None else one.previous
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareProposal:
+    """Its answer: the state has the shares, and who of those that are no arrays is to be first."""
+
+    state: ShareState
+    #: for each job that the policy looks after, what it has and why
+    refusals: tuple[Refusal, ...]
+
+
+@runtime_checkable
+class SharePolicy(Protocol):
+    """Says how many workers each training has."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        ...
+
+    @property
+    def throttle_step(self) -> int:
+        """Return the smallest change of a throttle that is made, workers."""
+        ...
+
+    @property
+    def throttle_cool_down_s(self) -> float:
+        """Return for how long an array is left alone after its throttle was changed."""
+        ...
+
+    def share_out(self, view: ShareView) -> ShareProposal:
+        """Return what each should have now."""
+        ...
+
+
+def share_out(memory: Memory, policy: SharePolicy, room: Room, work: Advance) -> tuple[Memory, Refusals]:
+    """Return the memory after the policy was asked, and why each has what it has; its actions go to `work`."""
+    state = _followed(memory.shares, work)
+    view = ShareView(snapshot=work.snapshot, memory=replace(memory, shares=state), room=room, limits=work.limits)
+    proposal = policy.share_out(view)
+    state = proposal.state
+    throttled = {
+        job_id: one for job_id, one in state.throttled.items() if job_id in state.shares or _put_back(job_id, one, work)
+    }
+    for job_id, share in state.shares.items():
+        job, before = work.snapshot.jobs[job_id], throttled.get(job_id)
+        if before is not None and work.now - before.at < policy.throttle_cool_down_s:
+            continue
+        now_at = job.array_throttle if before is None or not before.dry else before.value
+        if now_at == 0 or abs(share - now_at) >= policy.throttle_step:
+            throttled[job_id] = _set(job, share, before, state.said.get(job_id, ""), work)
+    memory = replace(memory, shares=replace(state, throttled=throttled))
+    # Whom Slurm did not move is tried again with the next allocation, not at each look.
+    if state.first is not None and state.first not in memory.forwarded and state.allocated_at == work.now:
+        memory = brought_first(memory, work.snapshot.jobs[state.first], state.said.get(state.first, ""), work)
+    return memory, Refusals(proposal.refusals)
+
+
+def _set(job: Job, share: int, before: Throttled | None, text: str, work: Advance) -> Throttled:
+    reason = Reason(code=ReasonCode.GETS_SHARE, text=text)
+    seen = job.array_throttle
+    work.actions.append(SetThrottle(job_id=job.job_id, reason=reason, throttle=share, previous=seen))
+    own = seen if before is None else before.previous
+    return Throttled(at=work.now, previous=own, value=share, before=seen)
+
+
+def _followed(state: ShareState | None, work: Advance) -> ShareState | None:
+    """Return the state without throttles that are not ours any more."""
+    if state is None:
+        return None
+    kept: dict[JobId, Throttled] = {}
+    for job_id, one in state.throttled.items():
+        job = work.snapshot.jobs.get(job_id)
+        if job is None or job.finished:
+            continue
+        if one.dry or job.array_throttle == one.value:
+            kept[job_id] = one
+        elif job.array_throttle == one.before:
+            on_its_way = work.now - one.at <= RESEND_AFTER_S
+            if on_its_way or one.before != one.previous:
+                kept[job_id] = one if on_its_way else replace(one, value=one.before)
+    return replace(state, throttled=kept)
+
+
+def _put_back(job_id: JobId, one: Throttled, work: Advance) -> bool:
+    """Put the array's own throttle back; return whether it is still to be seen there."""
+    job = work.snapshot.jobs.get(job_id)
+    if one.dry or job is None or job.finished or job.array_throttle == one.previous:
+        return False
+    if job.array_throttle not in {one.value, one.before}:
+        return False  # somebody else has set it
+    what = "no limit" if one.previous == 0 else str(one.previous)
+    reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
+    back = SetThrottle(job_id=job_id, reason=reason, throttle=one.previous, previous=job.array_throttle)
+    work.actions.append(back)
+    return True
+
+
+def share_no_more(memory: Memory, work: Advance) -> Memory:
+    """Put all throttles back, and forget the shares once that is seen."""
+    if memory.shares is None:
+        return memory
+    left = {job_id: one for job_id, one in memory.shares.throttled.items() if _put_back(job_id, one, work)}
+    if not left:
+        return replace(memory, shares=None)
+    state = ShareState(counted_at=memory.shares.counted_at, throttled=left)
+    return replace(memory, shares=state)
+
+
+def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
+    """Return the memory after what became of throttles: one that certainly was not set is as it was."""
+    state = memory.shares
+    if state is None:
+        return memory
+    throttled = dict(state.throttled)
+    for outcome in outcomes:
+        action = outcome.action
+        one = throttled.get(action.job_id)
+        if one is None or not isinstance(action, SetThrottle) or action.reason.code is not ReasonCode.GETS_SHARE:
+            continue
+        kind = outcome.failure.kind if outcome.failure else None
+        if outcome.status is Status.WOULD:
+            throttled[action.job_id] = replace(one, dry=True)
+        elif outcome.status is Status.SKIPPED or (
+            outcome.status is Status.FAILED and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
+        ):
+            # Kept for its cool-down, so that who says no is not asked at each look.
+            throttled[action.job_id] = replace(one, value=one.before)
+    return replace(memory, shares=replace(state, throttled=throttled))
+
+
+def shifted(state: ShareState, by_s: float) -> ShareState:
+    """Return the state as it is to be read after the clock was set."""
+    return replace(
+        state,
+        counted_at=state.counted_at + by_s,
+        allocated_at=state.allocated_at + by_s,
+        next_at=state.next_at + by_s,
+        first_at=state.first_at + by_s,
+        throttled={job_id: replace(one, at=one.at + by_s) for job_id, one in state.throttled.items()},
+    )
