@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from enum import Enum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,8 +73,13 @@ def store(path: Path) -> Iterator[Engine]:
 
 
 def console() -> Console:
-    """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says."""
+    """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says.
+
+    What its encoding lacks, such as a letter of a job's name in ASCII, becomes a question mark.
+    """
     piped = Console(highlight=False, soft_wrap=False)
+    if piped.options.ascii_only and isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     if piped.is_terminal or "COLUMNS" in os.environ:
         return piped
     return Console(highlight=False, width=200)

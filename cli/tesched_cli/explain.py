@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+from sqlalchemy import Engine
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.metrics import lost_node_s
+from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass
-from tesched_db import read, reports
+from tesched_db import read, reports, trainings
+from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 
-from tesched_cli import report
+from tesched_cli import training
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
 
 _CLASS_WORDS = {
@@ -35,17 +39,32 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     with store(config_path) as engine:
         story = read.job_story(engine, job)
         told = reports.report(engine, story.job.key) if story else None
+        array = _array_of(engine, story)
+        share = trainings.shares(engine).get(story.job.label) if story and told else None
     if story is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
+    ahead = training.outlook_of(told.curve, told.target_loss) if told else None
+    together = training.outlook_of(array.curve, array.target_loss) if array else None
     if as_json:
-        print_json("explain", {"story": story, "report": report.as_json(told) if told else None})
+        report = training.report_json(told, ahead, share) if told else None
+        whole = training.training_json(array, together, points=True) if array else None
+        print_json("explain", {"story": story, "report": report, "array": whole})
         return
     out = console()
-    for line in (*head(story), *(report.lines(told) if told else ()), *lines(story)):
+    said = [*head(story), *(training.lines(told, ahead, out) if told else ())]
+    said += [training.share_line(share)] if share else []
+    said += training.training_lines(array, together, out) if array else ()
+    for line in (*said, *lines(story)):
         # A job's name is its owner's text: nothing in it is markup.
         out.print(line, markup=False)
+
+
+def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:
+    """Return what the tasks of the job's array told together; None if it is in none, or they told nothing."""
+    found = re.match(r"\d+(?=_)", story.job.label) if story else None
+    return trainings.array(engine, JobId(int(found[0]))) if found else None
 
 
 def head(story: JobStory) -> Iterator[str]:

@@ -1,29 +1,22 @@
-"""`tesched report`: for scripts in jobs, what `import tesched_report` is for trainings. How a curve is shown."""
+"""`tesched report`: for scripts in jobs, what `import tesched_report` is for trainings."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
 import click
 import numpy as np
-from tesched_core.report import LONGEST_NAME, Curve
-from tesched_db.reports import ReportView
+from tesched_core.report import LONGEST_NAME
 from tesched_report.follow import Follower, follow, reader_of
 from tesched_report.readers import Format, ReadError
 from tesched_report.reporter import Reporter
 from tesched_report.where import SPOOL_VARIABLE
 
-from tesched_cli.common import duration
-
 #: Seconds that the command waits for its write, at the end.
 _LAST_S = 10.0
-_BARS = "▁▂▃▄▅▆▇█"
-_WIDTH = 24
 
 
 class BadFileError(click.ClickException):
@@ -130,42 +123,3 @@ class _EndError(Exception):
 
 def _end(_number: int, _frame: FrameType | None) -> None:
     raise _EndError
-
-
-def lines(view: ReportView) -> Iterator[str]:
-    """Return what a job told of itself, for `tesched explain`."""
-    curve = view.curve
-    if len(curve):
-        target = f", target {view.target_loss:.4g}" if view.target_loss is not None else ""
-        ago = f", {duration(time.time() - view.at)} ago" if view.at is not None else ""
-        first, last = curve.loss[0], curve.loss[-1]
-        yield (
-            f"  learns  iteration {curve.iteration[-1]}, loss {last:.4g} (at first {first:.4g}{target}){ago}  "
-            f"{sparkline(curve)}"
-        )
-    if view.refused:
-        yield f"  report  not used: {view.refused}"
-
-
-def sparkline(curve: Curve, width: int = _WIDTH) -> str:
-    """Return the curve in one line: the loss at evenly spaced iterations, from its lowest value to its highest."""
-    at = np.linspace(curve.iteration[0], curve.iteration[-1], min(width, len(curve)))
-    loss = np.interp(at, curve.iteration, curve.loss)
-    low, high = float(curve.loss.min()), float(curve.loss.max())
-    if not high > low:
-        return _BARS[0] * len(loss)
-    # Halves first: the span of two large losses is no number.
-    part = (loss / 2 - low / 2) / (high / 2 - low / 2)
-    return "".join(_BARS[min(int(height * len(_BARS)), len(_BARS) - 1)] for height in part)
-
-
-def as_json(view: ReportView) -> dict[str, object]:
-    """Return what a job told, for `tesched explain --json`. Work that was not told is null."""
-    curve = view.curve
-    columns = (curve.iteration.tolist(), curve.loss.tolist(), curve.at.tolist(), curve.work.tolist())
-    points = [
-        {"iteration": iteration, "loss": loss, "at": at, "work": None if np.isnan(work) else work}
-        for iteration, loss, at, work in zip(*columns, strict=True)
-    ]
-    told = {"at": view.at, "workload": view.workload, "target_loss": view.target_loss, "refused": view.refused}
-    return {**told, "points": points}

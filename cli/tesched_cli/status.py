@@ -18,6 +18,7 @@ from tesched_core.snapshot import JobClass
 from tesched_core.suspension import overdue_since
 from tesched_db import read
 from tesched_db.lease import Standby
+from tesched_db.trainings import trainings
 from tesched_db.views import DaemonView, JobFilter, JobView, Percentiles, StatusView
 
 from tesched_cli.common import (
@@ -33,6 +34,7 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.jobs import grace_left
+from tesched_cli.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
 #: A daemon that has missed its own next look by this many seconds is reported as not running.
 LATE_S = 15.0
@@ -43,26 +45,42 @@ LATE_S = 15.0
 @json_option
 @click.option("--watch", is_flag=True, help="Go on showing it, until Ctrl-C.")
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
-def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float) -> None:
-    """Show how the daemon and its queues are."""
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
+def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
+    """Show how the daemon and its queues are, and how far trainings are that report (docs/reports.md)."""
+    if html is not None and (watch or as_json):
+        raise click.UsageError(f"--html writes one page: it cannot be together with {'--watch' if watch else '--json'}")
     limits = configuration(config_path).guard
     with store(config_path) as engine:
         if not watch:
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
+            found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
+            expected = outlooks_of(found)
+            if html is not None:
+                from tesched_cli.live_page import write  # noqa: PLC0415 - for whoever asks for it
+
+                write(html, health(view.daemon, time.time())[1], view, found, expected)
+                return
             if as_json:
                 said = health(view.daemon, time.time())[1]
                 head = {"health": said, "daemon": view.daemon, "standbys": view.standbys, "paused": view.paused}
                 data = {"queues": view.queues, "orders": view.open_orders, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
-                print_json("status", {**head, **data, "decisions": view.decisions, "use": running, "overdue": late})
+                data |= {"decisions": view.decisions, "use": running, "overdue": late}
+                trained = [training_json(one, expected.get(one.label)) for one in found.shown]
+                print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
-                console().print(_page(view, running, limits))
+                out = console()
+                out.print(_page(view, running, limits, trainings_table(found, expected, out)))
             return
         try:
-            with Live(console=console(), screen=True, auto_refresh=False) as live:
+            out = console()
+            with Live(console=out, screen=True, auto_refresh=False) as live:
                 while True:
+                    found = trainings(engine, limit=IN_TABLE)
+                    trained_now = trainings_table(found, outlooks_of(found), out)
                     running = _running(read.jobs(engine, _HOLDING))
-                    live.update(_page(read.status(engine), running, limits), refresh=True)
+                    live.update(_page(read.status(engine), running, limits, trained_now), refresh=True)
                     time.sleep(every_s)
         except KeyboardInterrupt:
             return
@@ -142,7 +160,9 @@ def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
     return found
 
 
-def _page(view: StatusView, use: dict[str, dict[str, int]], limits: Limits) -> RenderableType:
+def _page(
+    view: StatusView, use: dict[str, dict[str, int]], limits: Limits, trained: list[RenderableType]
+) -> RenderableType:
     now = time.time()
     parts: list[RenderableType] = []
     good, line = health(view.daemon, now)
@@ -162,7 +182,7 @@ def _page(view: StatusView, use: dict[str, dict[str, int]], limits: Limits) -> R
         if late.suspended:
             waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
-    parts += [Text(), _queues(view, use), Text(), *_orders(view, now), *_tally(view), *_decisions(view)]
+    parts += [Text(), _queues(view, use), Text(), *trained, *_orders(view, now), *_tally(view), *_decisions(view)]
     return Group(*parts)
 
 

@@ -173,7 +173,7 @@ def _named(name: str) -> ColumnElement[bool] | None:
         return and_(JobRow.array_job_id == int(task[1]), JobRow.array_task_id == int(task[2]))
     if component := re.fullmatch(r"(\d{1,10})\+(\d{1,10})", name):
         return and_(JobRow.het_job_id == int(component[1]), JobRow.het_offset == int(component[2]))
-    if plain := re.fullmatch(r"(\d{1,10})(_\[.*\])?", name):
+    if plain := re.fullmatch(r"(\d{1,10})(_\[.*\]|_\*)?", name):
         return JobRow.job_id == int(plain[1])
     return None
 

@@ -7,7 +7,7 @@ are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -112,11 +112,18 @@ def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], 
     }
 
 
-def array_report(engine: Engine, array_job_id: JobId) -> Reported | None:
-    """Return what the tasks of an array told, gathered; None if they told nothing. Raises StoreError."""
+def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
+    """Return what the tasks of an array told together, also once it is over; None if they told nothing.
+
+    Raises StoreError.
+    """
     with store_errors("read the state store"), reading(engine).connect() as connection:
-        found = _of_array(connection, array_job_id)
-    return found if len(found.curve) or found.refused else None
+        told = _of_array(connection, array_job_id)
+        if not len(told.curve) and not told.refused:
+            return None
+        rows, share = _groups(connection).get((True, array_job_id), ((), Share(cpus=0, part=None)))
+        tasks = len(rows)
+        return replace(_view(rows or _tasks(connection, array_job_id), told, share), tasks=tasks)
 
 
 def gone_tasks(engine: Engine, array_job_id: JobId) -> tuple[Curve, ...]:

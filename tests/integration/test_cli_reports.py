@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tesched_cli.curves import sparkline
 from tesched_cli.main import main
-from tesched_cli.report import sparkline
 from tesched_core.cluster import JobState
 from tesched_core.report import Curve, Reported
 from tesched_core.resources import JobId
@@ -264,11 +264,12 @@ class TestExplain:
         engine.dispose()
         return tesched("explain", "7", "--config", str(config))
 
-    def test_a_jobs_losses_are_one_line_with_a_curve(self, config: Path) -> None:
+    def test_a_jobs_losses_are_a_line_and_a_chart(self, config: Path) -> None:
         said = self.told(config, curve=curve_of(8, 4, 2, 1), target_loss=0.5).output
         assert "  learns  iteration 30, loss 1 (at first 8, target 0.5), " in said
-        # (8, 4, 2, 1) from 1 to 8 in eight steps: 7/7, 3/7, 1/7, 0.
-        assert "█▄▂▁" in said
+        # From 0.5 to 8 in 47 steps of an eighth of a line, the lowest an eighth high: 8 has 48, 4 has 23, 2 has 10, 1 has
+        # 4 of them. The last line shows their first eight, and what is expected.
+        assert "│███▄••••••••" in said
         data = json.loads(tesched("explain", "7", "--json", "--config", str(config)).output)["report"]
         assert data["points"][1] == {"iteration": 10, "loss": 4.0, "at": 101.0, "work": None}
 

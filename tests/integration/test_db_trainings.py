@@ -81,9 +81,10 @@ def test_tasks_that_slurm_has_forgotten_count_and_the_ones_that_are_over_are_no_
     over = [replace(task(index), state=JobState.COMPLETED, allocation=(), end_time=203.0) for index in (1, 2)]
     look(writer, 204.0, {over[0]: told((0, 7.0)), over[1]: told((0, 5.0))})
     assert shown(store) == {}
-    whole = trainings.array_report(store, ARRAY)
+    whole = trainings.array(store, ARRAY)
     assert whole is not None
     assert losses(whole.curve) == [(0, 7.0)]
+    assert (whole.label, whole.tasks, whole.share) == ("20_*", 0, Share(cpus=0, part=None))
 
 
 def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> None:
@@ -99,7 +100,7 @@ def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> N
 @pytest.mark.parametrize("reported", [None, Reported()])
 def test_an_array_that_told_nothing_has_no_report(store: Engine, reported: Reported | None) -> None:
     look(Writer(store), 200.0, {task(0): reported})
-    assert trainings.array_report(store, ARRAY) is None
+    assert trainings.array(store, ARRAY) is None
 
 
 def test_of_an_array_with_too_many_losses_the_newest_tasks_are_gathered(
