@@ -192,6 +192,12 @@ def _seconds(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
 
 
+def _weight(text: str) -> float | None:
+    value = float(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text) else 0.0
+    # Beyond that it is as good as none, or all, and a program with it hard to solve.
+    return value if 0.001 <= value <= 1000 else None
+
+
 def classify(job: Job, how: Classification) -> Traits:
     """Return the job's class, the rule that gave it, its grace period and its notice signal."""
     rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
@@ -234,6 +240,8 @@ def classify(job: Job, how: Classification) -> Traits:
 
 def classified(snapshot: Snapshot, how: Classification, known: Snapshot | None = None) -> Snapshot:
     """Return the snapshot with every job's traits.
+        weight=_weight(pairs.get("weight", "")),
+        slo_s=_seconds(pairs.get("slo", "")) or None,
 
     `known` is an earlier classified snapshot under the same rules: what it says of a job that has not changed is kept,
     so that a queue of 100,000 jobs is not matched anew each second.

@@ -10,6 +10,7 @@ from tesched_core.best_effort import BePolicy
 from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
 from tesched_core.gavel.names import ALONE, SHARING
+from tesched_core.gavel.standing import Entity, Standing, weights
 from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
 from tesched_core.rounds import RoundPolicy
@@ -58,6 +59,13 @@ class PolicyConfig:
     gavel_solve_every_s: float = 0.0
     gavel_types: tuple[str, ...] = ()
     gavel_fills: bool = True
+    #: gavel: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for; who is an
+    #: entity; entities whose jobs come one after the other (gavel/standing.py)
+    gavel_qos_weights: tuple[str, ...] = ()
+    gavel_most_weight: float = 1.0
+    gavel_entity: Entity = Entity.ACCOUNT
+    gavel_entity_weights: tuple[str, ...] = ()
+    gavel_in_order: tuple[str, ...] = ()
     #: slaq: seconds from one allocation to the next; workers that every elastic array gets; smallest change of a
     #: throttle, workers, and seconds for which an array is left alone after one; by which part the gain of who waits
     #: must be above the others', so that it is first in the queue, and seconds before another one takes its place
@@ -85,6 +93,9 @@ class PolicyConfig:
             raise ValueError("gavel_solve_every_s must be between 0 and 86400 seconds")
         if len(set(self.gavel_types)) < len(self.gavel_types):
             raise ValueError("gavel_types must name each type once")
+        if not 0.001 <= self.gavel_most_weight <= 1000:
+            raise ValueError("gavel_most_weight must be between 0.001 and 1000")
+        self.gavel_standing()
         self._check_slaq()
         if not 0 <= self.rand_seed < 2**63:
             raise ValueError("rand_seed must be between 0 and 9223372036854775807")
@@ -104,6 +115,16 @@ class PolicyConfig:
                 raise ValueError(f"{key} must be between 1 and 10000 workers")
         if not 0 <= self.slaq_priority_step <= 100:
             raise ValueError("slaq_priority_step must be between 0 and 100")
+
+    def gavel_standing(self) -> Standing:
+        """Return how much jobs count for gavel. Raises ValueError for a weight that is none."""
+        return Standing(
+            qos_weights=weights(self.gavel_qos_weights, "gavel_qos_weights"),
+            most_weight=self.gavel_most_weight,
+            entity=self.gavel_entity,
+            entity_weights=weights(self.gavel_entity_weights, "gavel_entity_weights"),
+            in_order=frozenset(self.gavel_in_order),
+        )
 
     def te_policy(self) -> TePolicy:
         """Return the policy."""
@@ -139,6 +160,7 @@ class PolicyConfig:
                     solve_every_s=self.gavel_solve_every_s,
                     types=self.gavel_types,
                     fills=self.gavel_fills,
+                    standing=self.gavel_standing(),
                 )
             case BePolicyName.SLAQ:
                 from tesched_core.slaq.on_slurm import Slaq  # noqa: PLC0415 - it brings what fits curves

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from tesched_core.actions import Notify, Release, SetNodes
 from tesched_core.cluster import Job, Request
 from tesched_core.decision import RefusalCode
 from tesched_core.gavel.on_slurm import Gavel
 from tesched_core.gavel.policies import policy
+from tesched_core.gavel.standing import Entity, Standing
 from tesched_core.guard import Limits
 from tesched_core.orders import Ending
 from tesched_core.resources import JobId
@@ -30,9 +32,16 @@ A, B, C, TRIAL = 1, 2, 3, 9
 class Site(Driver):
     """The two nodes, with the speeds of the jobs."""
 
-    def __init__(self, *jobs: Job, speeds: Mapping[int, Mapping[str, float]], fills: bool = True) -> None:
+    def __init__(
+        self,
+        *jobs: Job,
+        speeds: Mapping[int, Mapping[str, float]],
+        fills: bool = True,
+        named: str = "las",
+        standing: Standing | None = None,
+    ) -> None:
         gpus = {"v": {"gpu:v100": 1}, "k": {"gpu:k80": 1}}
-        gavel = Gavel(policy=policy("las"), types=("v100", "k80"), fills=fills)
+        gavel = Gavel(policy=policy(named), types=("v100", "k80"), fills=fills, standing=standing or Standing())
         super().__init__(
             [node(name, gres=gres) for name, gres in gpus.items()],
             jobs,
@@ -221,6 +230,54 @@ def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_who_waits() -> N
     site.obeys(*site.cycle(0))
     leaving = [action.job_id for action in site.cycle(360) if isinstance(action, Notify)]
     assert len(leaving) == 1, "one makes room for the third, and the other does not move for that"
+
+
+def test_a_job_of_a_weighty_qos_has_more_of_the_time() -> None:
+    one = {"v100": 2}
+    standing = Standing(qos_weights={"high": 3.0})
+    site = Site(on(A, "v"), replace(queued(C), qos="high"), speeds={A: one, C: one}, standing=standing)
+    site.nodes.pop("k")
+    site.cycle(0)
+    assert site.memory.rounds is not None
+    share = {job_id: known.share[0] for job_id, known in site.memory.rounds.jobs.items()}
+    assert share == {A: pytest.approx(0.25), C: pytest.approx(0.75)}
+    (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
+    assert "its weight is 3" in why.text
+
+
+def test_a_job_that_says_when_it_is_due_goes_before_the_cheaper_one() -> None:
+    # k is cheaper by the step for both; C keeps its deadline on v alone: 3600 s of work in 3700 s, 50 s after it came.
+    speeds = {A: {"v100": 2, "k80": 1}, C: {"v100": 2, "k80": 1}}
+    site = Site(on(A, "v"), queued(C), speeds=speeds, named="cost-slo")
+    traits = site.start.traits
+    site.start = site.start.with_traits({**traits, JobId(C): replace(traits[JobId(C)], slo_s=3700.0)})
+    site.cycle(0)
+    assert site.memory.rounds is not None
+    shares = {job_id: known.share for job_id, known in site.memory.rounds.jobs.items()}
+    assert shares[JobId(C)][0] > 0.95
+    (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
+    assert "it should end within 3700 s of its submission" in why.text
+
+
+def test_accounts_share_by_weight_whatever_the_number_of_their_jobs() -> None:
+    one = {"v100": 2}
+    jobs = [replace(on(A, "v"), account="vision")]
+    jobs += [replace(queued(job_id), account="speech") for job_id in (B, C)]
+    site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical")
+    site.nodes.pop("k")
+    site.cycle(0)
+    assert site.memory.rounds is not None
+    share = [site.memory.rounds.jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
+    assert share == pytest.approx([0.5, 0.25, 0.25])
+    in_order = Standing(entity=Entity.ACCOUNT, entity_weights={"speech": 3.0}, in_order=frozenset({"speech"}))
+    site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical", standing=in_order)
+    site.nodes.pop("k")
+    site.cycle(0)
+    assert site.memory.rounds is not None
+    share = [site.memory.rounds.jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
+    assert share == pytest.approx([0.25, 0.75, 0])
+    (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
+    assert "it counts to the account speech" in why.text
 
 
 def test_a_job_of_unknown_speed_takes_its_turns_like_the_others() -> None:

@@ -24,6 +24,7 @@ Parameters
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
     types            names, fastest first; empty: all GRES types of GPUs, by name
+    standing         what jobs and entities weigh, and when jobs are due (standing.py)
     fills            whether room that comes free in mid-round is given away at once, or waits as in the paper
 
 Source
@@ -44,6 +45,7 @@ from tesched_core.gavel.crew import NOWHERE, Crew, Kinds, crew_of
 from tesched_core.gavel.places import Places
 from tesched_core.gavel.problem import Policy, Problem
 from tesched_core.gavel.rounds import assign, deficits, priorities
+from tesched_core.gavel.standing import Standing
 from tesched_core.gavel.staying import alike, booked, kept
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import JobRounds, RoundState
@@ -62,6 +64,7 @@ class Gavel:
     solve_every_s: float = 0.0
     types: tuple[str, ...] = ()
     fills: bool = True
+    standing: Standing = field(default_factory=Standing)
 
     @property
     def name(self) -> str:
@@ -219,21 +222,26 @@ class _Turn:
         return np.minimum(free, self.kinds.gpus)
 
     def _solve(self) -> None:
-        crew, now = self.crew, self.view.now
+        crew, now, gavel = self.crew, self.view.now, self.gavel
         received, share = self._table("received_s"), self._table("share")
         elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
         deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
         isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(crew))], dtype=np.float64)
+        terms = gavel.standing.terms(crew.jobs, self.view.snapshot.traits, crew.since.tolist(), now)
         problem = Problem(
             throughput=crew.throughput,
             scale_factor=crew.gpus,
             capacity=np.maximum(self._capacity(), 0),
-            weight=np.ones(len(crew)),
+            weight=terms.weight,
             steps_left=self._steps_left(),
             age_s=np.maximum(now - crew.since, 0.0),
             isolated_s=isolated_s,
+            deadline_s=terms.deadline_s,
+            entity=terms.entity,
+            entity_weight=terms.entity_weight,
+            entity_kind=terms.entity_kind,
         )
-        answer = self.gavel.policy.allocate(problem)
+        answer = gavel.policy.allocate(problem)
         part = problem.capacity / max(len(crew), 1) / problem.scale_factor[:, None]
         alone = (crew.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
         jobs = {
@@ -298,7 +306,8 @@ class _Turn:
 
     def _why(self) -> Iterator[Refusal]:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""
-        names = self.kinds.names
+        names, standing = self.kinds.names, self.gavel.standing
+        of_entities = self.gavel.policy.name.startswith("hierarchical")
         for row, job in enumerate(self.crew.jobs):
             share = self._known(row).share or (0.0,) * len(names)
             parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
@@ -306,5 +315,6 @@ class _Turn:
             kind = int(self.want[row])
             now = f"in this round its turn is on {names[kind]}" if kind != NOWHERE else "this round goes to others"
             aside = f" ({self.state.fallback})" if self.state.fallback else ""
-            text = f"{fair}{aside}; {now}"
+            counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
+            text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"
             yield Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.ROUND, text=text)
