@@ -235,13 +235,13 @@ def classify(job: Job, how: Classification) -> Traits:
         elastic="elastic" in bare,
         run_time_s=_seconds(pairs.get("run", "")) or None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
+        weight=_weight(pairs.get("weight", "")),
+        slo_s=_seconds(pairs.get("slo", "")) or None,
     )
 
 
 def classified(snapshot: Snapshot, how: Classification, known: Snapshot | None = None) -> Snapshot:
     """Return the snapshot with every job's traits.
-        weight=_weight(pairs.get("weight", "")),
-        slo_s=_seconds(pairs.get("slo", "")) or None,
 
     `known` is an earlier classified snapshot under the same rules: what it says of a job that has not changed is kept,
     so that a queue of 100,000 jobs is not matched anew each second.
