@@ -250,6 +250,25 @@ def _press(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
     return victim
 
 
+def victim_of(job: Job, score: float, snapshot: Snapshot) -> Victim:
+    """Return the job as a victim that has not been told yet; `score` is the policy's."""
+    traits = snapshot.traits[job.job_id]
+    return Victim(
+        job_id=job.job_id,
+        state=VictimState.PLANNED,
+        restarts=job.restarts,
+        grace_period_s=traits.grace_period_s,
+        notice_signal=traits.notice_signal,
+        notice_batch_only=traits.notice_batch_only,
+        score=score,
+        nodes=job.nodes,
+        started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
+        queued_at=job.submit_time,
+        user=job.user,
+        account=job.account,
+    )
+
+
 def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
     """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension."""
     if victim.by_suspending:

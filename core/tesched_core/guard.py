@@ -10,7 +10,7 @@ Two questions, asked at two moments of a cycle:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -94,10 +94,18 @@ class Limits:
             raise ValueError("max_slowdown must be at least 1: no slowdown is below")
 
 
-def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds, nodes: Mapping[str, int]) -> Excuses:
+def excuses(
+    running: Running,
+    memory: Memory,
+    limits: Limits,
+    now: UnixSeconds,
+    nodes: Mapping[str, int],
+    *,
+    newcomers: Collection[JobId] = (),
+) -> Excuses:
     """Return for each running BE job whether it may be asked, and why not: the most telling reason.
 
-    `nodes` are the rows of the room by name.
+    `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
@@ -123,7 +131,8 @@ def excuses(running: Running, memory: Memory, limits: Limits, now: UnixSeconds, 
     excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
     seconds = limits.min_run_time_s
     text = f"it has run for less than guard.min_run_time_s, {seconds:.0f} s"
-    excuse(now - running.started < seconds, (RefusalCode.MIN_RUN_TIME, text))
+    new = np.isin(running.job_id, list(newcomers))
+    excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
     if limits.max_preemptions_per_job <= 0:
         excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
     excuse_jobs(_often(memory, limits))
@@ -243,10 +252,15 @@ def _protection(owner: Owner, limits: Limits) -> Why | None:
     return None
 
 
-def admitted(plans: Sequence[Plan], view: View, limits: Limits, note: Callable[[Refusal], None]) -> tuple[Plan, ...]:
-    """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped."""
+def admitted(
+    plans: Sequence[Plan], view: View, limits: Limits, note: Callable[[Refusal], None], *, asked: int = 0
+) -> tuple[Plan, ...]:
+    """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped.
+
+    `asked` is how many this cycle has asked to yield before.
+    """
     kept: list[Plan] = []
-    victims = 0
+    victims = asked
     now = view.snapshot.taken_at
     under_way = len(view.memory.open_orders())
     waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}

@@ -25,7 +25,7 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.advance import advance, end_wait, give_notice
+from tesched_core.advance import advance, end_wait, give_notice, victim_of
 from tesched_core.best_effort import BePolicy
 from tesched_core.binding import keep_bound, not_bound, set_free
 from tesched_core.cluster import Job
@@ -45,6 +45,7 @@ from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.promised import room_after_orders, unpromised
 from tesched_core.queue_order import keep_first
 from tesched_core.resources import UnixSeconds
+from tesched_core.robbed import ask_more
 from tesched_core.rounds import RoundPolicy, propose_round, release, release_all
 from tesched_core.shares import SharePolicy, not_throttled, share_no_more, share_out
 from tesched_core.snapshot import Snapshot
@@ -74,6 +75,10 @@ def step(
     waiting, not_now = sort_out(overview.trials, memory)
     refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
+    asked = 0
+    if not paused:
+        memory, why_not, asked = ask_more(memory, work, policy, limits)
+        refusals += why_not
     if waiting and paused:
         refusals += Refusals(
             Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.PAUSED, text=paused) for job in waiting
@@ -88,7 +93,7 @@ def step(
             room=room_after_orders(memory.open_orders(), snapshot, overview.room),
             rivals=overview if limits.lever is YieldBy.AUTO else None,
         )
-        plans, why_not = _planned(view, policy, limits)
+        plans, why_not = _planned(view, policy, limits, asked)
         refusals += why_not
     for plan in plans:
         memory = _open(plan, memory, work)
@@ -129,7 +134,7 @@ def step(
     return memory, decision
 
 
-def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, ...], Refusals]:
+def _planned(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans that the guard admits, and why not the others.
 
     A plan counts on what the victims of the plans before it leave over, and keeps them from the jobs after it. So where
@@ -139,7 +144,7 @@ def _planned(view: View, policy: TePolicy, limits: Limits) -> tuple[tuple[Plan, 
     while True:
         proposal = policy.propose(view)
         dropped: list[Refusal] = []
-        plans = admitted(proposal.plans, view, limits, dropped.append)
+        plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked)
         full = len(view.memory.open_orders()) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
             return plans, refusals + proposal.refusals + Refusals(dropped)
@@ -156,7 +161,7 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
     next_order = memory.next_order if before else OrderId(order_id + 1)
     if before is not None and not plan.nodes:
         return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.waits_until)})
-    victims = tuple(_victim(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
+    victims = tuple(victim_of(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
     if plan.by_suspending:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
@@ -193,24 +198,6 @@ def _where_from(plan: Plan, now: UnixSeconds) -> str:
         return f" may come free by itself; nobody is asked for the next {plan.waits_until - now:.0f} s"
     yields = ", ".join(str(job_id) for job_id, _ in plan.victims) or "nobody, the room is free"
     return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"
-
-
-def _victim(job: Job, score: float, snapshot: Snapshot) -> Victim:
-    traits = snapshot.traits[job.job_id]
-    return Victim(
-        job_id=job.job_id,
-        state=VictimState.PLANNED,
-        restarts=job.restarts,
-        grace_period_s=traits.grace_period_s,
-        notice_signal=traits.notice_signal,
-        notice_batch_only=traits.notice_batch_only,
-        score=score,
-        nodes=job.nodes,
-        started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
-        queued_at=job.submit_time,
-        user=job.user,
-        account=job.account,
-    )
 
 
 def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory) -> str:

@@ -1,0 +1,161 @@
+"""Somebody takes room that an order counts on, while its victim is leaving; then he is asked, too.
+
+Everywhere: job 1 holds half of n1 and has 100 s of grace, job 2 holds all of n2 and may not be asked, job 9 wants all
+CPUs of a node; job 1 is asked. Then job 3, which waited, starts on the free half of n1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.actions import Notify
+from tesched_core.decision import RefusalCode
+from tesched_core.guard import Limits
+from tesched_core.orders import Ending, OrderState, VictimState
+from tesched_core.resources import JobId
+from tesched_core.step import step
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+
+THIEF = 3
+
+
+def robbed(limits: Limits | None = None, *, thief_at_s: float = 4) -> Driver:
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [
+            running(BE, HALF),
+            running(2, share("n2", 32), requeueable=False),
+            waiting(THIEF, cpus=16, name="train", user="eve"),
+            waiting(TE, cpus=32),
+        ],
+        graces={BE: 100, THIEF: 20},
+        run_times={THIEF: 1000},
+        limits=limits or Limits(),
+        binds=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    assert asked(drive) == [BE]
+    drive.starts(THIEF, HALF, at_s=thief_at_s)
+    return drive
+
+
+def asked(drive: Driver) -> list[int]:
+    return [action.job_id for action in drive.decision.actions if isinstance(action, Notify)]
+
+
+def test_who_took_the_room_is_asked_though_he_has_just_started() -> None:
+    drive = robbed()
+    drive.cycle(5)
+    assert asked(drive) == [THIEF]
+    order = drive.order()
+    assert [(victim.job_id, victim.state) for victim in order.victims] == [
+        (BE, VictimState.NOTICED),
+        (THIEF, VictimState.NOTICED),
+    ]
+    assert order.victims[1].deadline == NOW + 5 + 20
+    assert drive.open_orders() == [1]
+    assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
+
+
+def test_nobody_is_asked_twice_and_the_trial_starts_in_the_room_of_both() -> None:
+    drive = robbed()
+    drive.cycle(5)
+    drive.cycle(6)
+    assert asked(drive) == []
+    drive.requeued(BE)
+    drive.requeued(THIEF)
+    drive.cycle(20)
+    assert asked(drive) == []
+    drive.starts(TE, share("n1", 32), at_s=21)
+    drive.cycle(22)
+    assert (drive.order().ending, drive.order().futile) == (Ending.STARTED_HERE, False)
+
+
+def test_it_happens_again_and_the_next_one_is_asked() -> None:
+    drive = robbed()
+    drive.cycle(5)
+    drive.requeued(BE)
+    drive.jobs[JobId(4)] = replace(drive.jobs[JobId(THIEF)], job_id=JobId(4), start_time=NOW + 8)
+    drive.start = drive.start.with_traits(
+        {**drive.start.traits, JobId(4): drive.start.traits[JobId(THIEF)]},
+    )
+    drive.cycle(9)
+    assert asked(drive) == [4]
+
+
+def test_a_thief_who_is_leaving_already_is_awaited() -> None:
+    drive = robbed()
+    drive.change(THIEF, flags=frozenset({"COMPLETING"}))
+    drive.cycle(5)
+    assert asked(drive) == []
+    assert drive.order().state is OrderState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        (Limits(protected_users=("eve",)), RefusalCode.PROTECTED_USER),
+        (Limits(protected_names=("train",)), RefusalCode.PROTECTED_NAME),
+        (Limits(max_preemptions_per_hour=1), RefusalCode.HOUR_LIMIT),
+        (Limits(max_preemptions_per_node_hour=1), RefusalCode.NODE_LIMIT),
+    ],
+)
+def test_the_guards_other_limits_hold_and_are_named(limits: Limits, why: RefusalCode) -> None:
+    drive = robbed(limits)
+    drive.cycle(5)
+    assert asked(drive) == []
+    assert drive.order().state is OrderState.OPEN
+    assert why in {refusal.code for refusal in drive.decision.refusals}
+
+
+def test_the_order_takes_no_place_of_another_one() -> None:
+    drive = robbed(Limits(max_open_orders=1))
+    drive.cycle(5)
+    assert asked(drive) == [THIEF]
+
+
+def test_who_ran_there_before_the_order_is_asked_only_after_his_least_run_time() -> None:
+    # He started before anybody was asked, so he is no newcomer.
+    drive = robbed(Limits(min_run_time_s=30), thief_at_s=-3)
+    drive.cycle(5)
+    assert asked(drive) == []
+    drive.cycle(28)
+    assert asked(drive) == [THIEF]
+
+
+def test_the_room_is_not_fought_for_longer_than_the_trial_is_bound() -> None:
+    drive = robbed(Limits(bind_for_s=10), thief_at_s=10.5)
+    drive.cycle(11)
+    assert asked(drive) == []
+
+
+def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
+    drive = robbed(Limits(bind_for_s=0))
+    drive.cycle(5)
+    assert asked(drive) == []
+
+
+def test_while_it_is_paused_nobody_is_asked() -> None:
+    drive = robbed()
+    _, decision = step(drive.memory, drive.snapshot(5), drive.policy, drive.limits, paused="by an admin")
+    assert not any(isinstance(action, Notify) for action in decision.actions)
+
+
+def test_a_cycle_asks_no_more_than_its_limit_in_all() -> None:
+    drive = robbed(Limits(max_victims_per_cycle=1))
+    drive.nodes["n3"] = node("n3")
+    drive.start = replace(
+        drive.start, partitions={"p": replace(drive.start.partitions["p"], nodes=frozenset({"n1", "n2", "n3"}))}
+    )
+    drive.jobs[JobId(5)] = running(5, share("n3", 32))
+    drive.jobs[JobId(10)] = waiting(10, cpus=32)
+    be, te = drive.start.traits[JobId(BE)], drive.start.traits[JobId(TE)]
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): be, JobId(10): te})
+    drive.cycle(5)
+    assert asked(drive) == [THIEF]
+    assert drive.why_not(10) is RefusalCode.CYCLE_LIMIT
+    drive.cycle(6)
+    assert asked(drive) == [5]
