@@ -21,6 +21,7 @@ _FITGPP, _PATIENT = "core/tesched_core/fitgpp.py", "core/tesched_core/patient.py
 _FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
     f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
 )
+_ROBBED = "core/tesched_core/robbed.py"
 _SHADOW = "core/tesched_core/shadow.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/doubt.py"
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
@@ -387,4 +388,13 @@ MUTATIONS = (
     Mutation(
         "lease: given up at a stop", _LEASE, ".values(lease_until=0.0)", ".values(lease_until=DaemonRow.lease_until)"
     ),
+    Mutation("who takes an order's room has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"),
+    Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
+    Mutation(
+        "room is fought for while the trial is bound",
+        _ROBBED,
+        "work.now - _first_asked(order, work.now) <= work.limits.bind_for_s",
+        "True",
+    ),
+    Mutation("who is asked besides counts in the cycle", _ROBBED, "asked += len(plan.victims)", "pass"),
 )

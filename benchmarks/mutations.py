@@ -49,6 +49,7 @@ NEAR = {
     "journal": ("tests/integration/test_lease.py",),
     "lease": ("tests/integration/test_lease.py",),
     "loop": ("tests/integration/test_loop.py",),
+    "robbed": ("tests/scenarios/test_robbed.py",),
     "queue_order": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_victim.py"),
     "undo": ("tests/scenarios/test_undo.py",),
 }
