@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.actions import Notify
+from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.guard import Limits
 from tesched_core.orders import Ending, OrderState, VictimState
@@ -86,12 +87,23 @@ def test_it_happens_again_and_the_next_one_is_asked() -> None:
     assert asked(drive) == [4]
 
 
-def test_a_thief_who_is_leaving_already_is_awaited() -> None:
-    drive = robbed()
-    drive.change(THIEF, flags=frozenset({"COMPLETING"}))
+def test_a_thief_who_is_leaving_already_is_awaited_and_nobody_else_is_asked() -> None:
+    eighth = share("n1", 8)
+    drive = Driver(
+        [node("n1")],
+        [running(BE, HALF), running(5, eighth), waiting(THIEF, cpus=8), waiting(TE, cpus=24)],
+        run_times={THIEF: 1000},
+        binds=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    assert asked(drive) == [BE]
+    drive.starts(THIEF, eighth, at_s=4)
+    drive.completing(THIEF, JobState.COMPLETED)
     drive.cycle(5)
     assert asked(drive) == []
-    assert drive.order().state is OrderState.OPEN
+    drive.change(THIEF, state=JobState.RUNNING, flags=frozenset())
+    drive.cycle(6)
+    assert len(asked(drive)) == 1, "the thief, or job 5, which is as small: the counterpart of the case above"
 
 
 @pytest.mark.parametrize(
