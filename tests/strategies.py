@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tesched_core.actions import (
     Action,
     Hold,
+    NodeCount,
     Notify,
     OrderId,
     Reason,
@@ -22,7 +23,7 @@ from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refusal, RefusalCode
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
-from tesched_core.round_state import JobRounds, RoundState
+from tesched_core.round_state import JobPlan, JobRounds, Option, RoundState
 from tesched_core.share_state import ShareState, Throttled, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
@@ -117,6 +118,26 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
     )
 
 
+_numbers = st.floats(0, 2**40)
+_options = st.builds(
+    Option, nodes=counts, rack=words, wait_slots=counts, slots=counts, worth=_numbers, price=_numbers
+)
+_plans = st.builds(
+    JobPlan,
+    planned_at=times,
+    start_at=times,
+    run_s=_numbers,
+    nodes=nodes,
+    option=st.none() | _options,
+    next_best=st.none() | _options,
+    promised=st.booleans(),
+    note=words,
+    rest=_numbers,
+    restarts=counts,
+    ran_before_s=_numbers,
+    started=st.booleans(),
+    dropped=st.booleans(),
+)
 _by_type = st.lists(st.floats(0, 2**40), max_size=3).map(tuple)
 rounds = st.builds(
     RoundState,
@@ -141,6 +162,7 @@ rounds = st.builds(
         ),
         max_size=3,
     ),
+    plans=st.dictionaries(job_ids, _plans, max_size=2),
     held=st.dictionaries(job_ids, times, max_size=3),
     fallback=words,
 )
@@ -167,7 +189,16 @@ memories = st.builds(
     rounds=st.none() | rounds,
     shares=st.none() | shares,
     bound=st.lists(
-        st.builds(Bound, job_id=job_ids, order_id=order_ids, at=times, nodes=nodes, previous=nodes), max_size=3
+        st.builds(
+            Bound,
+            job_id=job_ids,
+            order_id=order_ids,
+            at=times,
+            nodes=nodes,
+            previous=nodes,
+            previous_count=st.none() | st.builds(NodeCount, least=counts, most=counts, tasks=counts, cpus=counts),
+        ),
+        max_size=3,
     ).map(lambda some: {one.job_id: one for one in some}),
     forwarded=st.lists(st.builds(Forwarded, job_id=job_ids, at=times, raised=raises), max_size=3).map(
         lambda some: {one.job_id: one for one in some}

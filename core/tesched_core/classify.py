@@ -25,6 +25,8 @@ from tesched_core.report import LONGEST_NAME
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 
+#: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
+UTILITIES = ("insensitive", "sensitive", "critical")
 #: The signals that may serve as a notice, by number as on every Linux.
 NOTICE_SIGNALS: Mapping[int, str] = MappingProxyType(
     {1: "HUP", 2: "INT", 10: "USR1", 12: "USR2", 15: "TERM", 18: "CONT"}
@@ -192,6 +194,11 @@ def _seconds(text: str) -> float | None:
     return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
 
 
+def _amount(text: str) -> float | None:
+    """Return what `20000` or `2.5e6` says, if it is above 0."""
+    return (float(text) or None) if re.fullmatch(r"\d{1,15}(\.\d{1,6})?(e\d{1,2})?", text) else None
+
+
 def _weight(text: str) -> float | None:
     value = float(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text) else 0.0
     # Beyond that it is as good as none, or all, and a program with it hard to solve.
@@ -237,6 +244,8 @@ def classify(job: Job, how: Classification) -> Traits:
         workload=pairs.get("workload", "")[:LONGEST_NAME],
         weight=_weight(pairs.get("weight", "")),
         slo_s=_seconds(pairs.get("slo", "")) or None,
+        samples=_amount(pairs.get("samples", "")),
+        utility=utility if (utility := pairs.get("utility", "").lower()) in UTILITIES else "",
     )
 
 

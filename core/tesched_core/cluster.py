@@ -245,6 +245,14 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A leaf of the network's tree, or a block: the nodes of a rack, as a rule."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """What of the site's slurm.conf tesched must know. Read at start and after each reconfigure."""
 
@@ -267,3 +275,5 @@ class SlurmSettings:
     job_requeue: bool = True
     #: SelectTypeParameters has …_Memory: memory is shared out, and a job that asks for none gets all of a node's
     memory_is_shared_out: bool = True
+    #: leaves of the topology, where the site has told Slurm one
+    switches: tuple[Switch, ...] = ()

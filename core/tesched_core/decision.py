@@ -44,6 +44,8 @@ class RefusalCode(StrEnum):
     SHARE = "share"
     # why a BE job that takes turns with others is where it is
     ROUND = "round"
+    # how a BE job is planned that PD-ORS looks after
+    PLAN = "plan"
     # why a waiting BE job that fits is not brought forward
     WOULD_DELAY = "would_delay"
     # why a running BE job is not asked to step aside

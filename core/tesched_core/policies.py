@@ -12,6 +12,7 @@ from tesched_core.fitgpp import FitGpp
 from tesched_core.gavel.names import ALONE, SHARING
 from tesched_core.gavel.standing import Entity, Standing, weights
 from tesched_core.patient import Patient
+from tesched_core.pdors.workload import Workload
 from tesched_core.policy import TePolicy
 from tesched_core.rounds import RoundPolicy
 from tesched_core.shares import SharePolicy
@@ -36,6 +37,8 @@ class BePolicyName(StrEnum):
     FILL = "fill"
     #: turns on several types of GPUs
     GAVEL = "gavel"
+    #: distributed jobs: when, on how many nodes and on which, planned at prices
+    PDORS = "pdors"
     #: elastic job arrays share workers by what their losses are foretold to do
     SLAQ = "slaq"
 
@@ -75,6 +78,13 @@ class PolicyConfig:
     slaq_throttle_cool_down_s: float = 30.0
     slaq_priority_step: float = 0.25
     slaq_priority_cool_down_s: float = 300.0
+    #: pdors: length of a slot, seconds; how many are planned; least price of a resource, in parts of the highest; what
+    #: features of nodes that name their rack begin with, empty for Slurm's topology; what is known of the trainings
+    pdors_slot_s: float = 300.0
+    pdors_slots: int = 48
+    pdors_floor: float = 1e-5
+    pdors_rack_feature: str = ""
+    pdors_workloads: tuple[Workload, ...] = ()
     #: for `rand`
     rand_seed: int = 0
 
@@ -97,8 +107,21 @@ class PolicyConfig:
             raise ValueError("gavel_most_weight must be between 0.001 and 1000")
         self.gavel_standing()
         self._check_slaq()
+        self._check_pdors()
         if not 0 <= self.rand_seed < 2**63:
             raise ValueError("rand_seed must be between 0 and 9223372036854775807")
+
+    def _check_pdors(self) -> None:
+        if not 1 <= self.pdors_slot_s <= 86_400:
+            raise ValueError("pdors_slot_s must be between 1 and 86400 seconds")
+        if not 2 <= self.pdors_slots <= 1000:
+            raise ValueError("pdors_slots must be between 2 and 1000")
+        if not 1e-12 <= self.pdors_floor <= 0.1:
+            raise ValueError("pdors_floor must be between 1e-12 and 0.1")
+        names = [workload.name for workload in self.pdors_workloads]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"pdors_workloads: two workloads are named {twice[0]!r}; each needs a name of its own")
 
     def _check_slaq(self) -> None:
         if not 0 <= self.fitgpp_quality <= 1000:
@@ -161,6 +184,17 @@ class PolicyConfig:
                     types=self.gavel_types,
                     fills=self.gavel_fills,
                     standing=self.gavel_standing(),
+                )
+            case BePolicyName.PDORS:
+                # Here, since these bring SciPy, too.
+                from tesched_core.pdors.on_slurm import PdOrsOnSlurm  # noqa: PLC0415
+
+                return PdOrsOnSlurm(
+                    slot_s=self.pdors_slot_s,
+                    horizon=self.pdors_slots,
+                    floor=self.pdors_floor,
+                    rack_feature=self.pdors_rack_feature,
+                    workloads=self.pdors_workloads,
                 )
             case BePolicyName.SLAQ:
                 from tesched_core.slaq.on_slurm import Slaq  # noqa: PLC0415 - it brings what fits curves

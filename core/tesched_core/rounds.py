@@ -65,6 +65,12 @@ class RoundProposal:
     state: RoundState
     #: for each job that the policy looks after, why it is where it is
     refusals: tuple[Refusal, ...]
+    #: why those are held, one sentence
+    hold_because: str = (
+        "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
+    )
+    #: held by tesched, and to be left to Slurm without a place of its own; and why, one sentence
+    let_go: tuple[tuple[JobId, str], ...] = ()
 
 
 @runtime_checkable
@@ -99,8 +105,10 @@ def propose_round(
     held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, work)}
     for job_id in proposal.hold:
         held[job_id] = work.now
-        text = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
-        work.actions.append(Hold(job_id=job_id, reason=Reason(code=ReasonCode.NOT_ITS_TURN, text=text)))
+        reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=proposal.hold_because)
+        work.actions.append(Hold(job_id=job_id, reason=reason))
+    for job_id, text in proposal.let_go:
+        work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
     return replace(memory, rounds=replace(proposal.state, held=held)), plans, Refusals((*proposal.refusals, *dropped))
 
 
@@ -144,6 +152,10 @@ def release_all(memory: Memory, work: Advance) -> Memory:
 def shifted(state: RoundState, by_s: float) -> RoundState:
     """Return the state as it is to be read after the clock was set."""
     held: Mapping[JobId, UnixSeconds] = {job_id: at + by_s for job_id, at in state.held.items()}
+    plans = {
+        job_id: replace(plan, planned_at=plan.planned_at + by_s, start_at=plan.start_at + by_s)
+        for job_id, plan in state.plans.items()
+    }
     return replace(
         state,
         began_at=state.began_at + by_s,
@@ -151,4 +163,5 @@ def shifted(state: RoundState, by_s: float) -> RoundState:
         counted_at=state.counted_at + by_s,
         solved_at=state.solved_at + by_s,
         held=held,
+        plans=plans,
     )

@@ -46,11 +46,14 @@ class Traits:
     elastic: bool = False
     #: how long the present run is expected to take in all, where anything is known of that
     run_time_s: float | None = None
+    #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
+    workload: str = ""
     #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)
     weight: float | None = None
     slo_s: float | None = None
-    #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
-    workload: str = ""
+    #: how many samples it trains on, and how much time matters to it (`pdors.workload.Urgency`), where it says so
+    samples: float | None = None
+    utility: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

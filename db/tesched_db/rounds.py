@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 from tesched_core.resources import JobId
-from tesched_core.round_state import JobRounds, RoundState
+from tesched_core.round_state import JobPlan, JobRounds, Option, RoundState
 
 from tesched_db.tables import RoundsRow
 
@@ -41,6 +42,7 @@ def _written(state: RoundState) -> dict[str, Any]:
             }
             for job_id, one in state.jobs.items()
         },
+        "plans": {str(job_id): asdict(plan) for job_id, plan in state.plans.items()},
         "held": {str(job_id): at for job_id, at in state.held.items()},
     }
 
@@ -54,5 +56,12 @@ def _read(found: dict[str, Any]) -> RoundState:
             JobId(int(job_id)): JobRounds(**{**one, **{name: tuple(one[name]) for name in _BY_TYPE}})
             for job_id, one in found["jobs"].items()
         },
+        # A state of before there were any has none.
+        plans={JobId(int(job_id)): _plan(one) for job_id, one in found.get("plans", {}).items()},
         held={JobId(int(job_id)): at for job_id, at in found["held"].items()},
     )
+
+
+def _plan(found: dict[str, Any]) -> JobPlan:
+    options = {name: Option(**found[name]) if found[name] else None for name in ("option", "next_best")}
+    return JobPlan(**{**found, **options, "nodes": tuple(found["nodes"])})

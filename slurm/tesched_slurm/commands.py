@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tesched_core.actions import (
@@ -36,7 +36,14 @@ from tesched_core.waiting import has_reason
 
 from tesched_slurm.command import Commands
 from tesched_slurm.jobs import own_record, read_jobs
-from tesched_slurm.places import read_nodes, read_partitions, read_reservations, read_settings
+from tesched_slurm.places import (
+    has_topology,
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    read_settings,
+    read_topology,
+)
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +67,15 @@ class Settings:
             config = self.commands.run(("scontrol", "show", "config"))
             if isinstance(config, Failure):
                 return config
+            # It changes with a reconfigure only, as the rest does.
+            topology = self.commands.run(("scontrol", "-o", "show", "topology")) if has_topology(config) else ""
+            if isinstance(topology, Failure):
+                return topology
             try:
-                self._read, self._read_at = read_settings(config), time.time()
+                settings = replace(read_settings(config), switches=read_topology(topology))
             except (KeyError, ValueError) as error:
-                return strange("scontrol show config", error)
+                return strange("scontrol show config, or show topology", error)
+            self._read, self._read_at = settings, time.time()
         return self._read
 
 

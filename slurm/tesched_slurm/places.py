@@ -1,10 +1,10 @@
-"""Reads `scontrol -o show node`, `… partition`, `… reservation` and `scontrol show config`."""
+"""Reads `scontrol -o show node`, `… partition`, `… reservation`, `… topology` and `scontrol show config`."""
 
 from __future__ import annotations
 
 import re
 
-from tesched_core.cluster import Node, Partition, Reservation, SlurmSettings
+from tesched_core.cluster import Node, Partition, Reservation, SlurmSettings, Switch
 from tesched_core.resources import Tres, with_bare_names
 
 from tesched_slurm import words
@@ -87,6 +87,26 @@ def read_reservations(answer: str) -> tuple[Reservation, ...]:
         )
         for pairs in _records(answer, "ReservationName")
     )
+
+
+def has_topology(answer: str) -> bool:
+    """Return whether `scontrol show config` names a plugin of which `scontrol show topology` has something to say."""
+    found = dict(_SETTING.findall(answer)).get("TopologyPlugin", "")
+    return found.strip().removeprefix("topology/") in {"tree", "block"}
+
+
+def read_topology(answer: str) -> tuple[Switch, ...]:
+    """Return the leaves of `scontrol show topology`: switches of level 0, or base blocks.
+
+    Raises KeyError for an answer of another form.
+    """
+    found = []
+    for line in answer.splitlines():
+        pairs = dict(_PAIR.findall(line))
+        if "BlockName" in pairs or pairs.get("Level") == "0":
+            name = pairs["BlockName"] if "BlockName" in pairs else pairs["SwitchName"]
+            found.append(Switch(name=name, nodes=words.hosts(pairs["Nodes"])))
+    return tuple(found)
 
 
 def read_settings(answer: str) -> SlurmSettings:

@@ -155,6 +155,8 @@ class ClusterDefinition:
     slurmd_timeout_s: int = 300
     preemption: NativePreemption | None = None
     accounting: Accounting | None = None
+    #: racks: the nodes of each leaf of the network's tree, as host lists by switch name; empty: no topology.conf
+    racks: Mapping[str, str] = field(default_factory=dict)
     #: slurm.conf settings that add to ours or, with the same name, replace them
     settings: Mapping[str, str] = field(default_factory=dict)
     #: whole lines for the end of slurm.conf
@@ -167,7 +169,7 @@ class ClusterDefinition:
         if not re.fullmatch(r"[a-z][a-z0-9_-]*", self.name):
             raise ValueError(f"a cluster name is lower-case letters, digits, - and _, unlike {self.name!r}")
         for name in self.files:
-            if "/" in name or name in {"slurm.conf", "gres.conf", "cgroup.conf"}:
+            if "/" in name or name in {"slurm.conf", "gres.conf", "cgroup.conf", "topology.conf"}:
                 raise ValueError(f"no further file of a cluster can have the name {name!r}")
         if not self.groups:
             raise ValueError("a cluster needs at least one node group")

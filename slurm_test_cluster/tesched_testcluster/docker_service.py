@@ -33,6 +33,7 @@ from tesched_testcluster.definition import (
 )
 from tesched_testcluster.render import (
     all_device_names,
+    further_files,
     render_cgroup_conf,
     render_gres_conf,
     render_slurm_conf,
@@ -132,7 +133,7 @@ def _setup() -> None:
     _write(etc / "slurmdbd.conf", render_slurmdbd_conf(definition, placement).encode(), 0o600)
     _write(etc / "gres.conf", render_gres_conf(definition, placement).encode(), 0o644)
     _write(etc / "cgroup.conf", render_cgroup_conf(release).encode(), 0o644)
-    for name, text in definition.files.items():
+    for name, text in further_files(definition).items():
         _write(etc / name, text.encode(), 0o644)
     store_password = secrets.token_hex(16)
     _write(etc / _POSTGRESQL_KEY_FILE, store_password.encode(), 0o400)

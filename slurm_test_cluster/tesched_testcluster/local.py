@@ -30,6 +30,7 @@ from tesched_testcluster.cluster import COMMAND_TIMEOUT_S, Cluster, ClusterError
 from tesched_testcluster.definition import ClusterDefinition, local_placement, parse_release
 from tesched_testcluster.render import (
     all_device_names,
+    further_files,
     render_cgroup_conf,
     render_gres_conf,
     render_slurm_conf,
@@ -225,7 +226,7 @@ class LocalCluster(Cluster):
         (etc / "slurm.conf").write_text(render_slurm_conf(self.definition, placement, self.release))
         (etc / "gres.conf").write_text(render_gres_conf(self.definition, placement))
         (etc / "cgroup.conf").write_text(render_cgroup_conf(self.release))
-        for name, text in self.definition.files.items():
+        for name, text in further_files(self.definition).items():
             (etc / name).write_text(text)
         key = etc / "munge.key"
         key.write_bytes(os.urandom(1024))

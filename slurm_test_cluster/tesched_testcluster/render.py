@@ -83,6 +83,15 @@ def render_gres_conf(definition: ClusterDefinition, placement: Placement) -> str
     return "\n".join([*lines, ""])
 
 
+def further_files(definition: ClusterDefinition) -> dict[str, str]:
+    """Return what else stands beside slurm.conf, by name: the definition's files, and topology.conf."""
+    if not definition.racks:
+        return dict(definition.files)
+    leaves = [f"SwitchName={name} Nodes={nodes}" for name, nodes in definition.racks.items()]
+    tree = "\n".join([*leaves, f"SwitchName=all-racks Switches={','.join(definition.racks)}", ""])
+    return {"topology.conf": tree, **definition.files}
+
+
 def render_cgroup_conf(release: tuple[int, int]) -> str:
     """Return a cgroup.conf that leaves the host's control groups alone."""
     return "CgroupPlugin=disabled\n" if release >= _RELEASE_CGROUP_PLUGIN else "CgroupAutomount=no\n"
@@ -180,6 +189,8 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
     kinds = sorted({gres.partition(":")[0] for group in definition.groups for gres in group.gres})
     if kinds:
         settings["GresTypes"] = ",".join(kinds)
+    if definition.racks:
+        settings["TopologyPlugin"] = "topology/tree"
     if definition.def_mem_per_cpu_mib is not None:
         settings["DefMemPerCPU"] = str(definition.def_mem_per_cpu_mib)
     if placement.shared_host:

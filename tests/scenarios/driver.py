@@ -157,7 +157,17 @@ class Driver:
             elif isinstance(action, Release):
                 self.change(job.job_id, priority=100, reason="Resources")
             elif isinstance(action, SetNodes):
-                self.change(job.job_id, request=replace(job.request, required_nodes=action.nodes))
+                request = replace(job.request, required_nodes=action.nodes)
+                if action.count is not None:
+                    tasks = action.count.tasks or action.count.least
+                    request = replace(
+                        request,
+                        min_nodes=action.count.least,
+                        max_nodes=action.count.most,
+                        tasks=tasks,
+                        cpus=action.count.cpus or job.request.cpus * action.count.least // job.request.min_nodes,
+                    )
+                self.change(job.job_id, request=request)
             elif isinstance(action, SetThrottle):
                 self.change(job.job_id, array_throttle=action.throttle)
             elif isinstance(action, Requeue):

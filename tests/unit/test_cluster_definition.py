@@ -23,6 +23,7 @@ from tesched_testcluster.load import LoadJob, Mix, plan
 from tesched_testcluster.render import (
     all_device_names,
     device_names,
+    further_files,
     render_cgroup_conf,
     render_gres_conf,
     render_slurm_conf,
@@ -266,6 +267,18 @@ def test_a_load_has_what_its_mix_says_in_the_order_of_submission() -> None:
     assert options("te") == {("--partition=debug",)}
     assert options("be") == {()}
     assert all(fits_one_node(job) for job in jobs)
+
+
+def test_racks_are_leaves_of_a_tree() -> None:
+    racked = ClusterDefinition(racks={"r1": "n[1-4]", "r2": "n[5-8]"}, files={"job_submit.lua": "--"})
+    assert further_files(racked) == {
+        "topology.conf": (
+            "SwitchName=r1 Nodes=n[1-4]\nSwitchName=r2 Nodes=n[5-8]\nSwitchName=all-racks Switches=r1,r2\n"
+        ),
+        "job_submit.lua": "--",
+    }
+    assert "TopologyPlugin=topology/tree" in render_slurm_conf(racked, LOCAL, (22, 5))
+    assert "Topology" not in render_slurm_conf(ClusterDefinition(), LOCAL, (22, 5))
 
 
 def fits_one_node(job: LoadJob) -> bool:

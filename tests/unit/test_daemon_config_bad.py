@@ -19,6 +19,7 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.classify import Rule
+from tesched_core.pdors.workload import Workload
 from tesched_daemon.config import Config
 
 #: the least that a rule needs
@@ -61,12 +62,14 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
         elif given == tuple[Rule, ...]:
             yield Key(name=f"{prefix}{name}", kind=dict)
             yield from keys_of(Rule, f"{prefix}{name}[0].")
+        elif given == tuple[Workload, ...]:
+            yield Key(name=f"{prefix}{name}", kind=dict)
         else:
             yield Key(name=f"{prefix}{name}", kind=list if get_origin(given) is tuple else given)
 
 
 KEYS = tuple(keys_of(Config))
-RULES = "classes.rules"
+TABLES = ("classes.rules", "policy.pdors_workloads")
 RIGHT = {
     bool: "must be true or false",
     int: "must be a whole number",
@@ -88,9 +91,9 @@ WRONG = {
 def wrong_types() -> Iterator[tuple[str, str, str]]:
     """Yield for each key and each wrong value: the file, the key, what would be right."""
     for key in KEYS:
-        if key.name == RULES:
+        if key.name in TABLES:
             for value in ('"x"', "3", "{}"):
-                yield key.with_value(value), RULES, "must be a list of tables"
+                yield key.with_value(value), key.name, "must be a list of tables"
         elif issubclass(key.kind, StrEnum):
             words = ", ".join(f'"{word}"' for word in key.kind)
             for value in ('"bogus"', '""', "3", "[]"):
@@ -142,6 +145,9 @@ BOUNDS = [
     ("[policy]\nslaq_throttle_cool_down_s = -1.0", "policy.slaq_throttle_cool_down_s", "between 0 and 86400 seconds"),
     ("[policy]\nslaq_priority_step = 101.0", "policy.slaq_priority_step", "between 0 and 100"),
     ("[policy]\nslaq_priority_cool_down_s = 1e6", "policy.slaq_priority_cool_down_s", "between 0 and 86400 seconds"),
+    ("[policy]\npdors_slot_s = 0.5", "policy.pdors_slot_s", "between 1 and 86400 seconds"),
+    ("[policy]\npdors_slots = 1", "policy.pdors_slots", "between 2 and 1000"),
+    ("[policy]\npdors_floor = 0.2", "policy.pdors_floor", "between 1e-12 and 0.1, not 0.2"),
     ("[policy]\nrand_seed = 9223372036854775808", "policy.rand_seed", "between 0 and 9223372036854775807"),
     ("[classes]\ndefault_grace_period_s = 86401", "classes.default_grace_period_s", "between 0 and 86400 seconds"),
     (
@@ -190,6 +196,20 @@ BAD_RULES = [
     ("classes.rules = ['a']", "classes.rules[0]", "must be a table with keys of name, job_class"),
 ]
 
+LOAD = "policy.pdors_workloads"
+LOAD_HEAD = f"[[{LOAD}]]\nname = 'a'\nsamples = 1e6\nsample_s = 0.1\nbatch = 64\n"
+BAD_WORKLOADS = [
+    (f"[[{LOAD}]]\nname = 'a'\nsamples = 1e6\nsample_s = 0.1", f"{LOAD}[0]", "lacks the key batch: a whole number"),
+    (f"{LOAD_HEAD}{LOAD_HEAD}", LOAD, "each needs a name of its own"),
+    (LOAD_HEAD.replace("'a'", "'a b'"), f"{LOAD}[0].name", "one word"),
+    (LOAD_HEAD.replace("1e6", "0"), f"{LOAD}[0].samples", "must be above 0, not 0"),
+    (LOAD_HEAD.replace("64", "0"), f"{LOAD}[0].batch", "must be at least 1, not 0"),
+    (f"{LOAD_HEAD}gradient_mb = -1", f"{LOAD}[0].gradient_mb", "must be at least 0, not -1"),
+    (f"{LOAD_HEAD}far_mb_per_s = 2000", f"{LOAD}[0].far_mb_per_s", "must not be above rack_mb_per_s, not 2000"),
+    (f"{LOAD_HEAD}utility = 'high'", f"{LOAD}[0].utility", 'one of "insensitive", "sensitive", "critical"'),
+    (f"{LOAD_HEAD}samples_s = 1", f"{LOAD}[0].samples_s", f"did you mean {LOAD}[0].sample_s?"),
+]
+
 #: texts that are no TOML, the place that is named, and what would be right
 BROKEN = [
     ("mode = ", "line 1 (mode)", "texts stand in quotes"),
@@ -231,7 +251,7 @@ def refused(path: Path, *words: str, file: Path | None = None, argv: tuple[str, 
     return line
 
 
-CASES = [*wrong_types(), *misspelt(), *out_of_range(), *BOUNDS, *BAD_RULES]
+CASES = [*wrong_types(), *misspelt(), *out_of_range(), *BOUNDS, *BAD_RULES, *BAD_WORKLOADS]
 
 
 @pytest.mark.parametrize(("text", "key", "right"), CASES)
