@@ -153,6 +153,9 @@ def _refusals(story: JobStory) -> Iterator[str]:
         if story.orders_as_preemptor and not refusal.stands:
             continue  # what became of it is told by its order
         yield ""
+        if refusal.code is RefusalCode.SHARE:
+            yield f"what slaq {'has' if refusal.stands else 'had'} in mind for it: {refusal.text}"
+            continue
         tense = "makes" if refusal.stands else "made"
         yield f"tesched {tense} nobody yield for it: {refusal.text}  [{refusal.code}]"
     if others:

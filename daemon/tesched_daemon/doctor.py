@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sqlalchemy import Engine
+from tesched_core.policies import BePolicyName
 from tesched_core.ports import JournalError
 from tesched_core.snapshot import JobClass
 from tesched_db import read
@@ -39,6 +40,7 @@ def examine(path: Path) -> Iterator[Finding]:
         yield fail("configuration", str(error), "mend it; `tesched config check FILE` tries it again")
         return
     yield _configuration(loaded)
+    yield from _losses(loaded.config)
     yield from doctor_slurm.examine(loaded.config)
     yield from _store(loaded.config)
 
@@ -52,6 +54,21 @@ def _configuration(loaded: Loaded) -> Finding:
         text = f"{what}; none makes a job trial and error, so nobody will ever be asked to yield"
         return warn("configuration", text, 'write a rule with job_class = "te"; `tesched config example` has one')
     return ok("configuration", what)
+
+
+def _losses(config: Config) -> Iterator[Finding]:
+    """Yield whether slaq hears of losses, where it is the policy."""
+    if config.policy.be is not BePolicyName.SLAQ:
+        return
+    spool = config.reports.spool
+    if not spool:
+        text = "policy.be is slaq, and reports.spool is empty: without losses, elastic arrays have equal shares"
+        yield warn("losses", text, "name the folder into which jobs write their reports; docs/reports.md")
+    elif not Path(spool).is_dir():
+        text = f"policy.be is slaq, and there is no folder {spool} (reports.spool) to read losses from"
+        yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/reports.md")
+    else:
+        yield ok("losses", f"slaq reads them from {spool}")
 
 
 def _store(config: Config) -> Iterator[Finding]:

@@ -84,7 +84,7 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
         held=sum(_units(share.tres.cpus, share.tres.gpus, unit) for one in running for share in one.allocation),
         running=len(running),
         each=_asked(job, unit),
-        left=len(running) + (tasks_in(waiting) if waiting else 0),
+        left=len(running) + sum(tasks_in(each) for each in jobs if each.pending),
     )
 
 

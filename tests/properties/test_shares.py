@@ -1,0 +1,104 @@
+"""Throttles under faults: whatever is lost, refused or changed by others, each array has its own again in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tesched_core.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
+from tesched_core.decision import Memory
+from tesched_core.fitgpp import FitGpp
+from tesched_core.guard import Limits
+from tesched_core.resources import JobId
+from tesched_core.share_state import ShareState
+from tesched_core.shares import ShareProposal, ShareView
+from tesched_core.snapshot import Snapshot
+from tesched_core.step import learned, step
+from tesched_core.undo import changed_still, undo
+
+from tests.builders import NOW, cluster, node, waiting
+
+ARRAYS = (1, 2, 3)
+LIMITS = Limits()
+
+
+@dataclass(kw_only=True)
+class Told:
+    """A policy that wants what it is told."""
+
+    shares: dict[JobId, int] = field(default_factory=dict)
+    name: str = "told"
+    throttle_step: int = 1
+    throttle_cool_down_s: float = 0.0
+
+    def share_out(self, view: ShareView) -> ShareProposal:
+        state = view.memory.shares or ShareState(counted_at=view.now)
+        return ShareProposal(state=replace(state, shares=dict(self.shares)), refusals=())
+
+
+#: what becomes of a command: (done, status, kind)
+_FATES = (
+    (True, Status.SENT, None),
+    (True, Status.FAILED, FailureKind.UNREACHABLE),
+    (False, Status.FAILED, FailureKind.UNREACHABLE),
+    (False, Status.FAILED, FailureKind.BUSY),
+    (False, Status.SKIPPED, None),
+)
+# Own values are above 100, so that they cannot be taken for tesched's.
+_own = st.integers(101, 120) | st.just(0)
+_looks = st.tuples(
+    st.dictionaries(st.sampled_from(ARRAYS).map(JobId), st.integers(1, 9)),
+    st.lists(st.sampled_from(_FATES), min_size=3, max_size=3),
+    st.none() | st.tuples(st.sampled_from(ARRAYS), st.integers(101, 120)),
+    st.floats(0.1, 20),
+)
+
+
+class Toy:
+    """The arrays' throttles, and tesched beside them."""
+
+    def __init__(self, own: list[int]) -> None:
+        self.own = dict(zip(ARRAYS, own, strict=True))
+        self.now_at = dict(self.own)
+        self.memory = Memory()
+        self.at_s = 0.0
+
+    def snapshot(self) -> Snapshot:
+        heads = [
+            replace(waiting(job_id, array_job_id=JobId(job_id), array_tasks="0-9"), array_throttle=self.now_at[job_id])
+            for job_id in ARRAYS
+        ]
+        return cluster([node("n1")], heads, exempt=ARRAYS, at=NOW + self.at_s)
+
+    def perform(self, actions: tuple[Action, ...], fates: list[tuple[bool, Status, FailureKind | None]]) -> None:
+        outcomes = []
+        for action, (done, status, kind) in zip(actions, fates, strict=False):
+            assert isinstance(action, SetThrottle)
+            assert action.previous == self.now_at[action.job_id]
+            if done:
+                self.now_at[action.job_id] = action.throttle
+            failure = Failure(kind=kind, message="no") if kind else None
+            outcomes.append(Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure))
+        self.memory, _ = learned(self.memory, outcomes, NOW + self.at_s, LIMITS)
+
+
+@settings(max_examples=300, deadline=None)
+@given(own=st.lists(_own, min_size=3, max_size=3), looks=st.lists(_looks, max_size=8))
+def test_each_array_has_its_own_throttle_again(
+    own: list[int],
+    looks: list[tuple[dict[JobId, int], list[tuple[bool, Status, FailureKind | None]], tuple[int, int] | None, float]],
+) -> None:
+    toy = Toy(own)
+    for shares, fates, change, passes_s in looks:
+        toy.memory, decision = step(toy.memory, toy.snapshot(), FitGpp(), LIMITS, Told(shares=shares))
+        toy.perform(decision.actions, fates)
+        toy.at_s += passes_s
+        if change is not None:
+            toy.own[change[0]] = toy.now_at[change[0]] = change[1]
+    for _ in range(3):
+        toy.at_s += 1
+        toy.memory, decision = undo(toy.memory, toy.snapshot(), LIMITS)
+        toy.perform(decision.actions, [_FATES[0]] * 3)
+    assert toy.now_at == toy.own
+    assert changed_still(toy.memory, toy.snapshot()) == 0
