@@ -71,5 +71,34 @@ def test_a_node_that_is_drained_sets_the_trial_free(tmp_path: Path, client_choic
             assert cluster.job(te)["NodeList"] != first
 
 
+def test_who_is_backfilled_into_the_room_is_asked_too(tmp_path: Path, client_choice: ClientChoice) -> None:
+    """Nothing in Slurm keeps the free half of a node for a trial that waits for the other half (docs/adr/0011)."""
+
+    def half(name: str) -> int:
+        job = LoadJob(name=name, kind="be", cpus=4, gpus=4, ticks=1200, on_notice="exit", checkpoint_s=6.0)
+        return submit(cluster, job, cluster.shared)
+
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),))) as cluster:
+        victim = half("be-victim")
+        cluster.wait_state(victim, "RUNNING")
+        with running_daemon(cluster, tmp_path, client_choice) as daemon:
+            te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=8, gpus=8, ticks=600), cluster.shared)
+            bound_to(cluster, te)
+            thief = half("be-thief")
+            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            (story,) = daemon.json("orders")["orders"]
+            assert {one["job_id"] for one in story["order"]["victims"]} == {victim, thief}
+            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back", timeout_s=10)
+            cluster.run("scancel", str(te))
+            # The order ends when both run again.
+            tally = cluster.wait_for(lambda: _ended(daemon.json("status")["tally"]), "the order to end", timeout_s=60)
+            assert tally is not None
+            assert (tally["victims_left"], tally["futile"]) == (2, 0)
+
+
+def _ended(tally: dict[str, int]) -> dict[str, int] | None:
+    return tally if tally["orders"] else None
+
+
 def _raised(cluster: LocalCluster, job_id: int) -> bool:
     return cluster.job(job_id)["Nice"] != "0"
