@@ -18,7 +18,7 @@ from tesched_db import read, reports, trainings
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 
-from tesched_cli import training
+from tesched_cli import plan, training
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
 
 _CLASS_WORDS = {
@@ -56,6 +56,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     said = [*head(story), *(training.lines(told, ahead, out) if told else ())]
     said += [training.share_line(share)] if share else []
     said += training.training_lines(array, together, out) if array else ()
+    said += plan.lines(story.plan) if story.plan else ()
     for line in (*said, *lines(story)):
         # A job's name is its owner's text: nothing in it is markup.
         out.print(line, markup=False)
@@ -153,6 +154,9 @@ def _refusals(story: JobStory) -> Iterator[str]:
         if story.orders_as_preemptor and not refusal.stands:
             continue  # what became of it is told by its order
         yield ""
+        if refusal.code is RefusalCode.PLAN:
+            yield f"what was decided of it, at prices: {refusal.text}  [{refusal.code}]"
+            continue
         if refusal.code is RefusalCode.SHARE:
             yield f"what slaq {'has' if refusal.stands else 'had'} in mind for it: {refusal.text}"
             continue

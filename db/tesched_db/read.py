@@ -17,6 +17,7 @@ from tesched_core.orders import Departure, Ending, Order, Transition
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass
 
+from tesched_db import rounds
 from tesched_db.build import (
     action_views,
     cycle_views,
@@ -119,6 +120,7 @@ def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
         (job,) = job_views(session, [row])
         as_victim = select(VictimRow.order_id).where(VictimRow.job_key == row.key)
         actions = select(ActionRow).where(ActionRow.job_key == row.key)
+        state = rounds.load(session)
         return JobStory(
             job=job,
             changes=changes,
@@ -131,6 +133,7 @@ def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
                 session, and_(RefusalRow.job_key == row.key, RefusalRow.preemptor != row.job_id)
             ),
             actions=action_views(session, actions.order_by(ActionRow.cycle_key, ActionRow.position)),
+            plan=state.plans.get(job.job_id) if state is not None and not job.gone else None,
         )
 
 

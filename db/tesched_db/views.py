@@ -11,6 +11,7 @@ from tesched_core.decision import RefusalCode
 from tesched_core.metrics import Change, Run, Times, lost_node_s
 from tesched_core.orders import Order, Transition
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.round_state import JobPlan
 from tesched_core.snapshot import JobClass
 
 from tesched_db.lease import Pause, Standby
@@ -199,6 +200,8 @@ class JobStory:
     refusals_as_candidate: tuple[RefusalView, ...]
     #: newest last
     actions: tuple[ActionView, ...]
+    #: where PD-ORS plans: what it has decided of this job
+    plan: JobPlan | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

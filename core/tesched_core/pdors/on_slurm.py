@@ -56,10 +56,11 @@ from tesched_core.pdors.model import Machines
 from tesched_core.pdors.prices import PriceBounds
 from tesched_core.pdors.racks import racks_of
 from tesched_core.pdors.run import Run, best_runs
+from tesched_core.pdors.words import told
 from tesched_core.pdors.workload import UNKNOWN_RUN_S, Workload
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.round_state import JobPlan, Option, RoundState
+from tesched_core.round_state import JobPlan, RoundState
 from tesched_core.rounds import RoundProposal, RoundView
 
 #: Most jobs that are planned, and looked at for a start, in one look; the others have their turn in the next.
@@ -378,31 +379,5 @@ class _Turn:
         """Yield for each job what was planned; the same words as long as the plan stays."""
         for job_id in self.members:
             plan = self.plans.get(job_id)
-            text = told(plan, self.policy.slot_s) if plan is not None else "it is not planned yet; there are many"
+            text = told(plan) if plan is not None else "it is not planned yet; there are many"
             yield Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.PLAN, text=text)
-
-
-def in_words(option: Option, slot_s: float) -> str:
-    """Return a way to run a job in words."""
-    nodes = "1 node" if option.nodes == 1 else f"{option.nodes} nodes"
-    where = f"in rack {option.rack}" if option.rack else "in several racks"
-    wait = f"after {option.wait_slots} slots" if option.wait_slots else "at once"
-    return (
-        f"{nodes} {where} {wait} for {option.slots} slots of {slot_s:g} s, "
-        f"worth {option.worth:.3g} at a price of {option.price:.3g}"
-    )
-
-
-def told(plan: JobPlan, slot_s: float) -> str:
-    """Return a plan in one sentence."""
-    parts = [plan.note] if plan.note else []
-    if plan.option is not None and plan.promised:
-        parts.append(f"planned: {in_words(plan.option, slot_s)}")
-    elif plan.option is not None and not plan.dropped:
-        parts.append(
-            f"left over, since even the best run costs more than its end is worth ({in_words(plan.option, slot_s)}); "
-            "it starts when room is free that nobody is promised"
-        )
-    if plan.option is not None and plan.next_best is not None and plan.promised:
-        parts.append(f"next best: {in_words(plan.next_best, slot_s)}")
-    return "; ".join(parts) or "it runs"
