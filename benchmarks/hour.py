@@ -1,6 +1,8 @@
 """An hour's worth of mixed load on a real Slurm of 84 nodes, tesched enforcing: `python -m benchmarks.hour`.
 
 Time is compressed: a minute takes `--minute` seconds (5), so an hour takes five minutes, and more until all are done.
+Jobs have time limits as users set them, about three times what they need; Slurm's backfill goes by them. With
+`--no-limits` they have none, and backfill, which plans a day ahead, starts whatever fits somewhere (docs/adr/0011).
 Best-effort jobs keep the cluster full and answer a notice in every way that there is: they exit with the site's
 code, requeue themselves, save and work on, finish, or do not care. Trials come evenly. Printed, from the state store,
 from Slurm and from what the jobs wrote themselves: what was preempted, what of it in vain, and who was lost. Exit
@@ -10,12 +12,14 @@ status 1 unless nothing was futile, every victim ran again, and every job ran to
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -30,6 +34,15 @@ NODES, GPUS = 84, 8
 LOAD = 1.2
 #: minutes of work
 BE_MIN, TE_MIN = (4, 8, 16), (1, 1, 2)
+
+
+#: a time limit by the work that a job has
+LIMIT = 3
+#: who has had a notice and was let go is left alone for a while, as at any site
+DROP_IN = """
+[guard]
+cool_down_s = 30
+"""
 
 
 def mix_of(minutes: int, minute_s: float) -> Mix:
@@ -58,9 +71,13 @@ def mix_of(minutes: int, minute_s: float) -> Mix:
 @click.option("--minutes", type=click.IntRange(1), default=60, show_default=True)
 @click.option("--minute", "minute_s", type=click.FloatRange(1), default=5.0, show_default=True, help="Seconds.")
 @click.option("--seed", type=int, default=0, show_default=True)
-def main(*, minutes: int, minute_s: float, seed: int) -> None:
+@click.option("--limits/--no-limits", default=True, show_default=True, help="Whether jobs have time limits.")
+def main(*, minutes: int, minute_s: float, seed: int, limits: bool) -> None:
     """Run it and print what came of it."""
-    jobs = plan(mix_of(minutes, minute_s), random.Random(seed))  # noqa: S311 - a workload
+    mix = mix_of(minutes, minute_s)
+    jobs = plan(mix, random.Random(seed))  # noqa: S311 - a workload
+    if limits:
+        jobs = tuple(replace(job, options=(*job.options, f"--time={_limit_min(job, mix)}")) for job in jobs)
     definition = ClusterDefinition(
         groups=(NodeGroup(count=NODES, gres={"gpu": GPUS}),),
         partitions=(PartitionDefinition(name="main", default=True),),
@@ -68,6 +85,9 @@ def main(*, minutes: int, minute_s: float, seed: int) -> None:
     )
     with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as name:
         stage = LocalStage(cluster=cluster, folder=Path(name))
+        drop_in = Path(name) / "conf.d" / "benchmark.toml"
+        drop_in.parent.mkdir()
+        drop_in.write_text(DROP_IN)
         with stage.daemon():
             ids = submit_load(cluster, jobs, cluster.shared, tell=_tell(len(jobs)))
 
@@ -80,6 +100,11 @@ def main(*, minutes: int, minute_s: float, seed: int) -> None:
             )
             good = _report(stage, jobs, ids)
     sys.exit(0 if good else 1)
+
+
+def _limit_min(job: LoadJob, mix: Mix) -> int:
+    """Return the minutes of a time limit, which Slurm takes no shorter."""
+    return math.ceil(LIMIT * job.ticks * mix.tick_s / 60)
 
 
 def _report(stage: LocalStage, jobs: tuple[LoadJob, ...], ids: dict[str, int]) -> bool:
