@@ -13,6 +13,7 @@ from tesched_core.report import LONGEST_NAME
 from tesched_report.follow import Follower, follow, reader_of
 from tesched_report.readers import Format, ReadError
 from tesched_report.reporter import Reporter
+from tesched_report.sender import SOCKET_VARIABLE
 from tesched_report.where import SPOOL_VARIABLE
 
 #: Seconds that the command waits for its write, at the end.
@@ -46,6 +47,7 @@ def _name(_context: click.Context, parameter: click.Parameter, value: str) -> st
 @click.option("--type", "accelerator", default="", callback=_name, help="On which accelerator; else the job's own.")
 @click.option("--workload", default="", callback=_name, help="What is trained; else the job's name.")
 @click.option("--spool", type=click.Path(path_type=Path), envvar=SPOOL_VARIABLE, help="The site's folder for reports.")
+@click.option("--socket", "address", envvar=SOCKET_VARIABLE, help="The daemon's, HOST:PORT or a path; then no folder.")
 @click.option("--follow", "file", type=click.Path(path_type=Path), help="Report what a training adds to this file.")
 @click.option(
     "--format",
@@ -68,6 +70,7 @@ def report(
     accelerator: str,
     workload: str,
     spool: Path | None,
+    address: str | None,
     file: Path | None,
     form: str,
     iteration_key: str,
@@ -77,7 +80,7 @@ def report(
     """Tell tesched, from inside a job, how far a training is and how fast it goes.
 
     With --follow it runs beside the training until the job ends: `tesched report --follow train.jsonl &`. Outside of a
-    job, or without a spool folder, it says so and ends with status 0: no training fails for it.
+    job, or without a spool folder or socket, it says so and ends with status 0: no training fails for it.
     """
     if (iteration is None) != (loss is None):
         raise click.UsageError("--iteration and --loss go together")
@@ -86,6 +89,7 @@ def report(
     if file is not None and (loss is not None or throughput is not None):
         raise click.UsageError("--follow reads losses from its file: give no other report with it")
     environment = {**os.environ, **({SPOOL_VARIABLE: str(spool)} if spool else {})}
+    environment |= {SOCKET_VARIABLE: address} if address else {}
     reporter = Reporter(environment)
     reporter.about(target_loss=target_loss, workload=workload)
     if iteration is not None and loss is not None:

@@ -32,7 +32,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -40,7 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.cluster import Job
-from tesched_core.report import MOST_POINTS, Curve, Reported
+from tesched_core.report import Curve, Reported, thinned
 from tesched_core.resources import JobId
 
 
@@ -63,7 +63,8 @@ def gathered(parts: Iterable[Part]) -> Part:
     told = [part for part in parts if len(part.curve)]
     if len(told) == 1:
         return told[0]
-    grid = _thinned(np.unique(np.concatenate([[], *(part.curve.iteration for part in told)]).astype(np.int64)))
+    grid = np.unique(np.concatenate([[], *(part.curve.iteration for part in told)]).astype(np.int64))
+    grid = grid[thinned(len(grid))]
     shape = len(grid)
     workers, loss, work = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     works = np.zeros(shape, dtype=np.bool_)
@@ -88,15 +89,6 @@ def gathered(parts: Iterable[Part]) -> Part:
 
 def _within(grid: NDArray[np.int64], iteration: NDArray[np.int64]) -> slice:
     return slice(int(np.searchsorted(grid, iteration[0])), int(np.searchsorted(grid, iteration[-1], side="right")))
-
-
-def _thinned(grid: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return at most MOST_POINTS of these iterations: the newest as they are, of the others evenly many, the first."""
-    if len(grid) <= MOST_POINTS:
-        return grid
-    newest = MOST_POINTS // 2
-    older = np.linspace(0, len(grid) - newest - 1, MOST_POINTS - newest).astype(np.int64)
-    return np.concatenate([grid[older], grid[-newest:]])
 
 
 def report_of(tasks: Mapping[int, Reported], ended: Part | None = None) -> Reported:
@@ -145,24 +137,28 @@ class Trainings:
         self,
         jobs: Iterable[Job],
         reported: Mapping[JobId, Reported],
-        earlier: Mapping[JobId, Sequence[Curve]] = MappingProxyType({}),
+        earlier: Callable[[JobId, Collection[int]], Sequence[Curve]] = lambda _array, _there: (),
     ) -> Trainings:
         """Return the trainings after these jobs of a snapshot were heard; an array without any job is forgotten.
 
-        `earlier` are curves of tasks that were gone before an array was first heard here.
+        `earlier` gives, for an array that is heard for the first time here, the curves of its tasks that are gone: all
+        but those with these indices.
         """
-        there: set[JobId] = set()
+        #: indices of the tasks that slurmctld knows
+        there: dict[JobId, set[int]] = {}
         told: dict[JobId, dict[int, Reported]] = {}
         for job in jobs:
             if job.array_job_id is None:
                 continue
-            there.add(job.array_job_id)
-            if job.array_task_id is not None and job.job_id in reported:
-                told.setdefault(job.array_job_id, {})[job.array_task_id] = reported[job.job_id]
-        known = self._arrays.keys() & there
+            indices = there.setdefault(job.array_job_id, set())
+            if job.array_task_id is not None:
+                indices.add(job.array_task_id)
+                if job.job_id in reported:
+                    told.setdefault(job.array_job_id, {})[job.array_task_id] = reported[job.job_id]
+        known = self._arrays.keys() & there.keys()
         arrays: dict[JobId, _Array] = {}
         for array in sorted(known | told.keys()):
-            before = self._arrays.get(array) or _new(earlier.get(array, ()))
+            before = self._arrays.get(array) or _new(earlier(array, there[array]))
             arrays[array] = _again(before, told.get(array, {}))
         return Trainings(_arrays=arrays)
 

@@ -24,6 +24,7 @@ from tesched_daemon import config_files
 from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
 from tesched_daemon.loop import Mode, Pace
+from tesched_daemon.report_socket import address_of
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
@@ -73,13 +74,24 @@ class SlurmConfig:
 class ReportsConfig:
     """What jobs may tell of themselves."""
 
-    #: the folder on the shared file system; empty: nothing is read
+    #: the folder on the shared file system; empty: none is read
     spool: str = ""
+    #: where reports are taken that munge vouches for: "host:port", ":port" or an absolute path; empty: nowhere
+    socket: str = ""
+    #: the socket of munged; empty: the system's
+    munge_socket: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a path that is not the same for jobs and daemon."""
+        """Raise ValueError for a path that is not the same for jobs and daemon, and for what is no address."""
         if self.spool and (not self.spool.startswith("/") or "\0" in self.spool):
             raise ValueError('spool must be empty or an absolute path, such as "/shared/tesched"')
+        if self.munge_socket and (not self.munge_socket.startswith("/") or "\0" in self.munge_socket):
+            raise ValueError('munge_socket must be empty or an absolute path, such as "/run/munge/munge.socket.2"')
+        if self.socket:
+            try:
+                address_of(self.socket)
+            except ValueError as error:
+                raise ValueError(f"socket must be empty or an address: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,10 @@
-"""Reads what jobs tell of themselves, from a spool folder in which any user may write.
+"""Reads what jobs tell of themselves: from a spool folder in which any user may write, and what came by the socket.
 
-`SPOOL/UID/JOB.json` is the report of job JOB (123, 120_4); UID is its user's number. What holds, whatever is put there:
+`SPOOL/UID/JOB.json` is the report of job JOB (123, 120_4); UID is its user's number. What came by the socket
+(`report_socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
 
-- A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says.
+- A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
+  he is the one who sent it.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
   report may have. What is in it, `tesched_core.report` checks.
 - A look at the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
@@ -21,7 +23,7 @@ import stat
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,10 +31,22 @@ from queue import Empty, SimpleQueue
 
 from tesched_core.cluster import Job
 from tesched_core.ports import Heard
-from tesched_core.report import MOST_BYTES, Reported, ReportError, accelerator_of, parse
+from tesched_core.report import (
+    MOST_BYTES,
+    NO_CURVE,
+    Curve,
+    Read,
+    Reported,
+    ReportError,
+    accelerator_of,
+    continued,
+    parse_on,
+)
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_core.training import Trainings
+
+from tesched_daemon.inbox import Inbox
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +61,8 @@ LATE_S = 30.0
 CLOCK_S = 60.0
 #: Refusals that are logged in one round; more are counted.
 TOLD = 20
+#: Seconds between two lines of the log on reports that somebody else than the job's user has sent.
+TELL_S = 600.0
 
 
 def uid_of(user: str) -> int | None:
@@ -69,6 +85,8 @@ class _Known:
     #: of the file that was read last: device, inode, size, mtime and ctime in nanoseconds
     stamp: tuple[int, ...] = ()
     reported: Reported | None = None
+    #: what of its report need not be read again
+    read: Read | None = None
     #: the accelerator type that it had when it held nodes
     accelerator: str = ""
     #: it has ended, and its file was looked at since
@@ -76,18 +94,19 @@ class _Known:
 
 
 class Spool:
-    """The folder, and what has been read of it. One round at a time."""
+    """The folder, what came by the socket, and what has been read of both. One round at a time."""
 
     def __init__(
         self,
-        folder: Path,
+        folder: Path | None,
         *,
+        inbox: Inbox | None = None,
         number_of: Callable[[str], int | None] = uid_of,
         clock: Callable[[], float] = time.time,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the folder, which need not be there yet. `number_of` gives a user's number."""
-        self._folder = folder
+        """Take the folder, which need not be there yet; None: what is sent counts alone. `number_of` is a user's."""
+        self._folder, self._inbox = folder, inbox
         self._number_of = number_of
         self._clock, self._stopwatch = clock, stopwatch
         self._numbers: dict[str, int] = {}
@@ -95,6 +114,8 @@ class Spool:
         #: the job that was looked at last
         self._last = JobId(0)
         self._said = ""
+        self._foreign = 0
+        self._told_foreign_at: float | None = None
 
     def look(self, jobs: Sequence[Job]) -> dict[JobId, Reported]:
         """Make one round; return what is known of these jobs, all that have ever been on nodes."""
@@ -102,11 +123,14 @@ class Spool:
         there = {job.job_id: job for job in jobs}
         for job_id in [job_id for job_id in self._known if self._is_another(there.get(job_id), self._known[job_id])]:
             del self._known[job_id]
-        due = self._due(there)
         complaints: list[str] = []
+        for job, number in self._sent_for(jobs):
+            if self._stopwatch() - began > ROUND_S / 2:
+                break
+            complaints += self._hear(job, number)
         with self._opened_folder() as spool:
             if spool is not None:
-                for job_id in due:
+                for job_id in self._due(there):
                     if self._stopwatch() - began > ROUND_S:
                         break
                     self._last = job_id
@@ -132,8 +156,51 @@ class Spool:
         """Return whether the job is gone, or this one merely has its id. A requeue gives a new submit time, too."""
         return job is None or (job.restarts == 0 and job.submit_time != known.submit_time)
 
+    def _sent_for(self, jobs: Sequence[Job]) -> list[tuple[Job, int]]:
+        """Return the jobs whose users have sent reports for them, and the users' numbers; others' are thrown away."""
+        if self._inbox is None or not (waiting := self._inbox.waiting()):
+            return []
+        names = {name for _, name in waiting}
+        by_name = {name: job for job in jobs if not job.pending and (name := _name_of(job)) in names}
+        found: list[tuple[Job, int]] = []
+        for sender, name in waiting:
+            if (job := by_name.get(name)) is None:
+                continue  # the next look may see it
+            if self._number(job.user) == sender:
+                found.append((job, sender))
+            elif self._inbox.take(sender, name) is not None:
+                self._foreign += 1
+                said = f"user {sender} has sent one for job {name} of user {job.user}"
+                self._tell_foreign(said)
+        return found
+
+    def _tell_foreign(self, example: str) -> None:
+        now = self._stopwatch()
+        if self._told_foreign_at is None or now - self._told_foreign_at > TELL_S:
+            log.warning("%d report(s) are not used, since they are not by the job's user: %s", self._foreign, example)
+            self._told_foreign_at, self._foreign = now, 0
+
+    def _hear(self, job: Job, number: int) -> Iterator[str]:
+        """Take in what a job's user has sent for it; yield what is wrong with it, once."""
+        data = self._inbox.take(number, _name_of(job)) if self._inbox else None
+        if data is None:
+            return
+        known = self._known.setdefault(job.job_id, _Known(submit_time=job.submit_time))
+        known.accelerator = accelerator_of(job) or known.accelerator
+        before = known.reported.curve if known.reported else NO_CURVE
+
+        def heard() -> Reported:
+            found, known.read = parse_on(data, known.read, now=self._clock(), accelerator=known.accelerator)
+            # A process that starts again, after a requeue, has nothing to go on with but what we know.
+            return replace(found, curve=continued(before, found.curve))
+
+        yield from self._taken(job, known, heard)
+
     @contextmanager
     def _opened_folder(self) -> Iterator[int | None]:
+        if self._folder is None:
+            yield None
+            return
         # O_PATH: to find what is below it one need not be able to list it.
         try:
             spool = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -158,12 +225,22 @@ class Spool:
         known.accelerator = accelerator_of(job) or known.accelerator
         # Its last words may have been written between the look before and its end.
         known.closed = job.finished and not job.completing
-        before = known.reported
-        try:
+
+        def heard() -> Reported | None:
             data = self._news(job, known, spool)
             if data is None:
-                return
-            known.reported = parse(data, now=self._clock(), accelerator=known.accelerator)
+                return known.reported
+            found, known.read = parse_on(data, known.read, now=self._clock(), accelerator=known.accelerator)
+            return found
+
+        yield from self._taken(job, known, heard)
+
+    @staticmethod
+    def _taken(job: Job, known: _Known, heard: Callable[[], Reported | None]) -> Iterator[str]:
+        """Take what was heard; if that cannot be used, what was known before stays, and why is yielded once."""
+        before = known.reported
+        try:
+            known.reported = heard()
         except (RefusedError, ReportError) as error:
             if before is not None and before.refused == str(error):
                 return
@@ -175,8 +252,7 @@ class Spool:
         user = self._number(job.user)
         if user is None:
             raise RefusedError(f"this host knows no user {job.user!r}")
-        array = job.array_task_id is not None and job.array_job_id is not None
-        path = f"{user}/{job.label if array else job.job_id}.json"
+        path = f"{user}/{_name_of(job)}.json"
         try:
             with _opened(str(user), os.O_PATH | os.O_DIRECTORY, spool) as folder:
                 _check_owner(os.fstat(folder), user, "its folder")
@@ -218,6 +294,12 @@ class Spool:
         return self._numbers[user]
 
 
+def _name_of(job: Job) -> str:
+    """Return what the job calls itself: 123, 120_4."""
+    array = job.array_task_id is not None and job.array_job_id is not None
+    return job.label if array else str(job.job_id)
+
+
 @contextmanager
 def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
     descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -251,14 +333,21 @@ class SpoolReports:
 
     def __init__(
         self,
-        spool: Path | Spool,
+        spool: Path | Spool | None,
         *,
+        inbox: Inbox | None = None,
+        earlier: Callable[[JobId, Collection[int]], Sequence[Curve]] = lambda _array, _there: (),
         wait_s: float = WAIT_S,
         late_s: float = LATE_S,
         stopwatch: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the folder; nothing is looked at yet."""
-        self._spool = spool if isinstance(spool, Spool) else Spool(spool)
+        """Take the folder; nothing is looked at yet. None: only what is sent counts.
+
+        `earlier` gives the losses of an array's tasks but for those that are still there, by index: those that were
+        gone before this daemon began.
+        """
+        self._spool = spool if isinstance(spool, Spool) else Spool(spool, inbox=inbox)
+        self._earlier = earlier
         self._wait_s, self._late_s, self._stopwatch = wait_s, late_s, stopwatch
         self._began = 0.0
         self._done: SimpleQueue[Heard | BaseException] = SimpleQueue()
@@ -288,7 +377,7 @@ class SpoolReports:
     def _round(self, jobs: Sequence[Job]) -> None:
         try:
             by_job = self._spool.look(jobs)
-            self._trainings = self._trainings.heard(jobs, by_job)
+            self._trainings = self._trainings.heard(jobs, by_job, self._earlier)
             self._done.put(Heard(by_job=by_job, by_array=self._trainings.reported))
         except BaseException as error:  # noqa: BLE001 - a bug: the loop's thread raises it, as any other
             self._done.put(error)

@@ -5,20 +5,26 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import Engine
 from tesched_core.actions import Failure
 from tesched_core.ports import JournalError
+from tesched_core.report import Curve
+from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
+from tesched_db.trainings import gone_tasks
 from tesched_slurm import clients
 from tesched_slurm.command import Commands
 
+from tesched_daemon import report_socket
 from tesched_daemon.config import Config, load
+from tesched_daemon.inbox import Inbox
 from tesched_daemon.loop import Loop, Mode
 from tesched_daemon.poke import listening
 from tesched_daemon.reload import Reloader, acting
@@ -44,10 +50,13 @@ def connect(config: Config) -> clients.Client:
 
 
 @contextmanager
-def opened_loop(config: Config, client: clients.Client | None = None, *, takes_over: bool = False) -> Iterator[Loop]:
+def opened_loop(
+    config: Config, client: clients.Client | None = None, *, takes_over: bool = False, inbox: Inbox | None = None
+) -> Iterator[Loop]:
     """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
-    `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive.
+    `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive. `inbox`
+    is where reports come that are sent.
     """
     client = client or connect(config)
     engine = open_store(config.store.url)
@@ -59,7 +68,7 @@ def opened_loop(config: Config, client: clients.Client | None = None, *, takes_o
             journal=SqlJournal(engine, takes_over=takes_over),
             policy=config.policy.te_policy(),
             best_effort=config.policy.be_policy(),
-            reports=SpoolReports(Path(config.reports.spool)) if config.reports.spool else None,
+            reports=_reports(config, engine, inbox),
             speeds=StoredSpeeds(engine=engine),
             limits=config.guard,
             classes=config.classes,
@@ -70,6 +79,21 @@ def opened_loop(config: Config, client: clients.Client | None = None, *, takes_o
         )
     finally:
         engine.dispose()
+
+
+def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReports | None:
+    """Return what hears what jobs say; None where they have no way to say it."""
+    if not config.reports.spool and inbox is None:
+        return None
+
+    def earlier(array: JobId, there: Collection[int]) -> tuple[Curve, ...]:
+        try:
+            return gone_tasks(engine, array, there)
+        except JournalError as error:
+            log.warning("what tasks of array %s told before is not known: %s", array, error)
+            return ()
+
+    return SpoolReports(Path(config.reports.spool) if config.reports.spool else None, inbox=inbox, earlier=earlier)
 
 
 def look(config: Config) -> Snapshot:
@@ -96,20 +120,25 @@ def run(path: Path, *, once: bool = False) -> None:
         migrate.upgrade(config.store.url)
     client = connect(config)
     log.info("Slurm is reached through %s: %s", client.name, client.why)
-    with opened_loop(config, client) as loop:
+    inbox = Inbox() if config.reports.socket and not once else None
+    with opened_loop(config, client, inbox=inbox) as loop:
         if once:
             turn = loop.turn()
             log.info("%s", turn.summary)
         else:
-            _serve(loop, Reloader(path=path, running=config, actuator=client.actuator))
+            _serve(loop, Reloader(path=path, running=config, actuator=client.actuator), inbox)
         _resign(loop)
 
 
-def _serve(loop: Loop, reloader: Reloader) -> None:
+def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     """Run until SIGTERM; then put back what is changed, where that is configured."""
     log.info("tesched starts in mode %s, policy %s", loop.mode, loop.policy.name)
     service = Service(loop, reload=reloader.reload)
-    with listening(reloader.running.loop.socket, service.poke):
+    reports = reloader.running.reports
+    with (
+        listening(reloader.running.loop.socket, service.poke),
+        report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
+    ):
         service.run()
     if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
         for turn in put_all_back(loop):

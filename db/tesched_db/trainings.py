@@ -6,7 +6,7 @@ are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -126,10 +126,10 @@ def array(engine: Engine, array_job_id: JobId) -> TrainingView | None:
         return replace(_view(rows or _tasks(connection, array_job_id), told, share), tasks=tasks)
 
 
-def gone_tasks(engine: Engine, array_job_id: JobId) -> tuple[Curve, ...]:
-    """Return the losses of an array's tasks that Slurm has forgotten. Raises StoreError."""
+def gone_tasks(engine: Engine, array_job_id: JobId, there: Collection[int]) -> tuple[Curve, ...]:
+    """Return the losses of an array's tasks but for those with these indices. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
-        keys = [row.key for row in _tasks(connection, array_job_id) if row.last_seen is not None]
+        keys = [row.key for row in _tasks(connection, array_job_id) if row.array_task_id not in there]
         return tuple(curves_of(connection, keys).values())
 
 

@@ -1,7 +1,8 @@
-"""From the training to the file: a call puts a value into a queue, a thread of its own writes the file.
+"""From the training to the file or the socket: a call puts a value into a queue, a thread of its own does the rest.
 
-So a file system that hangs stops the thread and not the training. At most once a second is written, and less often
-where writing is slow: the thread rests twenty times as long as a write took.
+So a file system that hangs stops the thread and not the training. At most once a second is written, or every five
+seconds sent, and less often where that is slow: the thread rests twenty times as long as it took. What could not be
+sent is sent again, after ever longer.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from pathlib import Path
 from typing import SupportsFloat, SupportsInt
 
 from tesched_report.document import LONGEST_NAME, Document, Point, Sample, load, sweep, write
+from tesched_report.sender import SOCKET_VARIABLE, BusyError, address_of, send
 from tesched_report.where import SPOOL_VARIABLE, job_name, own_folder, speaks_for_its_job, spool_of
 
 #: Least seconds between two writes.
 INTERVAL_S = 1.0
+#: Least seconds between two messages to the socket, and the longest rest after several that were not taken.
+SEND_INTERVAL_S, LONGEST_REST_S = 5.0, 120.0
 #: The thread rests so many times as long as a write took.
 RESTS = 20.0
 #: Seconds over which a speed is measured, at least.
@@ -178,34 +182,44 @@ class Reporter:
 
     def _run(self, name: str) -> None:
         try:
-            spool = spool_of(self._environment)
-            if spool is None:
-                self._quiet(f"nothing is reported: no spool folder is known ({SPOOL_VARIABLE})")
-                return
-            self._write_for_ever(spool, name)
+            address = address_of(self._environment)
+            spool = None if address else spool_of(self._environment)
+            if address:
+                self._report_for_ever(_Sent(address, name, self._environment), max(self._interval_s, SEND_INTERVAL_S))
+            elif spool is not None:
+                self._report_for_ever(_Written(spool, name, _since(self._environment)), self._interval_s)
+            else:
+                known = f"{SPOOL_VARIABLE}, {SOCKET_VARIABLE}"
+                self._quiet(f"nothing is reported: no spool folder and no socket is known ({known})")
         except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten whoever trains
             self._quiet(f"nothing more is reported: {type(error).__name__}: {error}")
 
-    def _write_for_ever(self, spool: Path, name: str) -> None:
+    def _report_for_ever(self, way: _Written | _Sent, interval_s: float) -> None:
         document: Document | None = None
+        in_vain = 0
         while True:
             self._news.wait()
             self._news.clear()
             began = self._stopwatch()
             try:
-                path = own_folder(spool) / f"{name}.json"
-                if document is None:
-                    document = load(path, since=_since(self._environment))
-                    sweep(path.parent)
+                document = way.begun() if document is None else document
                 self._take(document)
-                write(path, document.text())
+                way.put(document)
+                in_vain = 0
             except OSError as error:
-                self._say(f"the report could not be written, and is tried again: {error}")
+                in_vain += 1
+                if not isinstance(error, BusyError):
+                    self._say(f"the report could not be {way.done}, and is tried again: {error}")
+                if way.again:
+                    self._news.set()
             with self._lock:
                 if not self._news.is_set():
                     self._idle.set()
             took_s = self._stopwatch() - began
-            self._hurry.wait(max(self._interval_s, RESTS * took_s))
+            rest_s = max(interval_s, RESTS * took_s)
+            if way.again:
+                rest_s = min(rest_s * 2.0 ** min(in_vain, 10), max(LONGEST_REST_S, rest_s))
+            self._hurry.wait(rest_s)
             self._hurry.clear()
 
     def _take(self, document: Document) -> None:
@@ -226,6 +240,46 @@ class Reporter:
         if not self._said:
             self._said = True
             sys.stderr.write(f"tesched_report: {text} (said once; the training goes on)\n")
+
+
+class _Written:
+    """The report as a file in the spool."""
+
+    done = "written"
+    #: whether it is tried again without news
+    again = False
+
+    def __init__(self, spool: Path, name: str, since: float) -> None:
+        self._spool, self._name, self._since = spool, name, since
+
+    def begun(self) -> Document:
+        """Return what this job has said before. Raises OSError."""
+        folder = own_folder(self._spool)
+        document = load(folder / f"{self._name}.json", since=self._since)
+        sweep(folder)
+        return document
+
+    def put(self, document: Document) -> None:
+        """Write it. Raises OSError."""
+        write(own_folder(self._spool) / f"{self._name}.json", document.text())
+
+
+class _Sent:
+    """The report as a message to the daemon, which remembers what was said before."""
+
+    done = "sent"
+    again = True
+
+    def __init__(self, address: str, name: str, environment: Mapping[str, str]) -> None:
+        self._address, self._name, self._environment = address, name, environment
+
+    def begun(self) -> Document:
+        """Return an empty report."""
+        return Document()
+
+    def put(self, document: Document) -> None:
+        """Send it. Raises OSError."""
+        send(self._address, self._name, document.text(), self._environment)
 
 
 def _finite(what: str, value: float) -> float:

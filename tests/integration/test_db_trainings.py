@@ -77,7 +77,7 @@ def test_tasks_that_slurm_has_forgotten_count_and_the_ones_that_are_over_are_no_
     (array,) = shown(store).values()
     assert losses(array.curve) == [(0, 7.0)]
     assert array.tasks == 2
-    assert [losses(one) for one in trainings.gone_tasks(store, ARRAY)] == [[(0, 9.0)]]
+    assert [losses(one) for one in trainings.gone_tasks(store, ARRAY, {1, 2})] == [[(0, 9.0)]]
     over = [replace(task(index), state=JobState.COMPLETED, allocation=(), end_time=203.0) for index in (1, 2)]
     look(writer, 204.0, {over[0]: told((0, 7.0)), over[1]: told((0, 5.0))})
     assert shown(store) == {}
@@ -94,7 +94,7 @@ def test_an_earlier_array_of_the_same_id_is_another_training(store: Engine) -> N
     again = replace(task(5), submit_time=300.0)
     look(writer, 302.0, {again: told((0, 5.0))})
     assert losses(shown(store)["20_*"].curve) == [(0, 5.0)]
-    assert trainings.gone_tasks(store, ARRAY) == ()
+    assert trainings.gone_tasks(store, ARRAY, {5}) == ()
 
 
 @pytest.mark.parametrize("reported", [None, Reported()])

@@ -105,7 +105,8 @@ def test_a_mistake_is_said_once_and_ends_nothing(spool: Path, script: str, said:
     [
         ({"SLURM_JOB_ID": ""}, "this is no Slurm job"),
         ({"SLURM_JOB_ID": "../42"}, "this is no Slurm job"),
-        ({"TESCHED_SPOOL": "", "TESCHED_CONFIG": "/nowhere"}, "no spool folder is known (TESCHED_SPOOL)"),
+        ({"TESCHED_SPOOL": "", "TESCHED_CONFIG": "/nowhere"}, "no spool folder and no socket is known"),
+        ({"TESCHED_SOCKET": "nowhere"}, "TESCHED_SOCKET is host:port or an absolute path, not 'nowhere'"),
         ({"TESCHED_SPOOL": "/nowhere/at/all"}, "No such file or directory"),
         ({"SLURM_PROCID": "3"}, ""),
         ({"SLURM_PROCID": "0", "RANK": "1"}, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -20,8 +21,10 @@ from tesched_core.report import (
     Reported,
     ReportError,
     accelerator_of,
+    continued,
     learned,
     parse,
+    parse_on,
 )
 
 from tests.builders import running, share
@@ -186,3 +189,83 @@ def test_the_type_of_a_job_is_the_one_that_slurm_gave_it() -> None:
     assert accelerator_of(two) == ""
     assert accelerator_of(running(1, share("n1", 1, gres={"gpu": 2}))) == ""
     assert accelerator_of(replace(one, allocation=())) == ""
+
+
+class TestGoingOn:
+    """A report that comes again with more losses."""
+
+    @staticmethod
+    def text(points: list[list[Any]], **more: Any) -> bytes:
+        """Return a report as the writer writes it."""
+        whole = {"version": 1, "points": points, "samples": [], "workload": "", "target_loss": None, **more}
+        return json.dumps(whole, separators=(",", ":")).encode()
+
+    @given(
+        st.lists(
+            st.lists(st.tuples(st.integers(0, 30), st.floats(0, 9) | st.just(math.nan)), max_size=5),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_it_says_what_it_would_say_if_it_were_read_anew(self, batches: list[list[tuple[int, float]]]) -> None:
+        points: list[list[Any]] = []
+        known = None
+        for batch in batches:
+            points += [[iteration, loss, float(len(points)), None] for iteration, loss in batch]
+            data = self.text(points, workload=f"{len(points)}")
+            found, known = parse_on(data, known, now=NOW, accelerator="v100")
+            anew = parse(data, now=NOW, accelerator="v100")
+            np.testing.assert_array_equal(found.curve.rows, anew.curve.rows)
+            assert (found.dropped, found.workload) == (anew.dropped, anew.workload)
+
+    def test_only_what_is_new_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        points = [[k, 1.0, 0.0, None] for k in range(500)]
+        _, known = parse_on(self.text(points), None, now=NOW)
+        lengths: list[int] = []
+
+        def counted(data: bytes, **more: Any) -> Reported:
+            lengths.append(len(data))
+            return parse(data, **more)
+
+        monkeypatch.setattr("tesched_core.report.parse", counted)
+        found, known = parse_on(self.text([*points, [500, 0.5, 0.0, None]]), known, now=NOW)
+        assert pairs(found.curve)[-2:] == [(499, 1.0), (500, 0.5)]
+        assert len(found.curve) == 501
+        # One that was thinned, or is of another writer, is read whole.
+        found, known = parse_on(self.text(points[::2]), known, now=NOW)
+        assert len(found.curve) == 250
+        other = json.dumps({"points": points, "version": 1}).encode()
+        assert parse_on(other, known, now=NOW)[1] is None
+        assert [length < 150 for length in lengths] == [True, False, False]
+
+    @pytest.mark.parametrize(
+        "rest",
+        [
+            b',[1,2,3,4],[5]],"samples":[]}',
+            b',["a",1,1,1]],"samples":[]}',
+            b"]}",
+            b'],"samples":7}',
+            b",[[[[",
+            b'],"samples":[]}}',
+            b"," + b"[3,1,1,1]," * 1000 + b'[3,1,1,1]],"samples":[]}',
+        ],
+    )
+    def test_what_follows_is_checked_as_ever(self, rest: bytes) -> None:
+        good = self.text([[k, 1.0, 0.0, None] for k in range(3)])
+        _, known = parse_on(good, None, now=NOW)
+        data = good[: good.index(b']],"samples"') + 1] + rest
+        with suppress(ReportError):
+            anew = parse(data, now=NOW)
+            assert len(parse_on(data, known, now=NOW)[0].curve) == len(anew.curve)
+            return
+        with pytest.raises(ReportError):
+            parse_on(data, known, now=NOW)
+
+    def test_a_curve_goes_on_with_another_one_that_overtakes_it(self) -> None:
+        first = read([[k, 9.0 - k, k, 2] for k in range(5)]).curve
+        then = read([[3, 1.5, 7, None], [4, 1.25, 8, None]]).curve
+        assert pairs(continued(first, then)) == [(0, 9.0), (1, 8.0), (2, 7.0), (3, 1.5), (4, 1.25)]
+        assert pairs(continued(then, first)) == pairs(first)
+        assert pairs(continued(first, read().curve)) == pairs(first)
+        long = continued(read([[k, 1, 0, None] for k in range(1000)]).curve, read([[1000, 1, 0, None]]).curve)
+        assert (len(long), long.iteration[0], long.iteration[-1]) == (MOST_POINTS, 0, 1000)

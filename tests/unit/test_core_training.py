@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pytest
@@ -89,9 +89,17 @@ def test_nothing_new_is_the_same_object() -> None:
 
 def test_curves_of_tasks_that_were_gone_before_count() -> None:
     jobs = [running(21, array_job_id=ARRAY, array_task_id=5)]
-    earlier = {ARRAY: [curve((0, 8.0), (2, 6.0)), curve((0, 6.0), (2, 4.0))]}
-    found = Trainings().heard(jobs, {JobId(21): told((2, 2.0), (4, 1.0))}, earlier).reported[ARRAY]
-    assert pairs(found.curve) == [(0, 7.0), (2, 4.0), (4, 1.0)]
+    asked: list[tuple[JobId, set[int]]] = []
+
+    def earlier(array: JobId, there: Collection[int]) -> list[Curve]:
+        asked.append((array, set(there)))
+        return [curve((0, 8.0), (2, 6.0)), curve((0, 6.0), (2, 4.0))]
+
+    first = Trainings().heard(jobs, {JobId(21): told((2, 2.0), (4, 1.0))}, earlier)
+    assert pairs(first.reported[ARRAY].curve) == [(0, 7.0), (2, 4.0), (4, 1.0)]
+    again = first.heard(jobs, {JobId(21): told((2, 2.0), (4, 0.5))}, earlier)
+    assert pairs(again.reported[ARRAY].curve) == [(0, 7.0), (2, 4.0), (4, 0.5)]
+    assert asked == [(ARRAY, {5})], "once for an array"
 
 
 def test_a_refused_task_is_named_and_the_others_count() -> None:
