@@ -23,7 +23,7 @@ from tesched_core.budget import Paid
 from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refusal, RefusalCode
 from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
 from tesched_core.resources import JobId
-from tesched_core.round_state import JobPlan, JobRounds, Option, RoundState
+from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
 from tesched_core.share_state import ShareState, Throttled, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
@@ -157,10 +157,16 @@ rounds = st.builds(
             received_s=_by_type,
             deficit_s=_by_type,
             kind=st.integers(-1, 3),
+            partner=st.none() | job_ids,
             isolated_s=st.floats(0, 2**40),
             isolated_speed=st.floats(0, 2**40),
         ),
         max_size=3,
+    ),
+    pairs=st.dictionaries(
+        st.tuples(job_ids, job_ids),
+        st.builds(PairRounds, share=_by_type, received_s=_by_type, deficit_s=_by_type),
+        max_size=2,
     ),
     plans=st.dictionaries(job_ids, _plans, max_size=2),
     held=st.dictionaries(job_ids, times, max_size=3),

@@ -18,6 +18,9 @@ from tesched_core.cluster import Job, JobState, Request
 from tesched_core.resources import Tres, with_bare_names
 from tesched_core.snapshot import Snapshot
 
+#: the GRES that stands for parts of GPUs
+SHARD = "shard"
+
 
 def demand_per_node(request: Request) -> Tres:
     """Return what the job wants on each of its nodes, if it gets the fewest nodes that it asked for.
@@ -67,7 +70,11 @@ class Room:
 
     @staticmethod
     def of(snapshot: Snapshot) -> Room:
-        """Return the room as the snapshot shows it. A suspended job's CPUs are free; its memory and GRES are not."""
+        """Return the room as the snapshot shows it. A suspended job's CPUs are free; its memory and GRES are not.
+
+        A GPU of which somebody has a shard is free for nobody who wants it whole, and none of its shards is while
+        somebody has it whole.
+        """
         names = tuple(snapshot.nodes)
         index = {name: row for row, name in enumerate(names)}
         gres = sorted({name for node in snapshot.nodes.values() for name, _ in node.total.gres})
@@ -85,6 +92,7 @@ class Room:
                 if job.state is JobState.SUSPENDED:
                     taken[0] = 0
                 free[row_of] -= taken
+        _less_shared(resources, total, free)
         available = np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_)
         for array in (total, free, available):
             array.setflags(write=False)
@@ -109,6 +117,26 @@ class Room:
         np.add.at(free, np.asarray(rows, dtype=np.intp), by)
         free.setflags(write=False)
         return replace(self, free=free)
+
+
+def _less_shared(resources: Sequence[str], total: NDArray[np.int64], free: NDArray[np.int64]) -> None:
+    """Take from what is free the GPUs that are held in part, and the shards that are held as GPUs.
+
+    Slurm fills a GPU's shards before it begins with another's (seen on 22.05 and 26.05), so as many GPUs are held in
+    part as the shards need. Source: gres.conf(5), sharing GPUs.
+    """
+    if "gpu" not in resources or SHARD not in resources:
+        return
+    gpu, shard = resources.index("gpu"), resources.index(SHARD)
+    rows = np.flatnonzero((total[:, gpu] > 0) & (total[:, shard] >= total[:, gpu]))
+    each = total[rows, shard] // total[rows, gpu]
+    whole, parts = total[rows, gpu] - free[rows, gpu], total[rows, shard] - free[rows, shard]
+    for name, less in (("gpu", -(-parts // each)), (SHARD, whole * each)):
+        for column, resource in enumerate(resources):
+            # Of a node with GPUs of two types nobody says which of them are held in part.
+            if resource.partition(":")[0] == name:
+                of_all = total[rows, column] == total[rows, resources.index(name)]
+                free[rows, column] = np.where(of_all, np.maximum(free[rows, column] - less, 0), free[rows, column])
 
 
 def vector(tres: Tres, resources: Sequence[str]) -> NDArray[np.int64]:

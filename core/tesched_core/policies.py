@@ -9,7 +9,7 @@ from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestF
 from tesched_core.best_effort import BePolicy
 from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
-from tesched_core.gavel.names import ALONE, SHARING
+from tesched_core.gavel.names import ALONE, SHARING, SIMULATED
 from tesched_core.gavel.standing import Entity, Standing, weights
 from tesched_core.patient import Patient
 from tesched_core.pdors.workload import Workload
@@ -55,7 +55,7 @@ class PolicyConfig:
     fitgpp_quality: float = 0.0
     #: patient: seconds that a TE job waits for room that comes free by itself, before anybody is asked
     patience_s: float = 120.0
-    #: gavel: how the time is divided (gavel/policies.py, without space sharing); length of a round, seconds; least time
+    #: gavel: how the time is divided (gavel/policies.py); length of a round, seconds; least time
     #: between two allocations; types of GPUs, fastest first, empty for all; whether room is given away in mid-round
     gavel_policy: str = "las"
     gavel_round_s: float = 360.0
@@ -94,9 +94,9 @@ class PolicyConfig:
             raise ValueError("fitgpp_s must be between 0 and 1000")
         if not 0 <= self.patience_s <= 86_400:
             raise ValueError("patience_s must be between 0 and 86400 seconds")
-        if self.gavel_policy not in ALONE:
-            shares = "; tesched does not share GPUs among jobs" if self.gavel_policy in SHARING else ""
-            raise ValueError(f"gavel_policy must be one of {', '.join(ALONE)}{shares}")
+        if self.gavel_policy not in (*ALONE, *SHARING):
+            only = "; on Slurm nobody knows what a job got done beside another" if self.gavel_policy in SIMULATED else ""
+            raise ValueError(f"gavel_policy must be one of {', '.join((*ALONE, *SHARING))}{only}")
         if not 1 <= self.gavel_round_s <= 86_400:
             raise ValueError("gavel_round_s must be between 1 and 86400 seconds")
         if not 0 <= self.gavel_solve_every_s <= 86_400:

@@ -57,6 +57,13 @@ class Speeds(Protocol):
         """Return steps a second by accelerator type, of the jobs of which that is known. Raises JournalError."""
         ...
 
+    def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
+        """Return steps a second by accelerator type of a workload whose GPU is shared with another: one GPU each.
+
+        By workload and the other one. Raises JournalError.
+        """
+        ...
+
 
 class Actuator(Protocol):
     """Performs one action."""

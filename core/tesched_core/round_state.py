@@ -19,6 +19,8 @@ class JobRounds:
     deficit_s: tuple[float, ...] = ()
     #: its type in this round; -1: it waits
     kind: int = -1
+    #: who shares its GPU in this round, or should
+    partner: JobId | None = None
     #: seconds that its work until the last allocation would have taken with an equal part of the cluster
     isolated_s: float = 0.0
     #: steps a second with an equal part of the cluster, by the last allocation
@@ -75,6 +77,15 @@ class JobPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PairRounds:
+    """The part of two jobs on one GPU, as a job's."""
+
+    share: tuple[float, ...]
+    received_s: tuple[float, ...]
+    deficit_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoundState:
     """All of it."""
 
@@ -92,6 +103,8 @@ class RoundState:
     #: seconds that each type has given since
     given_s: tuple[float, ...] = ()
     jobs: Mapping[JobId, JobRounds] = field(default_factory=dict)
+    #: those to which time is allocated, the lower id first
+    pairs: Mapping[tuple[JobId, JobId], PairRounds] = field(default_factory=dict)
     #: PD-ORS: what it has decided of each job that it looks after
     plans: Mapping[JobId, JobPlan] = field(default_factory=dict)
     #: jobs that tesched holds until it is their turn, since when

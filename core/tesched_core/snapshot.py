@@ -74,6 +74,8 @@ class Snapshot:
     reported_by_array: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
     #: steps a second by accelerator type, of the jobs of which that is known
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: by workload, and the workload that shares its GPU: steps a second by accelerator type
+    beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
     overview: Overview | None = field(default=None, compare=False, repr=False)
 
@@ -102,6 +104,11 @@ class Snapshot:
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""
         return replace(self, traits=traits, overview=None)
+
+    def workload(self, job_id: JobId) -> str:
+        """Return what the job trains: by its reports, else by its comment; empty if it does not say."""
+        reported = self.reported.get(job_id)
+        return (reported.workload if reported else "") or self.traits[job_id].workload
 
     def job_class(self, job_id: JobId) -> JobClass:
         """Return the job's class; EXEMPT for a job that nobody classified."""

@@ -15,11 +15,16 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tesched_core.actions import Failure
-from tesched_core.cluster import Partition, SlurmSettings
+from tesched_core.cluster import Node, Partition, SlurmSettings
+from tesched_core.fit import Room
+from tesched_core.gavel.crew import Kinds
+from tesched_core.gavel.names import SHARING
+from tesched_core.policies import BePolicyName
+from tesched_core.snapshot import Snapshot
 from tesched_slurm import clients
 from tesched_slurm.command import Commands
 from tesched_slurm.commands import strange
-from tesched_slurm.places import read_partitions, read_settings
+from tesched_slurm.places import read_nodes, read_partitions, read_settings
 
 from tesched_daemon.config import Config
 from tesched_daemon.finding import Finding, fail, ok, warn
@@ -85,6 +90,31 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _min_job_age(config, settings)
     yield from _clock(controller)
     yield from _names(config, controller.partitions)
+    if config.policy.be is BePolicyName.GAVEL and config.policy.gavel_policy in SHARING:
+        yield _nodes_share(config, commands)
+
+
+def _nodes_share(config: Config, commands: Commands) -> Finding:
+    said = commands.run(("scontrol", "-o", "show", "node"))
+    try:
+        nodes = said if isinstance(said, Failure) else read_nodes(said)
+    except (KeyError, ValueError) as error:
+        nodes = strange("scontrol show node", error)
+    if isinstance(nodes, Failure):
+        return warn("shards", f"whether GPUs are shared cannot be seen: {nodes.message}", "ask again")
+    return shares_gpus(config, nodes)
+
+
+def shares_gpus(config: Config, nodes: Sequence[Node]) -> Finding:
+    """Return whether a policy of Gavel's that shares GPUs can do so on these nodes."""
+    snapshot = Snapshot.of(time.time(), nodes=nodes)
+    kinds = Kinds.of(snapshot, Room.of(snapshot), config.policy.gavel_types)
+    name = config.policy.gavel_policy
+    if kinds.unshared:
+        advice = "give each of a type's nodes with one GPU two shards or more (gres.conf), or take the policy without"
+        return warn("shards", f"{name} shares no GPUs: {kinds.unshared}", f"{advice} -sharing; docs/gavel-on-slurm.md")
+    found = ", ".join(f"{kind} ({each} a GPU)" for kind, each in zip(kinds.names, kinds.shards, strict=True) if each)
+    return ok("shards", f"{name} shares GPUs of {found} among jobs that ask for shards")
 
 
 def _ask(commands: Commands) -> Controller | Failure:

@@ -209,7 +209,7 @@ class Loop:
             heard = self.reports.read(snapshot)
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
         if self.speeds is not None and isinstance(self.best_effort, RoundPolicy):
-            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot))
+            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.OBSERVE:

@@ -24,23 +24,36 @@ class StoredSpeeds:
     stopwatch: Callable[[], float] = time.monotonic
     #: steps a second by user ("": everybody), workload, GPUs and accelerator
     _table: Mapping[tuple[str, str, int], dict[str, float]] = field(default_factory=dict, init=False)
+    #: by workload and the one beside it, of one GPU each
+    _beside: Mapping[tuple[str, str], dict[str, float]] = field(default_factory=dict, init=False)
     _read_at: float | None = field(default=None, init=False)
+
+    def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
+        """Return what an admin's file says of workloads that share a GPU. Raises StoreError."""
+        self._look()
+        return self._beside
+
+    def _look(self) -> None:
+        now = self.stopwatch()
+        if self._read_at is not None and now - self._read_at <= AGE_S:
+            return
+        table: dict[tuple[str, str, int], dict[str, float]] = {}
+        beside: dict[tuple[str, str], dict[str, float]] = {}
+        for one in throughputs(self.engine):
+            if not one.partner:
+                table.setdefault((one.user, one.workload, one.scale), {})[one.accelerator] = one.steps_per_s
+            elif not one.user and one.scale == one.partner_scale == 1:
+                beside.setdefault((one.workload, one.partner), {})[one.accelerator] = one.steps_per_s
+        self._table, self._beside, self._read_at = table, beside, now
 
     def read(self, snapshot: Snapshot) -> Mapping[JobId, Mapping[str, float]]:
         """Return what is known of the best-effort jobs of this snapshot. Raises StoreError."""
-        now = self.stopwatch()
-        if self._read_at is None or now - self._read_at > AGE_S:
-            table: dict[tuple[str, str, int], dict[str, float]] = {}
-            for one in throughputs(self.engine):
-                if not one.partner:
-                    table.setdefault((one.user, one.workload, one.scale), {})[one.accelerator] = one.steps_per_s
-            self._table, self._read_at = table, now
+        self._look()
         found: dict[JobId, Mapping[str, float]] = {}
         for job_id, job in snapshot.jobs.items():
             if job.finished or snapshot.job_class(job_id) is not JobClass.BE:
                 continue
-            reported = snapshot.reported.get(job_id)
-            workload = (reported.workload if reported else "") or snapshot.traits[job_id].workload
+            workload = snapshot.workload(job_id)
             if not workload:
                 continue
             scale = max(requested_gpus(job), 1)

@@ -8,13 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
 from tesched_core.resources import JobId
-from tesched_core.round_state import JobPlan, JobRounds, Option, RoundState
+from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
 
 from tesched_db.tables import RoundsRow
 
 _SCALARS = ("began_at", "ends_at", "counted_at", "solved_at", "solved_jobs", "changed", "fallback")
 _BY_TYPE = ("share", "received_s", "deficit_s")
-_BY_JOB = ("kind", "isolated_s", "isolated_speed")
+_BY_JOB = ("kind", "partner", "isolated_s", "isolated_speed")
 
 
 def load(session: Session) -> RoundState | None:
@@ -42,6 +42,7 @@ def _written(state: RoundState) -> dict[str, Any]:
             }
             for job_id, one in state.jobs.items()
         },
+        "pairs": [[*pair, {name: list(getattr(one, name)) for name in _BY_TYPE}] for pair, one in state.pairs.items()],
         "plans": {str(job_id): asdict(plan) for job_id, plan in state.plans.items()},
         "held": {str(job_id): at for job_id, at in state.held.items()},
     }
@@ -57,6 +58,10 @@ def _read(found: dict[str, Any]) -> RoundState:
             for job_id, one in found["jobs"].items()
         },
         # A state of before there were any has none.
+        pairs={
+            (JobId(first), JobId(second)): PairRounds(**{name: tuple(one[name]) for name in _BY_TYPE})
+            for first, second, one in found.get("pairs", [])
+        },
         plans={JobId(int(job_id)): _plan(one) for job_id, one in found.get("plans", {}).items()},
         held={JobId(int(job_id)): at for job_id, at in found["held"].items()},
     )

@@ -53,6 +53,21 @@ def test_what_the_job_reports_that_it_trains_comes_before_its_comment(store: Eng
     assert StoredSpeeds(engine=store).read(snapshot) == {1: {"v100": 1.0}}
 
 
+def test_speeds_of_two_workloads_on_one_gpu_are_those_of_the_admins_file(store: Engine) -> None:
+    replace_throughputs(
+        store,
+        [
+            speed("bert", "v100", 2, partner="gpt", partner_scale=1),
+            speed("gpt", "v100", 1, partner="bert", partner_scale=1),
+            speed("bert", "v100", 9, scale=4, partner="gpt", partner_scale=4),
+            speed("bert", "v100", 4),
+        ],
+    )
+    speeds = StoredSpeeds(engine=store)
+    assert speeds.beside() == {("bert", "gpt"): {"v100": 2.0}, ("gpt", "bert"): {"v100": 1.0}}
+    assert speeds.read(seen(j1="bert")) == {1: {"v100": 4.0}}
+
+
 def test_a_speed_beside_another_job_is_not_its_speed_alone(store: Engine) -> None:
     replace_throughputs(store, [speed("bert", "v100", 2, partner="gpt", partner_scale=1)])
     assert StoredSpeeds(engine=store).read(seen(j1="bert")) == {}

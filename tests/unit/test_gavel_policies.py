@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tesched_core.gavel.ftf import FinishTimeFairness
 from tesched_core.gavel.las import Las
-from tesched_core.gavel.names import ALONE, SHARING
+from tesched_core.gavel.names import ALONE, SHARING, SIMULATED
 from tesched_core.gavel.policies import POLICIES, policy
 from tesched_core.gavel.problem import Pairs, Problem
 
@@ -45,8 +45,8 @@ def paired(problem: Problem, first: list[float], second: list[float]) -> Problem
 
 
 def test_the_names_are_those_of_the_policies() -> None:
-    assert {*ALONE, *SHARING} == set(POLICIES)
-    assert all(name.endswith("-sharing") for name in SHARING)
+    assert {*ALONE, *SHARING, *SIMULATED} == set(POLICIES)
+    assert all(name.endswith("-sharing") for name in (*SHARING, *SIMULATED))
 
 
 def test_las_gives_each_the_same_multiple_of_an_equal_part() -> None:

@@ -2,6 +2,10 @@
 
 Looked after is a best-effort job on GPUs that can be put back in the queue, and whose room can be weighed by amounts on
 each node alone. All else (trials, exempt jobs, arrays) keeps what it has: it is not there to be shared.
+
+A job that asks for shards instead of GPUs (`--gres=shard:1`) may share its GPU with another that does. That is looked
+after on types of which each node has one GPU, with shards: of several GPUs of a node Slurm alone says which one a shard
+is of (it fills one before it begins with the next), so that nobody could be kept alone there.
 """
 
 from __future__ import annotations
@@ -14,7 +18,15 @@ from numpy.typing import NDArray
 
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory
-from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of, requested_gpus
+from tesched_core.fit import (
+    SHARD,
+    Demand,
+    Room,
+    UnsupportedConstraintError,
+    demand_of,
+    demand_per_node,
+    requested_gpus,
+)
 from tesched_core.gavel.estimate import filled
 from tesched_core.orders import HOLDS_ROOM, OrderState
 from tesched_core.resources import JobId
@@ -34,6 +46,10 @@ class Kinds:
     of_node: NDArray[np.intp]
     #: [types] GPUs on nodes that start jobs
     gpus: NDArray[np.int64]
+    #: [types] shards of each GPU, 0 where none are shared
+    shards: NDArray[np.int64]
+    #: why no type's GPUs can be shared; empty: some can
+    unshared: str
 
     @staticmethod
     def of(snapshot: Snapshot, room: Room, wanted: Sequence[str]) -> Kinds:
@@ -54,7 +70,28 @@ class Kinds:
         if "gpu" in room.resources:
             may = room.available & (of_node != NOWHERE)
             np.add.at(gpus, of_node[may], room.total[may, room.resources.index("gpu")])
-        return Kinds(names=names, of_node=of_node, gpus=gpus)
+        shards, unshared = _shards(room, of_node, len(names))
+        return Kinds(names=names, of_node=of_node, gpus=gpus, shards=shards, unshared=unshared)
+
+
+def _shards(room: Room, of_node: NDArray[np.intp], types: int) -> tuple[NDArray[np.int64], str]:
+    """Return the shards of each type's GPUs, 0 where they cannot be shared, and why none can."""
+    found = np.zeros(types, dtype=np.int64)
+    if SHARD not in room.resources or "gpu" not in room.resources:
+        return found, "no node has shards (gres.conf: Name=shard)"
+    gpus, shards = room.total[:, room.resources.index("gpu")], room.total[:, room.resources.index(SHARD)]
+    for kind in range(types):
+        there = room.available & (of_node == kind) & (gpus > 0)
+        if there.any() and (gpus[there] == 1).all():
+            found[kind] = shards[there].min()
+    if (found >= 2).any():
+        return np.where(found >= 2, found, 0), ""
+    if not shards[of_node != NOWHERE].any():
+        return found * 0, "no node of these types has shards (gres.conf: Name=shard)"
+    return found * 0, (
+        "no type has shards on all its nodes, two or more of one GPU each; where a node has several GPUs, Slurm alone "
+        "says which one a shard is of"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +104,10 @@ class Crew:
     since: NDArray[np.float64]
     #: GPUs that it needs at once
     gpus: NDArray[np.int64]
+    #: shards that it asks for instead, of one GPU; 0: it does not share
+    shards: NDArray[np.int64]
+    #: the row of the job that has shards of the same GPU now; NOWHERE
+    mate: NDArray[np.intp]
     #: [jobs, types] steps a second; 0: it does not fit there. Unknown speeds are estimated.
     throughput: NDArray[np.float64]
     #: the type on which it runs; NOWHERE
@@ -84,11 +125,19 @@ class Crew:
         """Return the number of jobs."""
         return len(self.jobs)
 
+    def gpus_of(self, rows: NDArray[np.intp], beside: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the GPUs of these rows, those of two that share one, by `beside` [jobs], once."""
+        shared = np.isin(beside[rows], rows) & (beside[rows] < rows)
+        return np.where(shared, 0, self.gpus[rows])
 
-def crew_of(view: RoundView, kinds: Kinds) -> Crew:
-    """Return those that Gavel looks after now."""
+
+def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
+    """Return those that Gavel looks after now; with `sharing` also those that ask for shards, where there are any."""
     snapshot, memory, room = view.snapshot, view.memory, view.room
-    found = sorted(_members(view), key=lambda pair: (_since(pair[0], memory), pair[0].job_id))
+    found = sorted(
+        _members(view, sharing=sharing and not kinds.unshared),
+        key=lambda pair: (_since(pair[0], memory), pair[0].job_id),
+    )
     jobs, demands = tuple(job for job, _ in found), tuple(demand for _, demand in found)
     leaving = {v.job_id for order in memory.open_orders() for v in order.victims if v.state in HOLDS_ROOM}
     served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
@@ -102,12 +151,15 @@ def crew_of(view: RoundView, kinds: Kinds) -> Crew:
     ]
     held = [view.held_by_us(job) for job in jobs]
     ready = [job.pending and (ours or why_not(job) is None) for ours, job in zip(held, jobs, strict=True)]
+    shards = np.array([requested_shards(job) for job in jobs], dtype=np.int64)
     return Crew(
         jobs=jobs,
         demands=demands,
         since=np.array([_since(job, memory) for job in jobs], dtype=np.float64),
         gpus=np.array([max(requested_gpus(job), 1) for job in jobs], dtype=np.int64),
-        throughput=_speeds(demands, kinds, room, snapshot.speeds),
+        shards=shards,
+        mate=_mates(jobs, shards, on),
+        throughput=_speeds(demands, shards, kinds, room, snapshot.speeds),
         on=on,
         movable=np.array(movable, dtype=np.bool_),
         ready=np.array(ready, dtype=np.bool_),
@@ -121,7 +173,23 @@ def _since(job: Job, memory: Memory) -> float:
     return past.submitted_at if past is not None else job.submit_time
 
 
-def _members(view: RoundView) -> Iterator[tuple[Job, Demand]]:
+def requested_shards(job: Job) -> int:
+    """Return the shards that the job asks for on each node."""
+    return dict(demand_per_node(job.request).gres).get(SHARD, 0)
+
+
+def _mates(jobs: Sequence[Job], shards: NDArray[np.int64], on: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return who has shards on the same node, which has one GPU."""
+    found = np.full(len(jobs), NOWHERE, dtype=np.intp)
+    there: dict[str, int] = {}
+    for row in np.flatnonzero((shards > 0) & (on != NOWHERE)).tolist():
+        other = there.setdefault(jobs[row].nodes[0], row)
+        if other != row:
+            found[row], found[other] = other, row
+    return found
+
+
+def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
     snapshot, memory = view.snapshot, view.memory
     for job_id, job in snapshot.jobs.items():
         if snapshot.job_class(job_id) is not JobClass.BE or job.finished or not (job.batch and job.requeueable):
@@ -132,7 +200,10 @@ def _members(view: RoundView) -> Iterator[tuple[Job, Demand]]:
         request = job.request
         if request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None:
             continue
-        if requested_gpus(job) < 1 or not _is_ours(job, view):
+        shards = requested_shards(job)
+        if (shards > 0) == (requested_gpus(job) > 0) or (shards and not (sharing and request.min_nodes <= 1)):
+            continue
+        if not _is_ours(job, view):
             continue
         try:
             demand = demand_of(job, snapshot, view.room)
@@ -156,7 +227,11 @@ def _on(job: Job, kinds: Kinds, room: Room) -> int:
 
 
 def _speeds(
-    demands: Sequence[Demand], kinds: Kinds, room: Room, known: Mapping[JobId, Mapping[str, float]]
+    demands: Sequence[Demand],
+    shards: NDArray[np.int64],
+    kinds: Kinds,
+    room: Room,
+    known: Mapping[JobId, Mapping[str, float]],
 ) -> NDArray[np.float64]:
     fits = np.zeros((len(demands), len(kinds.names)), dtype=np.bool_)
     speed = np.full(fits.shape, np.nan)
@@ -171,4 +246,5 @@ def _speeds(
         fits[row] = shapes[demand.shape]
         mine = known.get(demand.job.job_id, {})
         speed[row] = [mine.get(name, np.nan) for name in kinds.names]
+    fits &= (shards[:, None] == 0) | (shards[:, None] <= kinds.shards)
     return np.where(fits, filled(speed), 0.0)

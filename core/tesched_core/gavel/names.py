@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-#: those that Slurm can bring about, and those that share accelerators among jobs
+#: those that share no accelerators among jobs, those that do, and those of these that are not for Slurm: what a job got
+#: done beside another, without which its isolated time is not known, is not measured there
 ALONE = (
     "cost",
     "cost-slo",
@@ -22,4 +23,5 @@ ALONE = (
     "sjf-agnostic",
     "throughput",
 )
-SHARING = ("fifo-sharing", "ftf-sharing", "hierarchical-sharing", "las-sharing", "makespan-sharing")
+SHARING = ("fifo-sharing", "hierarchical-sharing", "las-sharing", "makespan-sharing")
+SIMULATED = ("ftf-sharing",)

@@ -20,7 +20,7 @@ Worked example
     v100.
 
 Parameters
-    policy           one of policies.py, without space sharing: Slurm's shards are not driven
+    policy           one of policies.py; those that share GPUs do so among jobs that ask for shards (crew.py, pairs.py)
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
     types            names, fastest first; empty: all GRES types of GPUs, by name
@@ -42,9 +42,12 @@ from numpy.typing import NDArray
 
 from tesched_core.decision import Refusal, RefusalCode
 from tesched_core.gavel.crew import NOWHERE, Crew, Kinds, crew_of
+from tesched_core.gavel.names import SHARING
+from tesched_core.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
 from tesched_core.gavel.places import Places
 from tesched_core.gavel.problem import Policy, Problem
 from tesched_core.gavel.rounds import assign, deficits, priorities
+from tesched_core.gavel.sharing import Claims, Placed, assign_sharing
 from tesched_core.gavel.standing import Standing
 from tesched_core.gavel.staying import alike, booked, kept
 from tesched_core.resources import JobId, UnixSeconds
@@ -71,14 +74,21 @@ class Gavel:
         """Return the name that the configuration uses."""
         return f"gavel:{self.policy.name}"
 
+    @property
+    def shares(self) -> bool:
+        """Return whether two jobs may share a GPU."""
+        return self.policy.name in SHARING
+
     def turn(self, view: RoundView) -> RoundProposal:
         """Return what is to be done now, for what this round wants."""
         kinds = Kinds.of(view.snapshot, view.overview.room, self.types)
-        crew = crew_of(view, kinds)
+        crew = crew_of(view, kinds, sharing=self.shares)
         state = _counted(view, kinds, crew)
         turn = _Turn(gavel=self, view=view, kinds=kinds, crew=crew, state=state)
         if not kinds.gpus.any():
-            return RoundProposal(plans=(), hold=(), state=state, refusals=())  # no GPU has a type, or none is up
+            # No GPU has a type, or none is up.
+            whys = tuple(unshared(view, kinds, self.policy.name, sharing=self.shares))
+            return RoundProposal(plans=(), hold=(), state=state, refusals=whys)
         if view.now >= state.ends_at:
             turn.begin_round()
         elif self.fills:
@@ -106,18 +116,26 @@ def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
         job_id: one for job_id, one in state.jobs.items() if job_id in snapshot and not snapshot[job_id].finished
     }
     same = alike(crew.throughput)
+    together: dict[Pair, NDArray[np.float64]] = {}
     for row, (job, kind) in enumerate(zip(crew.jobs, crew.on.tolist(), strict=True)):
         known = state.jobs.get(job.job_id, JobRounds(kind=kind))
         if kind != NOWHERE and job.start_time is not None:
             ran = np.zeros((1, len(given)))
             ran[0, kind] = max(now - max(state.counted_at, job.start_time), 0.0)
+            pair = pair_of(crew, row)
+            if pair is not None and pair in state.pairs:
+                together[pair] = np.minimum(together.get(pair, ran[0]), ran[0])  # as long as both ran
+                jobs[job.job_id] = known
+                continue
             if known.share:
                 ran = booked(ran, np.array([known.share]), same[row : row + 1])
             given += ran[0]
             known = replace(known, received_s=tuple((np.array(known.received_s or given * 0.0) + ran[0]).tolist()))
         jobs[job.job_id] = known
+    given = np.sum([given, *together.values()], axis=0)
+    pairs = with_time(state.pairs, together, jobs)
     changed = state.changed or jobs.keys() != state.jobs.keys()
-    return replace(state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, changed=changed)
+    return replace(state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, pairs=pairs, changed=changed)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,11 +147,17 @@ class _Turn:
     kinds: Kinds
     crew: Crew
     state: RoundState
-    #: [jobs] the type of this round
+    #: [jobs] the type of this round, and the row of who should share the GPU, or NOWHERE
     want: NDArray[np.intp] = field(init=False)
+    beside: NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.want = np.array([self._known(row).kind for row in range(len(self.crew))], dtype=np.intp)
+        rows = range(len(self.crew))
+        row_of = {job.job_id: row for row, job in enumerate(self.crew.jobs)}
+        partners = [self._known(row).partner for row in rows]
+        found = [NOWHERE if one is None else row_of.get(one, NOWHERE) for one in partners]
+        self.want = np.array([self._known(row).kind for row in rows], dtype=np.intp)
+        self.beside = np.array(found, dtype=np.intp)
 
     def _known(self, row: int) -> JobRounds:
         return self.state.jobs.get(self.crew.jobs[row].job_id, JobRounds(kind=int(self.crew.on[row])))
@@ -157,7 +181,7 @@ class _Turn:
         # Who cannot be moved now, or is on its way, stays what it is.
         settled = (self.crew.on != NOWHERE) & ~self.crew.movable | self.crew.served
         fixed = np.where(self.crew.on != NOWHERE, self.crew.on, self.want)
-        self.want = self._assigned(settled, np.where(self.crew.served, self.want, fixed))
+        self.want = self._assigned(settled, np.where(self.crew.served, self.want, fixed), anew=True)
         length = gavel.round_s
         # Rounds keep their beat, unless the daemon was away for longer than one.
         began = self.state.ends_at if now - self.state.ends_at < length else now
@@ -171,29 +195,54 @@ class _Turn:
         if waits.any():
             self.want = self._assigned(~waits, self.want)
 
-    def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return who has which type, if those that are settled keep theirs."""
+    def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
+        """Return who has which type, if those that are settled keep theirs; who shares its GPU goes to `beside`.
+
+        Pairs come together `anew` at the beginning of a round alone.
+        """
         crew, share = self.crew, self._table("share")
         half = self.gavel.round_s / 2
         received = self._table("received_s") + half
         given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
         room = self._capacity()
-        there = settled & (kind != NOWHERE)
-        np.subtract.at(room, kind[there], crew.gpus[there])
-        free = np.flatnonzero(~settled)
-        found = kind.copy()
-        sizes, room = crew.gpus[free], np.maximum(room, 0)
-        taken = assign(
-            self._choosing(),
-            priorities(share, received, given, crew.throughput)[free],
-            self._table("deficit_s")[free],
-            share[free],
-            throughput=crew.throughput[free],
-            scale_factor=sizes,
-            capacity=room,
+        there = np.flatnonzero(settled & (kind != NOWHERE))
+        together = np.where(self.beside != NOWHERE, self.beside, crew.mate)
+        np.subtract.at(room, kind[there], crew.gpus_of(there, together))
+        free, room = np.flatnonzero(~settled), np.maximum(room, 0)
+        alone = Claims(
+            priority=priorities(share, received, given, crew.throughput)[free],
+            deficit_s=self._table("deficit_s")[free],
+            share=share[free],
         )
-        found[free] = kept(
-            crew.on[free], taken, alike_types=alike(crew.throughput[free]), scale_factor=sizes, capacity=room
+        members, pairs = claims_of(self.state.pairs if anew else {}, crew, free, given, half)
+        types, throughput, sizes = self._choosing(), crew.throughput[free], crew.gpus[free]
+        if len(members):
+            placed = assign_sharing(
+                types, alone, pairs, members, throughput=throughput, scale_factor=sizes, capacity=room
+            )
+        else:
+            taken = assign(
+                types,
+                alone.priority,
+                alone.deficit_s,
+                alone.share,
+                throughput=throughput,
+                scale_factor=sizes,
+                capacity=room,
+            )
+            placed = Placed(taken, np.full(len(free), NOWHERE, dtype=np.intp))
+        found = kind.copy()
+        found[free] = placed.kind
+        self.beside[free] = np.where(placed.partner == NOWHERE, NOWHERE, free[placed.partner])
+        paired = free[placed.partner != NOWHERE]
+        np.subtract.at(room, found[paired], crew.gpus_of(paired, self.beside))
+        rest = free[placed.partner == NOWHERE]
+        found[rest] = kept(
+            crew.on[rest],
+            found[rest],
+            alike_types=alike(crew.throughput[rest]),
+            scale_factor=crew.gpus[rest],
+            capacity=room,
         )
         return found
 
@@ -214,10 +263,10 @@ class _Turn:
         may = room.available & (self.kinds.of_node != NOWHERE)
         free = np.zeros_like(self.kinds.gpus)
         np.add.at(free, self.kinds.of_node[may], room.free[may, column])
-        mine = self.crew.on != NOWHERE
-        np.add.at(free, self.crew.on[mine], self.crew.gpus[mine])
-        # What an order keeps for one of the crew is his.
-        coming = self.crew.served & (self.want != NOWHERE)
+        mine = np.flatnonzero(self.crew.on != NOWHERE)
+        np.add.at(free, self.crew.on[mine], self.crew.gpus_of(mine, self.crew.mate))
+        # What an order keeps for one of the crew is his; of shards, the GPU was not taken from the room.
+        coming = self.crew.served & (self.want != NOWHERE) & (self.crew.shards == 0)
         np.add.at(free, self.want[coming], self.crew.gpus[coming])
         return np.minimum(free, self.kinds.gpus)
 
@@ -240,6 +289,7 @@ class _Turn:
             entity=terms.entity,
             entity_weight=terms.entity_weight,
             entity_kind=terms.entity_kind,
+            pairs=pairs_of(self.view, self.kinds, crew) if gavel.shares else None,
         )
         answer = gavel.policy.allocate(problem)
         part = problem.capacity / max(len(crew), 1) / problem.scale_factor[:, None]
@@ -250,6 +300,7 @@ class _Turn:
                 received_s=(0.0,) * len(self.kinds.names),
                 deficit_s=tuple(deficit[row].tolist()),
                 kind=self._known(row).kind,
+                partner=self._known(row).partner,
                 isolated_s=float(isolated_s[row]),
                 isolated_speed=float(alone[row]),
             )
@@ -262,6 +313,7 @@ class _Turn:
             changed=False,
             given_s=(0.0,) * len(self.kinds.names),
             jobs={**self.state.jobs, **jobs},
+            pairs=allocated(self.state.pairs, problem.pairs, answer.pairs_x, crew, elapsed_s),
             fallback=answer.fallback or "",
         )
 
@@ -291,12 +343,14 @@ class _Turn:
     def proposal(self) -> RoundProposal:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
         crew = self.crew
-        plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want).plans()
+        plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want, beside=self.beside).plans()
         has_turn = self.want != NOWHERE
         hold = crew.ready & ~has_turn & ~crew.held & ~crew.served
         jobs = dict(self.state.jobs)
         for row, job in enumerate(crew.jobs):
-            jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]))
+            other = int(self.beside[row])
+            partner = None if other == NOWHERE else crew.jobs[other].job_id
+            jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]), partner=partner)
         return RoundProposal(
             plans=plans,
             hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
@@ -314,7 +368,11 @@ class _Turn:
             fair = f"its share of the time is {', '.join(parts)}" if parts else "no time is allocated to it yet"
             kind = int(self.want[row])
             now = f"in this round its turn is on {names[kind]}" if kind != NOWHERE else "this round goes to others"
+            other = int(self.beside[row])
+            if other != NOWHERE:
+                now += f", on one GPU with job {self.crew.jobs[other].label}"
             aside = f" ({self.state.fallback})" if self.state.fallback else ""
             counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
             text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"
             yield Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.ROUND, text=text)
+        yield from unshared(self.view, self.kinds, self.gavel.policy.name, sharing=self.gavel.shares)

@@ -1,4 +1,9 @@
-"""On which nodes a round's jobs start, and who of those without a turn there makes room for them."""
+"""On which nodes a round's jobs start, and who of those without a turn there makes room for them.
+
+Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one whose holders go, as
+a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: whoever
+should be alone, or wait, keeps his part of the GPU until somebody else has a turn on it.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.fit import SHARD
 from tesched_core.gavel.crew import NOWHERE, Crew, Kinds
+from tesched_core.orders import OrderState
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundView
+
+#: jobs that leave a node together: one, or the two that share a GPU
+_Unit = tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -20,32 +30,76 @@ class Places:
     view: RoundView
     kinds: Kinds
     crew: Crew
-    #: [jobs] the type of this round
+    #: [jobs] the type of this round, and who should share the GPU, or NOWHERE
     want: NDArray[np.intp]
+    beside: NDArray[np.intp]
     #: [nodes, resources] free, as far as this look has given it away
     free: NDArray[np.int64] = field(init=False)
     #: rows of jobs without a turn where they run, who may be asked, by node
     going: dict[int, list[int]] = field(init=False)
+    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to somebody's
+    need: NDArray[np.int64] = field(init=False)
     _claimed: set[int] = field(init=False, default_factory=set)
+    #: where jobs are to be by the plans of this look, and by orders
+    _host: dict[int, int] = field(init=False, default_factory=dict)
+    #: columns of GPUs, of all types, and of shards
+    _gpus: list[int] = field(init=False)
+    _shards: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin with the room that is free now."""
-        self.free = self.view.room.free.copy()
-        crew = self.crew
+        room, crew = self.view.room, self.crew
+        self.free = room.free.copy()
+        names = [name.partition(":")[0] for name in room.resources]
+        self._gpus = [column for column, name in enumerate(names) if name == "gpu"]
+        self._shards = [column for column, name in enumerate(names) if name == SHARD]
+        self.need = np.array([demand.per_node for demand in crew.demands], dtype=np.int64).reshape(
+            len(crew), len(names)
+        )
+        shares = crew.shards > 0
+        if shares.any():
+            for column in self._shards:
+                self.need[shares, column] = 0
+            self.need[shares, room.resources.index("gpu")] = 1
+            self._keep_promised()
         self.going = {}
-        for row in np.flatnonzero(crew.movable & (self.want != crew.on)).tolist():
+        for row in np.flatnonzero(crew.movable & ((self.want != crew.on) | self._apart())).tolist():
             for name in crew.jobs[row].nodes:
-                self.going.setdefault(self.view.room.index[name], []).append(row)
+                self.going.setdefault(room.index[name], []).append(row)
+
+    def _keep_promised(self) -> None:
+        """Take away the GPUs of which an order has promised shards."""
+        row_of = {job.job_id: row for row, job in enumerate(self.crew.jobs)}
+        for order in self.view.memory.open_orders():
+            row = row_of.get(order.preemptor)
+            if row is None or not self.crew.shards[row] or order.state is not OrderState.OPEN:
+                continue
+            for name in order.nodes:
+                node = self.view.room.index.get(name)
+                if node is not None:
+                    self._host[row] = node
+                    self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
+
+    def _apart(self) -> NDArray[np.bool_]:
+        """Return who runs on the right type, but not where its partner does, and came later."""
+        crew = self.crew
+        found = np.zeros(len(crew), dtype=np.bool_)
+        for row in np.flatnonzero((self.beside != NOWHERE) & (self.want == crew.on)).tolist():
+            other = int(self.beside[row])
+            there = crew.on[other] == self.want[other] and crew.mate[row] != other
+            found[row] = there and row > other
+        return found
 
     def plans(self) -> tuple[Plan, ...]:
         """Return a plan for whoever has a turn, does not have it yet and can be placed."""
         crew, want = self.crew, self.want
         starts = np.flatnonzero((want != NOWHERE) & crew.ready & ~crew.served)
-        moves = np.flatnonzero((want != NOWHERE) & crew.movable & (want != crew.on) & ~crew.served)
+        away = (want != crew.on) | self._apart()
+        moves = np.flatnonzero((want != NOWHERE) & crew.movable & away & ~crew.served)
         found: list[Plan] = []
-        # The largest first: it finds a place least easily.
+        # Who comes to somebody's GPU comes after him; the largest first: it finds a place least easily.
         for rows in (starts, moves):
-            for row in sorted(rows.tolist(), key=lambda row: (-int(crew.gpus[row]), row)):
+            for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(crew.gpus[row]), row)):
                 if row in self._claimed:
                     continue  # it leaves for somebody else, and starts when it is back in the queue
                 plan = self._plan(row)
@@ -53,64 +107,132 @@ class Places:
                     found.append(plan)
         return tuple(found)
 
+    def _follows(self, row: int) -> bool:
+        other = int(self.beside[row])
+        return other != NOWHERE and (row > other or self._where(other) is not None)
+
+    def _where(self, row: int) -> int | None:
+        """Return the node on which the job is for this round, or will be; None as long as nobody knows."""
+        if row in self._host:
+            return self._host[row]
+        crew = self.crew
+        stays = crew.on[row] != NOWHERE and crew.on[row] == self.want[row] and row not in self._claimed
+        return self.view.room.index[crew.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
+
     def _plan(self, row: int) -> Plan | None:
-        crew, job_id = self.crew, self.crew.jobs[row].job_id
-        demand = crew.demands[row]
+        other = int(self.beside[row])
+        host = None if other == NOWHERE else self._where(other)
+        placed = self._own_room(row) if host is None else self._join(row, other, host)
+        if placed is None:
+            return None
+        chosen, asked = placed
+        for unit in asked:
+            self._leave(unit)
+        need = self.need[row] if host is None else self._beside_need(row)
+        self.free[chosen] -= need
+        if self.crew.shards[row]:
+            self._host[row] = chosen[0]
+        leaves = [victim for unit in asked for victim in unit]
+        if self.crew.on[row] != NOWHERE:
+            leaves.append(row)
+        names, jobs = self.view.room.names, self.crew.jobs
+        victims: tuple[tuple[JobId, float], ...] = tuple((jobs[victim].job_id, 0.0) for victim in leaves)
+        nodes = tuple(names[node] for node in sorted(chosen))
+        return Plan(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
+
+    def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
+        """Return nodes with room for it alone, and who has to go for that."""
+        demand = self.crew.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
-        asked: list[int] = []
+        asked: list[_Unit] = []
         # Nodes with room first; then those on which the fewest have to go.
-        offers = [(victims, node) for node in there.tolist() if (victims := self._victims(row, node)) is not None]
-        for victims, node in sorted(offers, key=lambda offer: (len(offer[0]), offer[1])):
-            if set(victims) & set(asked):
+        offers = [(units, node) for node in there.tolist() if (units := self._victims(row, node)) is not None]
+        for units, node in sorted(offers, key=lambda offer: (sum(map(len, offer[0])), offer[1])):
+            if set(units) & set(asked):
                 continue  # of several nodes; once is enough to ask, and its room was counted
             chosen.append(node)
-            asked += victims
+            asked += units
             if len(chosen) == demand.nodes:
-                break
-        else:
-            return None
-        for victim in asked:
-            self._goes(victim)
-        self.free[chosen] -= demand.per_node
-        leaves = [*asked, row] if crew.on[row] != NOWHERE else asked
-        names = self.view.room.names
-        victims_of: tuple[tuple[JobId, float], ...] = tuple((crew.jobs[victim].job_id, 0.0) for victim in leaves)
-        return Plan(preemptor=job_id, nodes=tuple(names[node] for node in sorted(chosen)), victims=victims_of)
+                return chosen, asked
+        return None
 
-    def _victims(self, row: int, node: int) -> list[int] | None:
+    def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
+        """Return the node of the partner's GPU, and who has to go so that the job has a part of it."""
+        crew, room = self.crew, self.view.room
+        mate = int(crew.mate[other])
+        asked: list[_Unit] = []
+        free = self.free[node].copy()
+        if not crew.demands[row].allowed[node]:
+            return None
+        if mate not in (NOWHERE, row):
+            if mate in self._claimed or mate not in self.going.get(node, ()):
+                return None
+            asked.append((mate,))
+            free += self._freed((mate,), node)
+        elif self._is_on(other, node) and (room.free[node, self._shards] < crew.shards[row]).all():
+            return None  # somebody has them whom nobody may ask
+        need = self._beside_need(row)
+        return ([node], asked) if bool((free >= need)[need > 0].all()) else None
+
+    def _is_on(self, row: int, node: int) -> bool:
+        names = self.crew.jobs[row].nodes
+        return bool(self.crew.on[row] != NOWHERE) and node == self.view.room.index[names[0]]
+
+    def _beside_need(self, row: int) -> NDArray[np.int64]:
+        need: NDArray[np.int64] = self.need[row].copy()
+        need[self._gpus] = 0
+        return need
+
+    def _victims(self, row: int, node: int) -> list[_Unit] | None:
         """Return who has to go from this node, none of them superfluous; None if it does not fit whoever goes."""
-        demand = self.crew.demands[row]
-        free, total = self.free[node].copy(), self.view.room.total[node]
-        asked: list[int] = []
+        free, need = self.free[node].copy(), self.need[row]
+        asked: list[_Unit] = []
 
         def fits() -> bool:
-            return bool(demand.fits_into(free[None], total[None])[0])
+            return bool((free >= need)[need > 0].all())
 
-        others = [other for other in self.going.get(node, ()) if other not in self._claimed and other != row]
-        for other in sorted(others, key=lambda other: (-int(self.crew.gpus[other]), other)):
+        units = self._units(node, row)
+        for unit in sorted(units, key=lambda unit: (-int(self.crew.gpus[unit[0]]), unit)):
             if fits():
                 break
-            asked.append(other)
-            free += self._freed(other, node)
+            asked.append(unit)
+            free += self._freed(unit, node)
         if not fits():
             return None
-        for other in list(asked):
-            free -= self._freed(other, node)
+        for unit in list(asked):
+            free -= self._freed(unit, node)
             if fits():
-                asked.remove(other)
+                asked.remove(unit)
             else:
-                free += self._freed(other, node)
+                free += self._freed(unit, node)
         return asked
 
-    def _freed(self, row: int, node: int) -> NDArray[np.int64]:
-        running = self.view.overview.running
-        shares = running.shares_of(running.row_of[self.crew.jobs[row].job_id])
-        freed: NDArray[np.int64] = running.frees[shares[running.share_node[shares] == node]].sum(axis=0)
+    def _units(self, node: int, row: int) -> list[_Unit]:
+        """Return who could leave the node: who shares a GPU leaves together, or it does not come free."""
+        others = [other for other in self.going.get(node, ()) if other not in self._claimed and other != row]
+        found: list[_Unit] = []
+        for other in others:
+            mate = int(self.crew.mate[other])
+            if mate in others:
+                if other < mate:
+                    found.append((other, mate))
+            else:
+                found.append((other,))
+        return found
+
+    def _freed(self, unit: _Unit, node: int) -> NDArray[np.int64]:
+        running, crew = self.view.overview.running, self.crew
+        freed: NDArray[np.int64] = np.zeros(self.free.shape[1], dtype=np.int64)
+        for row in unit:
+            shares = running.shares_of(running.row_of[crew.jobs[row].job_id])
+            freed += running.frees[shares[running.share_node[shares] == node]].sum(axis=0)
+        stays = {int(crew.mate[row]) for row in unit} - {NOWHERE, *unit, *self._claimed}
+        if crew.shards[unit[0]] and not stays:
+            freed[self._gpus] += self.view.room.total[node, self._gpus] > 0
         return freed
 
-    def _goes(self, row: int) -> None:
-        self._claimed.add(row)
-        for name in self.crew.jobs[row].nodes:
-            node = self.view.room.index[name]
-            self.free[node] += self._freed(row, node)
+    def _leave(self, unit: _Unit) -> None:
+        for node in {self.view.room.index[name] for row in unit for name in self.crew.jobs[row].nodes}:
+            self.free[node] += self._freed(unit, node)
+        self._claimed |= set(unit)

@@ -1,0 +1,168 @@
+"""Gavel's rounds on Slurm with shards, by hand: who shares a GPU with whom, and what a shard keeps others from.
+
+Everywhere: nodes of one GPU, of which two shards can be had; a round takes 360 s. Two jobs of workload `light` do 3
+steps/s each on a v100 they share, where one alone does 4; `heavy` and anything else are not known beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tesched_core.actions import Notify, SetNodes
+from tesched_core.cluster import Job, Node, Request
+from tesched_core.decision import RefusalCode
+from tesched_core.fit import Room
+from tesched_core.gavel.on_slurm import Gavel
+from tesched_core.gavel.policies import policy
+from tesched_core.guard import Limits
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import Driver
+
+LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1000)
+A, B, C, D, TRIAL = 1, 2, 3, 4, 9
+BESIDE = {("light", "light"): {"v100": 3.0, "k80": 0.9}}
+ALONE = {"v100": 4.0, "k80": 1.0}
+
+
+def asks(gres: str) -> Request:
+    return Request(cpus=1, mem_per_node_mib=1, gres_per_node=((gres, 1),))
+
+
+def machine(name: str, kind: str, gpus: int = 1, shards: int = 2) -> Node:
+    return node(name, gres={f"gpu:{kind}": gpus, f"shard:{kind}": shards})
+
+
+class Site(Driver):
+    """A v100 on node v, and what a test adds; the jobs are `light` unless it says what they are."""
+
+    def __init__(
+        self,
+        *jobs: Job,
+        nodes: tuple[Node, ...] = (),
+        named: str = "las-sharing",
+        workloads: Mapping[int, str] | None = None,
+    ) -> None:
+        gavel = Gavel(policy=policy(named), types=("v100", "k80"))
+        run_times = {int(job.job_id): 3600.0 for job in jobs if job.job_id != TRIAL}
+        super().__init__(nodes or [machine("v", "v100")], jobs, limits=LIMITS, best_effort=gavel, run_times=run_times)
+        told = workloads or {}
+        self.start = self.start.with_traits(
+            {job_id: replace(one, workload=told.get(int(job_id), "light")) for job_id, one in self.start.traits.items()}
+        )
+
+    def snapshot(self, at_s: float) -> Snapshot:
+        speeds = dict.fromkeys(self.jobs, ALONE)
+        return replace(super().snapshot(at_s), speeds=speeds, beside=BESIDE)
+
+    def said(self, job_id: int) -> str:
+        return next(
+            one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.ROUND
+        )
+
+    def kinds(self) -> list[tuple[str, int]]:
+        return [(type(action).__name__, action.job_id) for action in self.decision.actions]
+
+
+def on(job_id: int, where: str, gres: str = "shard") -> Job:
+    held = share(where, 1, 1, {gres: 1})
+    return replace(running(job_id, held, start_time=NOW - 100, submit_time=NOW - 100 + job_id), request=asks(gres))
+
+
+def queued(job_id: int, gres: str = "shard") -> Job:
+    return waiting(job_id, asks(gres), submit_time=NOW - 50 + job_id)
+
+
+def test_two_jobs_that_are_worth_it_share_a_gpu_and_nobody_has_to_go() -> None:
+    # las-sharing: alone each would have half of the v100, 2 steps/s; together each has 3.
+    site = Site(on(A, "v"), queued(B))
+    site.obeys(*site.cycle(0))
+    assert site.kinds() == [("SetNodes", B)]
+    assert next(action.nodes for action in site.decision.actions if isinstance(action, SetNodes)) == ("v",)
+    assert "on one GPU with job 2" in site.said(A)
+    assert "on one GPU with job 1" in site.said(B)
+    site.starts(B, share("v", 1, 1, {"shard": 1}), at_s=2)
+    for at_s in (10, 400, 800):
+        site.cycle(at_s)
+        assert site.decision.actions == (), "both have what is theirs"
+    assert site.memory.rounds is not None
+    (pair,) = site.memory.rounds.pairs.values()
+    assert pair.received_s[0] == pytest.approx(798.0), "time on one GPU is the pair's, once"
+
+
+def test_both_of_a_pair_are_bound_to_the_same_of_several_nodes() -> None:
+    nodes = (machine("k", "k80"), machine("v1", "v100"), machine("v2", "v100"))
+    # C keeps v1's GPU whole: it may not be moved, since it is not tesched's to move.
+    kept = replace(on(C, "v1", "gpu:v100"), requeueable=False)
+    site = Site(queued(A), queued(B), kept, nodes=nodes[1:])
+    site.obeys(*site.cycle(0))
+    bound = {action.job_id: action.nodes for action in site.decision.actions if isinstance(action, SetNodes)}
+    assert bound == {A: ("v2",), B: ("v2",)}
+
+
+def test_jobs_of_which_nobody_knows_the_speed_beside_each_other_take_turns() -> None:
+    site = Site(on(A, "v"), queued(B), workloads={A: "heavy"})
+    site.obeys(*site.cycle(0))
+    assert site.kinds() == [("Hold", B)]
+    site.cycle(360)
+    assert [kind for kind, _ in site.kinds()] == ["SetNodes", "Notify", "Release"]
+
+
+def test_a_pair_makes_room_together_for_who_wants_the_gpu_whole() -> None:
+    site = Site(on(A, "v"), on(B, "v"), queued(C, "gpu"))
+    site.obeys(*site.cycle(0))
+    site.obeys(*site.cycle(360))
+    site.obeys(*site.cycle(720))
+    asked = {action.job_id for action in site.decision.actions if isinstance(action, Notify)}
+    if not asked:  # the pair's turn comes first, or that of C
+        site.cycle(1080)
+        asked = {action.job_id for action in site.decision.actions if isinstance(action, Notify)}
+    assert asked == {A, B}
+    (order,) = site.memory.open_orders()
+    assert (order.preemptor, order.nodes) == (C, ("v",))
+
+
+def test_a_gpu_is_given_to_one_combination() -> None:
+    site = Site(queued(A), queued(B), queued(C), queued(D), workloads={C: "heavy", D: "heavy"})
+    site.cycle(0)
+    bound = {action.job_id for action in site.decision.actions if isinstance(action, SetNodes)}
+    assert bound in ({A, B}, {C}, {D})
+
+
+def test_a_trial_is_not_sent_to_a_gpu_of_which_somebody_has_a_shard() -> None:
+    site = Site(on(A, "v"), waiting(TRIAL, asks("gpu")), named="las")
+    site.cycle(0)
+    assert site.decision.actions == ()
+    room = Room.of(site.snapshot(0))
+    free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
+    assert (free["gpu"], free["gpu:v100"], free["shard"]) == (0, 0, 1)
+
+
+def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
+    nodes = (machine("v", "v100", gpus=4, shards=16),)
+    room = Room.of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
+    free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
+    assert (free["gpu"], free["gpu:v100"], free["shard"], free["shard:v100"]) == (2, 2, 11, 12)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "named", "said"),
+    [
+        ((node("v", gres={"gpu:v100": 1}),), "las-sharing", "no node has shards"),
+        ((machine("v", "v100", gpus=2, shards=4),), "las-sharing", "Slurm alone says which one a shard is of"),
+        ((machine("v", "v100", shards=1),), "las-sharing", "two or more of one GPU each"),
+        ((machine("v", "v100"),), "las", "policy.gavel_policy is las"),
+    ],
+)
+def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
+    nodes: tuple[Node, ...], named: str, said: str
+) -> None:
+    site = Site(queued(A), nodes=nodes, named=named)
+    site.cycle(0)
+    assert site.decision.actions == ()
+    assert said in site.said(A)
+    assert JobId(A) not in (site.memory.rounds.jobs if site.memory.rounds else {})
