@@ -119,9 +119,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
 
 
 _numbers = st.floats(0, 2**40)
-_options = st.builds(
-    Option, nodes=counts, rack=words, wait_slots=counts, slots=counts, worth=_numbers, price=_numbers
-)
+_options = st.builds(Option, nodes=counts, rack=words, wait_slots=counts, slots=counts, worth=_numbers, price=_numbers)
 _plans = st.builds(
     JobPlan,
     planned_at=times,

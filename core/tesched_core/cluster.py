@@ -96,7 +96,7 @@ class Job:
     array_job_id: JobId | None = None
     array_task_id: int | None = None
     array_tasks: str = ""
-    #: on the record that bears the array's id: most of its tasks that may run at once (ArrayTaskThrottle); 0: no limit
+    #: most of the array's tasks that may run at once (ArrayTaskThrottle), the same on all its records; 0: no limit
     array_throttle: int = 0
     #: the heterogeneous job's id (its first component's) and this component's offset
     het_job_id: JobId | None = None

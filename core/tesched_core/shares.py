@@ -10,7 +10,7 @@ is another one. What somebody else has set meanwhile is the user's limit from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -41,10 +41,10 @@ class ShareView:
         """Return the snapshot's time."""
         return self.snapshot.taken_at
 
-    def own_limit(self, job: Job) -> int:
-        """Return the throttle that the array has of its user, 0 for none."""
+    def own_limit(self, array: JobId, job: Job) -> int:
+        """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
         state = self.memory.shares
-        one = state.throttled.get(job.job_id) if state else None
+        one = state.throttled.get(array) if state else None
         return job.array_throttle if one is None else one.previous
 
 
@@ -83,20 +83,26 @@ class SharePolicy(Protocol):
 
 def share_out(memory: Memory, policy: SharePolicy, room: Room, work: Advance) -> tuple[Memory, Refusals]:
     """Return the memory after the policy was asked, and why each has what it has; its actions go to `work`."""
-    state = _followed(memory.shares, work)
+    arrays = _arrays(work.snapshot)
+    state = _followed(memory.shares, arrays, work)
     view = ShareView(snapshot=work.snapshot, memory=replace(memory, shares=state), room=room, limits=work.limits)
     proposal = policy.share_out(view)
     state = proposal.state
     throttled = {
-        job_id: one for job_id, one in state.throttled.items() if job_id in state.shares or _put_back(job_id, one, work)
+        array: one
+        for array, one in state.throttled.items()
+        if array in state.shares or _put_back(array, one, arrays, work)
     }
-    for job_id, share in state.shares.items():
-        job, before = work.snapshot.jobs[job_id], throttled.get(job_id)
+    for array, share in state.shares.items():
+        seen, before = arrays[array], throttled.get(array)
         if before is not None and work.now - before.at < policy.throttle_cool_down_s:
             continue
-        now_at = job.array_throttle if before is None or not before.dry else before.value
+        now_at = seen if before is None or not before.dry else before.value
         if now_at == 0 or abs(share - now_at) >= policy.throttle_step:
-            throttled[job_id] = _set(job, share, before, state.said.get(job_id, ""), work)
+            reason = Reason(code=ReasonCode.GETS_SHARE, text=state.said.get(array, ""))
+            work.actions.append(SetThrottle(job_id=array, reason=reason, throttle=share, previous=seen))
+            own = seen if before is None else before.previous
+            throttled[array] = Throttled(at=work.now, previous=own, value=share, before=seen)
     memory = replace(memory, shares=replace(state, throttled=throttled))
     # Whom Slurm did not move is tried again with the next allocation, not at each look.
     if state.first is not None and state.first not in memory.forwarded and state.allocated_at == work.now:
@@ -104,43 +110,42 @@ def share_out(memory: Memory, policy: SharePolicy, room: Room, work: Advance) ->
     return memory, Refusals(proposal.refusals)
 
 
-def _set(job: Job, share: int, before: Throttled | None, text: str, work: Advance) -> Throttled:
-    reason = Reason(code=ReasonCode.GETS_SHARE, text=text)
-    seen = job.array_throttle
-    work.actions.append(SetThrottle(job_id=job.job_id, reason=reason, throttle=share, previous=seen))
-    own = seen if before is None else before.previous
-    return Throttled(at=work.now, previous=own, value=share, before=seen)
+def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
+    """Return the throttle of each array that has not ended, by its id; all its records show it."""
+    return {
+        job.array_job_id: job.array_throttle
+        for job in snapshot.jobs.values()
+        if job.array_job_id is not None and not job.finished
+    }
 
 
-def _followed(state: ShareState | None, work: Advance) -> ShareState | None:
+def _followed(state: ShareState | None, arrays: Mapping[JobId, int], work: Advance) -> ShareState | None:
     """Return the state without throttles that are not ours any more."""
     if state is None:
         return None
     kept: dict[JobId, Throttled] = {}
-    for job_id, one in state.throttled.items():
-        job = work.snapshot.jobs.get(job_id)
-        if job is None or job.finished:
+    for array, one in state.throttled.items():
+        seen = arrays.get(array)
+        if seen is None:
             continue
-        if one.dry or job.array_throttle == one.value:
-            kept[job_id] = one
-        elif job.array_throttle == one.before:
+        if one.dry or seen == one.value:
+            kept[array] = one
+        elif seen == one.before:
             on_its_way = work.now - one.at <= RESEND_AFTER_S
             if on_its_way or one.before != one.previous:
-                kept[job_id] = one if on_its_way else replace(one, value=one.before)
+                kept[array] = one if on_its_way else replace(one, value=one.before)
     return replace(state, throttled=kept)
 
 
-def _put_back(job_id: JobId, one: Throttled, work: Advance) -> bool:
+def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], work: Advance) -> bool:
     """Put the array's own throttle back; return whether it is still to be seen there."""
-    job = work.snapshot.jobs.get(job_id)
-    if one.dry or job is None or job.finished or job.array_throttle == one.previous:
+    seen = arrays.get(array)
+    # None: it has ended. Another one than ours: somebody else has set it.
+    if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
-    if job.array_throttle not in {one.value, one.before}:
-        return False  # somebody else has set it
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
-    back = SetThrottle(job_id=job_id, reason=reason, throttle=one.previous, previous=job.array_throttle)
-    work.actions.append(back)
+    work.actions.append(SetThrottle(job_id=array, reason=reason, throttle=one.previous, previous=seen))
     return True
 
 
@@ -148,7 +153,8 @@ def share_no_more(memory: Memory, work: Advance) -> Memory:
     """Put all throttles back, and forget the shares once that is seen."""
     if memory.shares is None:
         return memory
-    left = {job_id: one for job_id, one in memory.shares.throttled.items() if _put_back(job_id, one, work)}
+    arrays = _arrays(work.snapshot)
+    left = {array: one for array, one in memory.shares.throttled.items() if _put_back(array, one, arrays, work)}
     if not left:
         return replace(memory, shares=None)
     state = ShareState(counted_at=memory.shares.counted_at, throttled=left)
@@ -164,9 +170,14 @@ def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
     for outcome in outcomes:
         action = outcome.action
         one = throttled.get(action.job_id)
-        if one is None or not isinstance(action, SetThrottle) or action.reason.code is not ReasonCode.GETS_SHARE:
+        if one is None or not isinstance(action, SetThrottle):
             continue
         kind = outcome.failure.kind if outcome.failure else None
+        if kind is FailureKind.NOT_FOUND:
+            del throttled[action.job_id]
+            continue
+        if action.reason.code is not ReasonCode.GETS_SHARE:
+            continue
         if outcome.status is Status.WOULD:
             throttled[action.job_id] = replace(one, dry=True)
         elif outcome.status is Status.SKIPPED or (

@@ -217,8 +217,7 @@ class CommandsActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
             case SetThrottle():
-                # The array's id means all of it, also where the record that bears it is its last task.
-                return self._do("scontrol", "update", f"jobid={seen.job_id}", f"arraytaskthrottle={action.throttle}")
+                return self._throttle(action)
             case Hold():
                 if not seen.pending:
                     # Slurm would take a running job's priority, and hold it at its next requeue.
@@ -226,6 +225,17 @@ class CommandsActuator:
                 return self._do("scontrol", "hold", job)
             case Release():
                 return self._do("scontrol", "release", job)
+
+    def _throttle(self, action: SetThrottle) -> Failure | None:
+        """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).
+
+        Slurm sets it, and then fails for each task of the array that has finished.
+        """
+        failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"arraytaskthrottle={action.throttle}")
+        if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
+            return failure
+        seen = self._look(action.job_id)
+        return None if isinstance(seen, Job) and seen.array_throttle == action.throttle else failure
 
     def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
         job = _address(seen)

@@ -19,10 +19,12 @@ from tesched_core.actions import (
     SetNice,
     SetNodes,
     SetPriority,
+    SetThrottle,
     Status,
     Suspend,
 )
 from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
 from tesched_slurm.clients import Client
 from tesched_slurm.commands import DryRunActuator
 from tesched_testcluster.local import LocalCluster
@@ -136,6 +138,38 @@ def test_one_task_of_an_array(cluster: LocalCluster, connect: Connect) -> None:
     cluster.wait_for(lambda: cluster.job(f"{array}_1")["Restarts"] == "1", "the task to go")
     assert cluster.job(f"{array}_0")["Restarts"] == "0"
     assert cluster.state(f"{array}_0") == "RUNNING"
+
+
+def test_throttle_of_an_array_with_finished_tasks_is_set_and_put_back(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    array = JobId(cluster.sbatch("--array=0-19%2", wrap=SLEEP))
+
+    def tasks() -> list[str]:
+        return [each["ArrayTaskId"] for each in cluster.jobs(array) if each["JobState"] == "RUNNING"]
+
+    def throttle() -> int:
+        seen = client.observer.observe()
+        assert isinstance(seen, Snapshot)
+        (found,) = {job.array_throttle for job in seen.jobs.values() if job.array_job_id == array}
+        return found
+
+    cluster.wait_for(lambda: len(tasks()) == 2, "two tasks to run")
+    assert throttle() == 2
+    # Of a finished task scontrol says so, and fails, and has set the throttle all the same.
+    cluster.run("scancel", f"{array}_0")
+    cluster.wait_for(lambda: cluster.state(f"{array}_0") == "CANCELLED", "one to end")
+    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=5, previous=2))
+    assert throttle() == 5
+    cluster.wait_for(lambda: len(tasks()) == 5, "five tasks to run")
+    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=1, previous=5))
+    assert throttle() == 1
+    assert len(tasks()) == 5, "none is ended"
+    sent(client, SetThrottle(job_id=array, reason=WHY, throttle=0, previous=1))
+    assert throttle() == 0
+    cluster.wait_for(lambda: len(tasks()) == 19, "all tasks to run")
+    assert (
+        refused(client, SetThrottle(job_id=JobId(999_999), reason=WHY, throttle=1, previous=0)) is FailureKind.NOT_FOUND
+    )
 
 
 def test_notice_to_the_script(cluster: LocalCluster, connect: Connect) -> None:

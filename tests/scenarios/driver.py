@@ -169,7 +169,7 @@ class Driver:
                     )
                 self.change(job.job_id, request=request)
             elif isinstance(action, SetThrottle):
-                self.change(job.job_id, array_throttle=action.throttle)
+                self.throttled(action.job_id, action.throttle)
             elif isinstance(action, Requeue):
                 self.requeued(job.job_id)
             elif isinstance(action, Suspend):
@@ -188,6 +188,12 @@ class Driver:
         """Change what Slurm says of a job."""
         job = self.jobs[JobId(job_id)]
         self.jobs[job.job_id] = replace(job, **fields)
+
+    def throttled(self, array: int, throttle: int) -> None:
+        """Set an array's throttle, which all its records show."""
+        for job in list(self.jobs.values()):
+            if job.array_job_id == array:
+                self.change(job.job_id, array_throttle=throttle)
 
     def starts(self, job_id: int, *held: NodeShare, at_s: float | None = None) -> None:
         """Start a waiting job, now or at this time."""

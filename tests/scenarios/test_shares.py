@@ -38,9 +38,9 @@ def curve(iterations: int, at_s: float, *, per: float = 1.0) -> Curve:
     return Curve.of(np.stack([k, per * 2 ** (-k / 4), at, np.full_like(k, np.nan)], axis=1))
 
 
-def worker(array: int, task: int) -> Job:
+def worker(array: int, task: int, throttle: int = 0) -> Job:
     job = running(array + task, share("n1", 2, 1), array_job_id=JobId(array), array_task_id=task, start_time=NOW)
-    return replace(job, request=TWO)
+    return replace(job, request=TWO, array_throttle=throttle)
 
 
 def array(job_id: int, *, throttle: int = 0) -> Job:
@@ -73,7 +73,7 @@ class Site(Driver):
 
 
 def two_arrays(*more: Job, throttle: int = 0, slaq: Slaq | None = None, limits: Limits | None = None) -> Site:
-    workers = [worker(each, task) for each in (EARLY, LATE) for task in (1, 2)]
+    workers = [worker(each, task, throttle if each == EARLY else 0) for each in (EARLY, LATE) for task in (1, 2)]
     return Site(array(EARLY, throttle=throttle), array(LATE), *workers, *more, slaq=slaq, limits=limits)
 
 
@@ -160,10 +160,22 @@ def test_its_own_limit_is_back_when_none_of_its_tasks_waits() -> None:
     assert JobId(EARLY) not in site.memory.shares.throttled
 
 
+def test_a_task_that_was_put_back_in_the_queue_still_has_a_share() -> None:
+    site = two_arrays(throttle=7)
+    site.obeys(*grown(site))
+    for job_id in (EARLY, EARLY + 1, LATE + 1, LATE + 2):
+        site.ends(job_id)
+    site.requeued(EARLY + 2)
+    assert throttles(site.cycle(61))[EARLY] == (3, 1), "the array's id is that of a task that has ended"
+    site.obeys(*site.decision.actions)
+    site.starts(EARLY + 2, share("n1", 2, 1), at_s=70)
+    assert throttles(site.cycle(71))[EARLY] == (1, 7)
+
+
 def test_what_somebody_else_sets_is_the_limit_from_then_on() -> None:
     site = two_arrays()
     site.obeys(*grown(site))
-    site.change(EARLY, array_throttle=1)
+    site.throttled(EARLY, 1)
     assert EARLY not in throttles(site.cycle(60))
     site.memory, site.decision = undo(site.memory, site.snapshot(61), site.limits)
     assert throttles(site.decision.actions) == {LATE: (1, 0)}

@@ -68,7 +68,8 @@ def crew_of(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
 
 def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) -> Member:
     running = [job for job in jobs if job.on_nodes and job.state is not JobState.SUSPENDED]
-    waiting = next((job for job in jobs if job.job_id == array and job.pending), None)
+    # The one that stands for many, if there is one; else one that was put back in the queue.
+    waiting = min((job for job in jobs if job.pending), key=lambda job: job.job_id != array, default=None)
     job = waiting or jobs[0]
     unit = "gpu" if requested_gpus(job) else "cpu"
     one_node = max(job.request.min_nodes, 1) == 1

@@ -213,7 +213,7 @@ class _Allocation:
     def _most(self, member: Member) -> int:
         if not member.starts:
             return member.running
-        own = self.view.own_limit(member.job)
+        own = self.view.own_limit(member.job_id, member.job)
         return min(member.left, own) if own else member.left
 
     def _unit(self, job_id: JobId) -> str:
@@ -224,7 +224,7 @@ class _Allocation:
     ) -> str:
         parts = [share] if share else []
         if member.elastic:
-            own = self.view.own_limit(member.job)
+            own = self.view.own_limit(member.job_id, member.job)
             limit = f", of {own} that it may have" if own else ""
             parts.append(f"{member.running} run now{limit}")
         if known is None:

@@ -1,0 +1,96 @@
+"""SLAQ on a real Slurm: real trainings as elastic arrays, whose throttles follow their losses and are put back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
+
+pytestmark = pytest.mark.slurm
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+CPUS = 6
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    """Give one node of six CPUs."""
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1, cpus=CPUS, sockets=1, gres={}),))) as started:
+        yield started
+
+
+@pytest.fixture
+def daemon(cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -> Iterator[Daemon]:
+    """Give a daemon that shares anew every two seconds, and hears losses."""
+    spool = cluster.shared / "spool"
+    spool.mkdir()
+    spool.chmod(0o1777)
+    drop_in = tmp_path / "conf.d" / "slaq.toml"
+    drop_in.parent.mkdir()
+    drop_in.write_text(f'[policy]\nslaq_epoch_s = 2.0\nslaq_throttle_cool_down_s = 2.0\n[reports]\nspool = "{spool}"\n')
+    with running_daemon(cluster, tmp_path, client_choice, policy="fitgpp+slaq") as started:
+        yield started
+
+
+def training(cluster: LocalCluster, name: str, array: str) -> int:
+    """Submit the example as an elastic array; its tasks work for three seconds each."""
+    command = (
+        f"export TESCHED_SPOOL={cluster.shared / 'spool'} TASK_SECONDS=3 OPENBLAS_NUM_THREADS=1\n"
+        f"exec {sys.executable} {EXAMPLES / 'logistic_regression.py'} {cluster.shared / name}"
+    )
+    options = (f"--job-name=be-{name}", "--comment=elastic", "--mem=100M", f"--output={cluster.shared}/{name}.out")
+    return cluster.sbatch(f"--array={array}", *options, wrap=command)
+
+
+def throttle(cluster: LocalCluster, array: int) -> int:
+    """Return the array's throttle, 0 for none."""
+    heads = [one for one in cluster.jobs(array) if one["JobId"] == str(array)]
+    return int(heads[0].get("ArrayTaskThrottle", "0"))
+
+
+def is_done(cluster: LocalCluster, name: str) -> bool:
+    """Return whether a training has all its iterations behind it."""
+    try:
+        with np.load(cluster.shared / name / "state.npz") as state:
+            return len(state["losses"]) == 150
+    except FileNotFoundError:
+        return False
+
+
+def test_a_training_has_all_workers_until_another_comes_and_both_come_to_their_ends(
+    cluster: LocalCluster, daemon: Daemon
+) -> None:
+    first = training(cluster, "first", "0-99")
+    cluster.wait_for(lambda: throttle(cluster, first) == CPUS, "the first one to have all workers")
+    second = training(cluster, "second", "0-99%3")
+    cluster.wait_for(lambda: 0 < throttle(cluster, second) <= 3, "the second one to have a share")
+    cluster.wait_for(lambda: throttle(cluster, first) < CPUS, "the first one to have less")
+    cluster.wait_for(
+        lambda: "it is foretold to fall by" in daemon.ask("explain", str(first)).stdout, "a forecast", timeout_s=30
+    )
+    said = " ".join(daemon.ask("explain", str(first)).stdout.split())
+    assert f"of the workers that {CPUS} CPUs hold" in said
+    for name in ("first", "second"):
+        cluster.wait_for(partial(is_done, cluster, name), f"the {name} one to be done", timeout_s=60)
+
+
+def test_throttles_are_put_back_by_undo(cluster: LocalCluster, daemon: Daemon) -> None:
+    free = cluster.sbatch("--array=0-99", "--comment=elastic", "--mem=100M", "--job-name=be-a", wrap="sleep 300")
+    limited = cluster.sbatch("--array=0-99%5", "--comment=elastic", "--mem=100M", "--job-name=be-b", wrap="sleep 300")
+    cluster.wait_for(
+        lambda: (throttle(cluster, free), throttle(cluster, limited)) == (CPUS // 2, CPUS // 2), "equal shares"
+    )
+    daemon.process.terminate()
+    daemon.process.wait(timeout=30)
+    undone = run_tesched("undo", TESCHED_CONFIG=str(daemon.config))
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert (throttle(cluster, free), throttle(cluster, limited)) == (0, 5)
