@@ -95,9 +95,8 @@ class PolicyConfig:
         if not 0 <= self.patience_s <= 86_400:
             raise ValueError("patience_s must be between 0 and 86400 seconds")
         if self.gavel_policy not in (*ALONE, *SHARING):
-            only = (
-                "; on Slurm nobody knows what a job got done beside another" if self.gavel_policy in SIMULATED else ""
-            )
+            why = "; what a job got done beside another is not known on Slurm"
+            only = why if self.gavel_policy in SIMULATED else ""
             raise ValueError(f"gavel_policy must be one of {', '.join((*ALONE, *SHARING))}{only}")
         if not 1 <= self.gavel_round_s <= 86_400:
             raise ValueError("gavel_round_s must be between 1 and 86400 seconds")

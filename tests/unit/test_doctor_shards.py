@@ -33,5 +33,5 @@ def test_without_them_it_says_that_none_is_shared_and_why(gres: dict[str, int], 
 
 
 def test_the_policy_that_would_have_to_know_more_is_not_for_slurm() -> None:
-    with pytest.raises(ValueError, match="what a job got done beside another"):
+    with pytest.raises(ValueError, match="what a job got done beside another is not known on Slurm"):
         PolicyConfig(gavel_policy="ftf-sharing")
