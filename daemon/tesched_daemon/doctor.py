@@ -21,7 +21,7 @@ from tesched_db import read
 from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
 
-from tesched_daemon import doctor_slurm
+from tesched_daemon import doctor_reports, doctor_slurm
 from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.finding import Finding, fail, ok, warn
@@ -40,6 +40,7 @@ def examine(path: Path) -> Iterator[Finding]:
         yield fail("configuration", str(error), "mend it; `tesched config check FILE` tries it again")
         return
     yield _configuration(loaded)
+    yield from doctor_reports.examine(loaded.config.reports)
     yield from _losses(loaded.config)
     yield from doctor_slurm.examine(loaded.config)
     yield from _store(loaded.config)
@@ -60,15 +61,15 @@ def _losses(config: Config) -> Iterator[Finding]:
     """Yield whether slaq hears of losses, where it is the policy."""
     if config.policy.be is not BePolicyName.SLAQ:
         return
-    spool = config.reports.spool
-    if not spool:
+    spool, socket = config.reports.spool, config.reports.socket
+    if not spool and not socket:
         text = "policy.be is slaq, and reports.spool is empty: without losses, elastic arrays have equal shares"
         yield warn("losses", text, "name the folder into which jobs write their reports; docs/reports.md")
-    elif not Path(spool).is_dir():
+    elif not socket and not Path(spool).is_dir():
         text = f"policy.be is slaq, and there is no folder {spool} (reports.spool) to read losses from"
         yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/reports.md")
     else:
-        yield ok("losses", f"slaq reads them from {spool}")
+        yield ok("losses", f"slaq hears of them by {' and '.join(filter(None, (spool, socket)))}")
 
 
 def _store(config: Config) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""State stores of both kinds, each test its own. Without PostgreSQL these tests fail and say how to install it."""
+"""State stores of both kinds, each test its own, and a munged. What is missing fails and says how to install it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,17 @@ from sqlalchemy import Engine
 from tesched_db import migrate
 from tesched_db.engine import open_store
 
+from tests.private_munged import private_munged
 from tests.private_postgresql import NoPostgresqlError, PrivatePostgresql, private_postgresql
 
 _BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
+
+
+@pytest.fixture(scope="session")
+def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Give the socket of the munged that the tests of one process share."""
+    with private_munged(tmp_path_factory.mktemp("munge")) as path:
+        yield path
 
 
 @pytest.fixture(scope="session")

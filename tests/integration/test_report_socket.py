@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -28,30 +27,10 @@ from tesched_report import reporter as reporter_module
 from tesched_report.reporter import Reporter
 
 from tests.builders import running, share
+from tests.private_munged import private_munged
 
 ME = os.geteuid()
 START = 1_000_000.0
-
-
-@pytest.fixture(scope="module")
-def munged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Give the socket of a munged of this test's own."""
-    if not shutil.which("munged"):
-        pytest.fail("munged is not installed: slurm_test_cluster/install-slurm.sh installs it")
-    folder = tmp_path_factory.mktemp("munge")
-    folder.chmod(0o755)
-    key = folder / "key"
-    key.write_bytes(os.urandom(1024))
-    key.chmod(0o400)
-    files = {name: folder / name for name in ("socket", "pid-file", "log-file", "seed-file")}
-    options = [f"--{name}={path}" for name, path in files.items()]
-    process = subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={key}", *options])
-    try:
-        wait_for(files["socket"].exists)
-        yield str(files["socket"])
-    finally:
-        process.terminate()
-        process.wait(10)
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
@@ -160,20 +139,11 @@ def test_a_credential_that_was_made_for_something_else_is_no_report(
 
 
 def test_a_credential_of_another_site_is_refused(address: str, munged: str, inbox: Inbox, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    key.write_bytes(os.urandom(1024))
-    key.chmod(0o400)
-    there = tmp_path / "other.socket"
-    options = [f"--{name}={tmp_path}/{name}" for name in ("pid-file", "log-file", "seed-file")]
-    other = subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={there}", *options])
-    try:
-        wait_for(there.exists)
-        assert ask(address, message(str(there), b"tesched-report 1 7\n" + report(5))) == (
+    (tmp_path / "other").mkdir()
+    with private_munged(tmp_path / "other") as other:
+        assert ask(address, message(other, b"tesched-report 1 7\n" + report(5))) == (
             "refused: munge says: Invalid credential\n"
         )
-    finally:
-        other.terminate()
-        other.wait(10)
     assert not inbox.waiting()
 
 

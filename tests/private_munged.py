@@ -1,0 +1,37 @@
+"""A munged of a test's own: its key, its socket, gone with the test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def private_munged(folder: Path) -> Iterator[str]:
+    """Run a munged in this folder; give the path of its socket."""
+    if not shutil.which("munged"):
+        pytest.fail("munged is not installed: slurm_test_cluster/install-slurm.sh installs it")
+    folder.chmod(0o755)
+    key = folder / "key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    files = {name: folder / name for name in ("socket", "pid-file", "log-file", "seed-file")}
+    options = [f"--{name}={path}" for name, path in files.items()]
+    process = subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={key}", *options])
+    try:
+        end = time.monotonic() + 10
+        while not files["socket"].exists():
+            assert process.poll() is None, "munged did not start"
+            assert time.monotonic() < end, "munged did not come"
+            time.sleep(0.01)
+        yield str(files["socket"])
+    finally:
+        process.terminate()
+        process.wait(10)
