@@ -1,0 +1,296 @@
+"""PD-ORS's plans with Slurm's levers, by hand: who waits for which nodes, who is left over, that a trial comes first.
+
+Everywhere: rack a has the nodes a1 and a2, rack b has b1 and b2; jobs take whole nodes; a slot is 10 s. The training
+`net` takes 70 s on two nodes of a rack, 250 s on two of different racks, 45 s and 225 s on four (workload.py has the
+sum), and 120 s on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tesched_core.actions import FailureKind, Notify, SetNodes, Status
+from tesched_core.cluster import Job, Request, SlurmSettings, Switch
+from tesched_core.decision import RefusalCode
+from tesched_core.guard import Limits
+from tesched_core.orders import Ending
+from tesched_core.pdors.on_slurm import PdOrsOnSlurm
+from tesched_core.pdors.workload import Workload
+from tesched_core.resources import JobId
+from tesched_core.round_state import JobPlan
+from tesched_core.snapshot import Snapshot
+from tesched_core.undo import changed_still, undo
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import Driver
+
+NET = Workload(name="net", samples=1000, sample_s=0.1, batch=10, gradient_mb=100, rack_mb_per_s=1000, far_mb_per_s=100)
+LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1000)
+A, B, C, TRIAL = 1, 2, 3, 9
+SETTINGS = SlurmSettings(
+    kill_wait_s=30,
+    requeue_delay_s=1,
+    switches=(Switch(name="a", nodes=("a1", "a2")), Switch(name="b", nodes=("b1", "b2"))),
+)
+
+
+class Site(Driver):
+    """The two racks; of jobs without an expected run time, the workload is known."""
+
+    def __init__(self, *jobs: Job, run_times: Mapping[int, float] | None = None, workload: Workload = NET) -> None:
+        policy = PdOrsOnSlurm(slot_s=10, horizon=60, workloads=(workload,))
+        known = run_times or {}
+        super().__init__(
+            [node(name) for name in ("a1", "a2", "b1", "b2")],
+            jobs,
+            limits=LIMITS,
+            best_effort=policy,
+            run_times={int(job.job_id): known.get(int(job.job_id), 1.0) for job in jobs if job.job_id != TRIAL},
+        )
+        traits = dict(self.start.traits)
+        for job_id in traits.keys() - known.keys() - {TRIAL}:
+            traits[job_id] = replace(traits[job_id], run_time_s=None, workload="net")
+        self.start = self.start.with_traits(traits)
+
+    def snapshot(self, at_s: float) -> Snapshot:
+        return replace(super().snapshot(at_s), settings=SETTINGS)
+
+    def comes(self, job: Job) -> None:
+        """Let a job be submitted."""
+        self.jobs[job.job_id] = job
+        one = replace(self.start.traits[JobId(A)], workload="net", run_time_s=None)
+        self.start = self.start.with_traits({**self.start.traits, job.job_id: one})
+
+    def begins(self, job_id: int, at_s: float) -> None:
+        """Start a job where it is bound to."""
+        names = self.jobs[JobId(job_id)].request.required_nodes
+        self.starts(job_id, *(share(name, 32, 1) for name in names), at_s=at_s)
+
+    def plan(self, job_id: int) -> JobPlan:
+        assert self.memory.rounds is not None
+        return self.memory.rounds.plans[JobId(job_id)]
+
+
+def filler(job_id: int, *names: str) -> Job:
+    """Return a job that has just started."""
+    held = (share(name, 32, 1) for name in names)
+    return replace(running(job_id, *held, start_time=NOW), request=wide(job_id, len(names), len(names)).request)
+
+
+def wide(job_id: int, fewest: int = 2, most: int = 2) -> Job:
+    """Return a job that has just been submitted."""
+    request = Request(min_nodes=fewest, max_nodes=most, cpus=32 * fewest, tasks=fewest, mem_per_node_mib=1)
+    return waiting(job_id, request, submit_time=NOW)
+
+
+def kinds(site: Site) -> list[tuple[str, int]]:
+    return [(type(action).__name__, action.job_id) for action in site.decision.actions]
+
+
+def said(site: Site, job_id: int) -> str:
+    return next(refusal.text for refusal in site.decision.refusals if refusal.job_id == job_id)
+
+
+def one_node_of_each_rack_is_taken() -> Site:
+    """Return a site where a1 is free again after 60 s, b1 after 600 s, and A wants two nodes."""
+    return Site(filler(7, "a1"), filler(8, "b1"), wide(A), run_times={7: 60, 8: 600})
+
+
+def test_a_job_waits_for_a_rack_in_which_it_ends_sooner() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("Hold", A)]
+    option, other = site.plan(A).option, site.plan(A).next_best
+    assert option is not None
+    assert other is not None
+    # 60 s until a1 is free and 70 s there are less than the 250 s that it would take across the racks from now on.
+    assert (option.nodes, option.rack, option.wait_slots, option.slots) == (2, "a", 6, 7)
+    assert (other.nodes, other.rack, other.wait_slots, other.slots) == (2, "", 0, 25)
+    assert option.payoff > other.payoff
+    assert site.why_not(A) is RefusalCode.PLAN
+    words = said(site, A)
+    assert site.cycle(5) == ()
+    assert said(site, A) == words, "the same words as long as the plan stays"
+
+
+def test_it_starts_as_soon_as_the_rack_is_free_sooner_than_planned() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    site.ends(7)
+    site.obeys(*site.cycle(20))
+    nodes = [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)]
+    assert nodes == [("a1", "a2")]
+    assert kinds(site)[-1] == ("Release", A)
+    site.begins(A, 21)
+    site.cycle(22)
+    assert [order.ending for order in site.memory.orders.values()] == [Ending.STARTED_HERE]
+    assert (site.plan(A).started, site.plan(A).start_at, site.plan(A).run_s) == (True, NOW + 21, 70)
+
+
+def test_who_comes_later_fits_in_before_a_promise_or_behind_it_and_never_into_it() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    # 120 s on a2 would last into A's slots there; on b2 they harm nobody.
+    site.comes(wide(B, 1, 1))
+    site.obeys(*site.cycle(1))
+    assert [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)] == [("b2",)]
+    # The next one: a2 is free for 60 s only, so it has to wait until A has ended there, or B on b2. B ends a slot
+    # sooner, but then half of its rack is taken, and dear; A leaves an empty one.
+    site.comes(wide(C, 1, 1))
+    site.obeys(*site.cycle(2))
+    assert ("Hold", C) in kinds(site)
+    option, other = site.plan(C).option, site.plan(C).next_best
+    assert option is not None
+    assert other is not None
+    assert [(each.rack, each.wait_slots) for each in (option, other)] == [("a", 13), ("b", 12)]
+    assert (option.worth < other.worth, option.price < other.price) == (True, True)
+
+
+def test_a_number_of_nodes_is_chosen_and_set_and_undo_puts_the_range_back() -> None:
+    site = Site(wide(A, 1, 4))
+    actions = site.cycle(0)
+    # On one node 120 s, two of a rack 70 s; four are in two racks and take 225 s.
+    (bind,) = (action for action in actions if isinstance(action, SetNodes))
+    assert bind.count is not None
+    assert (bind.nodes, str(bind.count)) == (("a1", "a2"), "2-2")
+    site.obeys(*actions)
+    assert site.jobs[JobId(A)].request.min_nodes == 2
+    memory, decision = undo(site.memory, site.snapshot(1), LIMITS)
+    site.obeys(*decision.actions)
+    request = site.jobs[JobId(A)].request
+    assert (request.min_nodes, request.max_nodes, request.required_nodes, request.cpus) == (1, 4, (), 32)
+    memory, decision = undo(memory, site.snapshot(2), LIMITS)
+    site.obeys(*decision.actions)
+    memory, decision = undo(memory, site.snapshot(3), LIMITS)
+    assert changed_still(memory, site.snapshot(3)) == 0
+
+
+def test_undo_releases_who_is_held() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    memory, decision = undo(site.memory, site.snapshot(1), LIMITS)
+    site.obeys(*decision.actions)
+    assert not site.jobs[JobId(A)].held
+    memory, _ = undo(memory, site.snapshot(2), LIMITS)
+    assert changed_still(memory, site.snapshot(2)) == 0
+
+
+def test_a_trial_comes_first_and_who_made_room_is_planned_anew_with_what_is_left() -> None:
+    site = Site(filler(7, "b1", "b2"), wide(A), waiting(TRIAL, cpus=32), run_times={7: 300})
+    site.change(TRIAL, reason="Dependency")
+    site.obeys(*site.cycle(0))
+    site.begins(A, 0)
+    site.cycle(1)
+    site.change(TRIAL, reason="Resources")
+    actions = site.cycle(30)
+    asked = {action.job_id for action in actions if isinstance(action, Notify)}
+    assert asked, "somebody is asked to go"
+    site.obeys(*actions)
+    victim = asked.pop()
+    assert victim == A, "FitGpp's size is the same, and its grace period: A has run for less"
+    site.requeued(A)
+    site.change(A, submit_time=NOW + 35)
+    site.starts(TRIAL, share("a1", 32, 1), at_s=35)
+    site.obeys(*site.cycle(35))
+    assert ("Hold", A) in kinds(site)
+    plan = site.plan(A)
+    # 35 s of 70 s are done; 35 s are three slots and a half.
+    assert plan.rest == pytest.approx(0.5)
+    assert plan.option is not None
+    assert plan.promised
+    assert (plan.option.rack, plan.option.slots) == ("b", 4), "of unknown length, the trial may stay in the other rack"
+    assert plan.note.startswith("it was preempted")
+
+
+def worth_nothing_any_more() -> Site:
+    """Return a site with one free node, on which A wants two; its patience is over since long."""
+    site = Site(filler(7, "a1"), filler(8, "b1", "b2"), wide(A), run_times={7: 60, 8: 600_000})
+    site.start = site.start.with_traits(
+        {job_id: replace(one, utility="critical") for job_id, one in site.start.traits.items()}
+    )
+    site.change(A, submit_time=NOW - 100_000)
+    return site
+
+
+def test_who_costs_more_than_it_is_worth_starts_when_room_is_left_over() -> None:
+    site = worth_nothing_any_more()
+    site.obeys(*site.cycle(0))
+    assert not site.plan(A).promised
+    assert kinds(site) == [("Hold", A)]
+    assert "left over" in said(site, A)
+    site.ends(7)
+    site.obeys(*site.cycle(30))
+    assert kinds(site)[-1] == ("Release", A)
+
+
+def test_nobody_is_left_over_for_ever() -> None:
+    site = worth_nothing_any_more()
+    site.obeys(*site.cycle(0))
+    assert site.cycle(600) == ()
+    assert not site.plan(A).promised
+    site.cycle(601)
+    assert site.plan(A).promised
+    assert site.plan(A).note == "it was left over for a whole horizon"
+
+
+def test_who_is_late_is_planned_anew() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    # The filler runs on after its 60 s: a slot's patience, then another plan, which still is a promise.
+    site.obeys(*site.cycle(65))
+    assert site.plan(A).start_at == NOW + 60
+    site.obeys(*site.cycle(71))
+    plan = site.plan(A)
+    assert plan.promised
+    assert plan.start_at > NOW + 71
+    assert plan.note.startswith("its nodes were not free in its slot")
+
+
+def test_whom_slurm_does_not_start_is_set_free_and_left_to_slurm() -> None:
+    site = Site(wide(A, 1, 4))
+    site.obeys(*site.cycle(0))
+    site.cycle(1)
+    # The order's time is over: a minute and KillWait.
+    actions = site.cycle(95)
+    assert [(action.nodes, str(action.count)) for action in actions if isinstance(action, SetNodes)] == [((), "1-4")]
+    site.obeys(*actions)
+    site.obeys(*site.cycle(96))
+    site.obeys(*site.cycle(97))
+    assert site.plan(A).dropped
+    assert not any(kind in {"Hold", "SetNodes"} for kind, _ in kinds(site))
+    assert not site.jobs[JobId(A)].held
+    assert "left to Slurm" in said(site, A)
+
+
+def test_whom_slurm_refuses_to_bind_is_released() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    site.ends(7)
+    actions = site.cycle(20)
+    bind = next(action for action in actions if isinstance(action, SetNodes))
+    site.says(Status.FAILED, bind, kind=FailureKind.REFUSED)
+    assert site.jobs[JobId(A)].held
+    site.obeys(*site.cycle(21))
+    site.obeys(*site.cycle(22))
+    assert not site.jobs[JobId(A)].held
+    assert site.plan(A).dropped
+
+
+def test_one_at_which_slurm_has_not_looked_is_held_before_it_does() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.change(A, reason="")
+    site.cycle(0)
+    assert kinds(site) == [("Hold", A)]
+
+
+def test_whom_slurm_starts_first_is_taken_as_it_is() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.starts(A, share("a2", 32, 1), share("b2", 32, 1), at_s=0)
+    site.comes(wide(B))
+    site.obeys(*site.cycle(1))
+    assert site.plan(A).run_s == 250
+    option = site.plan(B).option
+    assert option is not None
+    assert (option.rack, option.wait_slots) == ("a", 25), "A has a2 for 250 s"
