@@ -79,6 +79,9 @@ class Settings:
         return self._read
 
 
+#: Seconds in which a trial is raised and bound by one look at it. Slurm itself refuses to bind one that has started.
+ONE_LOOK_S = 0.5
+
 #: What a look asks of scontrol.
 _LOOK = (
     ("-d", "-o", "show", "job"),
@@ -179,11 +182,19 @@ class CommandsActuator:
     """Acts through scontrol and scancel."""
 
     commands: Commands
+    #: the job that was raised last, as it was then, and when
+    _raised: tuple[float, Job] | None = None
 
-    def act(self, action: Action) -> Outcome:
-        """Perform the action; Slurm's errors come back as values."""
+    def act(self, action: Action, seen: Job | None = None) -> Outcome:
+        """Perform the action; Slurm's errors come back as values.
+
+        `seen` is the job if it has just been looked at; it is not the last task of an array.
+        """
         began = time.time()
-        failure = self._perform(action)
+        seen_now = seen or self._just_raised(action, began) or self._look(action.job_id)
+        failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now)
+        if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
+            self._raised = began, seen_now
         return Outcome(
             action=action,
             status=Status.FAILED if failure else Status.SENT,
@@ -192,10 +203,15 @@ class CommandsActuator:
             failure=failure,
         )
 
-    def _perform(self, action: Action) -> Failure | None:
-        seen = self._look(action.job_id)
-        if isinstance(seen, Failure):
-            return seen
+    def _just_raised(self, action: Action, now: float) -> Job | None:
+        """Return the job if it was raised a moment ago and is now to be bound: one look is enough for both."""
+        if isinstance(action, SetNodes) and self._raised is not None:
+            at, job = self._raised
+            if job.job_id == action.job_id and 0 <= now - at < ONE_LOOK_S:
+                return job
+        return None
+
+    def _perform(self, action: Action, seen: Job) -> Failure | None:
         job = _address(seen)
         match action:
             case Notify():

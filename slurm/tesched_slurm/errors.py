@@ -14,6 +14,7 @@ _KINDS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "already completed",
             "is pending execution",
             "not pending",
+            "no longer pending",
             "not running",
             "no longer running",
             "job is not suspended",

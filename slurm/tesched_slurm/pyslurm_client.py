@@ -247,12 +247,12 @@ class PyslurmActuator:
 
     def act(self, action: Action) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
-        if isinstance(action, Notify | SetNodes | SetThrottle):
-            return CommandsActuator(commands=self.commands).act(action)
         began = time.time()
         seen = self._look(action.job_id)
-        if isinstance(seen, Job) and seen.array_job_id == seen.job_id:
+        if isinstance(action, SetThrottle) or (isinstance(seen, Job) and seen.array_job_id == seen.job_id):
             return CommandsActuator(commands=self.commands).act(action)
+        if isinstance(action, Notify | SetNodes) and isinstance(seen, Job):
+            return CommandsActuator(commands=self.commands).act(action, seen)
         failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
         return Outcome(
             action=action,

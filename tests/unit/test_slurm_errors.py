@@ -15,6 +15,7 @@ from tesched_slurm.errors import failure
     [
         ("slurm_load_jobs error: Invalid job id specified", FailureKind.NOT_FOUND),
         ("Invalid job id specified for job 99", FailureKind.NOT_FOUND),
+        ("Job is no longer pending execution for job 7", FailureKind.ALREADY_DONE),
         ("Job is pending execution for job 7", FailureKind.ALREADY_DONE),
         ("Job/step already completing or completed for job 7", FailureKind.ALREADY_DONE),
         ("Access/permission denied for job 7", FailureKind.DENIED),
