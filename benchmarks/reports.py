@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -19,6 +20,8 @@ from tesched_report.reporter import Reporter
 
 CALLS = 100_000
 JOBS = 4000
+#: In the reports that are read: one more is not yet thinned.
+LOSSES = 900
 REPEATS = 20
 
 
@@ -39,24 +42,56 @@ def main() -> None:
         print(f"a report of {MOST_POINTS} losses     {len(content) / 1024:8.1f} KiB")
         print(f"  made by the training      {_ms(document.text):8.2f} ms")
         print(f"  checked by the daemon     {_ms(lambda: parse(content, now=1.8e9)):8.2f} ms")
-        _read(spool, content)
+        _read(spool)
 
 
-def _read(spool: Path, content: bytes) -> None:
-    """Read the reports of many jobs: once with all of them new, once with none, once as the daemon does."""
+def _read(spool: Path) -> None:
+    """Read the reports of many jobs: all of them new, none, each with one loss more; once whole, once as the daemon."""
     folder = spool / str(os.geteuid())
     folder.mkdir(exist_ok=True)
     jobs = [_job(number) for number in range(1, JOBS + 1)]
-    for job in jobs:
-        (folder / f"{job.job_id}.json").write_bytes(content)
-    in_a_round = len(_reader(spool).look(jobs))
-    reports.ROUND_S, reports.LOOKS = 1e9, JOBS
+    document = Document()
+    for iteration in range(LOSSES):
+        document.add(Point(iteration, 1 / (iteration + 1), 1.7e9 + iteration))
+
+    def write() -> None:
+        content = document.text()
+        for job in jobs:
+            # As the writer does it: a new file in the place of the old one.
+            made = folder / f".{job.job_id}"
+            made.write_bytes(content)
+            made.replace(folder / f"{job.job_id}.json")
+        newest = document.points[-1].iteration + 1
+        document.add(Point(newest, 1 / newest, 1.7e9 + newest))
+
+    write()
+    daemons = _reader(spool)
+    in_a_round = len(daemons.look(jobs))
     reader = _reader(spool)
-    for what in ("all of them new", "none of them new"):
-        began = perf_counter()
-        reader.look(jobs)
-        print(f"{JOBS} reports, {what:16}{perf_counter() - began:8.2f} s")
+    with _unbounded():
+        for what in ("all of them new", "none of them new", "one loss more"):
+            if what == "one loss more":
+                write()
+            began = perf_counter()
+            reader.look(jobs)
+            print(f"{JOBS} reports, {what:16}{perf_counter() - began:8.2f} s")
     print(f"new reports in one round    {in_a_round:8}")
+    write()
+    rounds, behind = 0, JOBS
+    newest = document.points[-2].iteration
+    while behind:
+        found = reader.look(jobs)
+        rounds += 1
+        behind = sum(int(one.curve.iteration[-1]) < newest for one in found.values())
+    print(f"rounds until {JOBS} have been heard again, with a loss more {rounds:3}")
+
+
+@contextmanager
+def _unbounded() -> Iterator[None]:
+    before = reports.ROUND_S, reports.LOOKS
+    reports.ROUND_S, reports.LOOKS = 1e9, JOBS
+    yield
+    reports.ROUND_S, reports.LOOKS = before
 
 
 def _reader(spool: Path) -> Spool:

@@ -165,10 +165,6 @@ class Read:
 _BEGINS, _FOLLOWS = b'{"version":1,"points":[', b']],"samples":'
 
 
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
-
-
 def parse_on(
     data: bytes, read: Read | None, *, now: UnixSeconds, accelerator: str = ""
 ) -> tuple[Reported, Read | None]:
@@ -176,24 +172,25 @@ def parse_on(
 
     `read` is what was read before; where the report goes on with it, its points are not read again. Raises ReportError.
     """
-    rest = data[read.length :] if read is not None else b""
-    if read is not None and rest and len(data) <= MOST_BYTES and _digest(data[: read.length]) == read.digest:
+    begun = read.length if read is not None and len(data) <= MOST_BYTES else 0
+    told = hashlib.sha256(data[:begun])
+    if read is not None and begun and told.digest() == read.digest:
         # They stood in the very same place in a report that was good: what comes here is the rest of a list.
-        more = parse(_BEGINS + rest.removeprefix(b","), now=now, accelerator=accelerator)
-        curve, dropped = more.curve, more.dropped + read.dropped
-        if len(read.curve):
-            rows = np.concatenate([read.curve.rows, curve.rows])
-            curve = Curve.of(rows)
-            dropped += len(rows) - len(curve)
+        more = parse(_BEGINS + data[begun:].removeprefix(b","), now=now, accelerator=accelerator)
+        rows = np.concatenate([read.curve.rows, more.curve.rows])
+        curve = Curve.of(rows)
+        dropped = read.dropped + more.dropped + len(rows) - len(curve)
         if len(curve) + dropped > MOST_POINTS:
             raise ReportError(f"it has more than {MOST_POINTS} points")
         found = replace(more, curve=curve, dropped=dropped)
     else:
         found = parse(data, now=now, accelerator=accelerator)
-    end = data.find(_FOLLOWS) + 1
+        begun, told = 0, hashlib.sha256()
+    end = data.find(_FOLLOWS, max(begun - 1, 0)) + 1
     if not end or not data.startswith(_BEGINS):
         return found, None
-    return found, Read(curve=found.curve, dropped=found.dropped, length=end, digest=_digest(data[:end]))
+    told.update(data[begun:end])
+    return found, Read(curve=found.curve, dropped=found.dropped, length=end, digest=told.digest())
 
 
 def parse(data: bytes, *, now: UnixSeconds, accelerator: str = "") -> Reported:
