@@ -278,7 +278,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
 
 @click.command()
 @click.option("--trials", type=click.IntRange(2), default=20, show_default=True, help="Of each way, idle and full.")
-@click.option("--poll", "poll_s", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option("--poll", "poll_s", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds.")
 @click.option(
     "--checkpoint", "checkpoint_s", type=click.FloatRange(0, 8), default=0, show_default=True, help="Seconds."
 )
