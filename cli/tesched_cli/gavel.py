@@ -124,6 +124,7 @@ class Line:
     is_flag=True,
     help="Room in mid-round goes to who waits, as the daemon has it; else it waits for the round, as in the paper.",
 )
+@click.option("--ideal", is_flag=True, help="No rounds: everybody has his fractions of the time at any moment.")
 @click.option(
     "--optimum",
     type=click.Choice([one.value for one in Optimum]),
@@ -146,6 +147,7 @@ def simulate_gavel(
     recompute_s: float,
     restart_cost_s: float,
     fill: bool,
+    ideal: bool,
     optimum: str,
     processes: int | None,
     as_json: bool,
@@ -161,7 +163,12 @@ def simulate_gavel(
     plan = Plan(
         contender=contenders[0],
         cluster=Cluster(
-            capacity=cluster, round_s=round_s, recompute_s=recompute_s, restart_cost_s=restart_cost_s, fill=fill
+            capacity=cluster,
+            round_s=round_s,
+            recompute_s=recompute_s,
+            restart_cost_s=restart_cost_s,
+            fill=fill,
+            ideal=ideal,
         ),
         workload=GavelWorkload(mean_gap_s=0.0 if static else 3600.0 / rate, multi=multi, count=static),
         window=(first, end),

@@ -17,11 +17,12 @@ from tesched_core.gavel.policies import policy
 from tesched_core.gavel.problem import Pairs, Problem
 
 from tesched_sim.gavel.centre import centre
+from tesched_sim.gavel.greedy import Allox, Gandiva, GreedyFifo
 from tesched_sim.gavel.rounds import Allocate, Division, Manner, Waiting
 from tesched_sim.gavel.throughputs import TYPES, measured
 from tesched_sim.workload import WorkloadError
 
-#: those of core's that need no deadlines or entities, which the workload does not have
+#: those of core's that need no deadlines or entities, which the workload does not have, and those of greedy.py
 NAMES = (
     "las",
     "las-agnostic",
@@ -40,6 +41,10 @@ NAMES = (
     "cost",
     "cost-sum",
     "throughput",
+    "fifo-greedy",
+    "fifo-greedy-agnostic",
+    "allox",
+    "gandiva",
 )
 _AGNOSTIC, _SHARING = "-agnostic", "-sharing"
 #: dollars an hour of one accelerator of each type, as in the authors' code
@@ -74,15 +79,22 @@ class Contender:
     @property
     def sharing(self) -> bool:
         """Whether it lets pairs of jobs have the same accelerators."""
-        return self.name.endswith(_SHARING)
+        return self.name.endswith(_SHARING) or self.name == "gandiva"
 
     def manner(self) -> Manner:
         """Return what of the rounds hangs on it: for who knows nothing of types, these choose in any order."""
-        return Manner(shuffled=not self.aware, sharing=self.sharing)
+        greedy = self.name.startswith("fifo-greedy")
+        return Manner(shuffled=not self.aware, entitled_only=greedy, sharing=self.sharing)
 
-    def allocate(self) -> Allocate:
-        """Return its answers; one run's alone, since some policies count what became of earlier ones."""
+    def allocate(self, seed: int = 0) -> Allocate:
+        """Return its answers; one run's alone, since some policies count what became of earlier ones, or draw."""
         kind = self.name.removesuffix(_AGNOSTIC)
+        if kind == "fifo-greedy":
+            return GreedyFifo(aware=self.aware, seed=seed)
+        if kind == "allox":
+            return Allox()
+        if kind == "gandiva":
+            return Gandiva(seed=seed)
         if self.optimum is Optimum.MIDDLE and kind in ("las", "makespan"):
             return _Middle(kind=kind, aware=self.aware)
         return _Core(name=self.name, aware=self.aware, sharing=self.sharing)

@@ -73,6 +73,8 @@ class Cluster:
     restart_cost_s: float = 0.0
     #: room in mid-round goes to who waits (filling.py), instead of staying empty until the next round
     fill: bool = False
+    #: no rounds at all (ideal.py)
+    ideal: bool = False
 
     def __post_init__(self) -> None:
         """Raise WorkloadError for what cannot be."""
@@ -80,6 +82,8 @@ class Cluster:
             raise WorkloadError(f"a cluster has so many accelerators of {':'.join(TYPES)}, some of them at least 1")
         if not 0 < self.round_s < float("inf"):
             raise WorkloadError(f"a round of {self.round_s:g} s cannot be")
+        if self.ideal and (self.fill or self.restart_cost_s):
+            raise WorkloadError("without rounds no room is to be filled, and nobody starts for what a start could cost")
         if not 0 <= self.restart_cost_s < self.round_s:
             raise WorkloadError(
                 f"a restart that costs {self.restart_cost_s:g} s leaves nothing of a round of {self.round_s:g} s"

@@ -66,7 +66,7 @@ def perform(plan: Plan) -> Figures:
         jobs,
         window,
         plan.cluster,
-        contender.allocate(),
+        contender.allocate(plan.seed),
         manner=contender.manner(),
         seed=plan.seed,
         most_jobs=plan.most_jobs,

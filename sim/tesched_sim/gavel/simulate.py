@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 from tesched_sim.gavel.filling import FillingRun
+from tesched_sim.gavel.ideal import IdealRun
 from tesched_sim.gavel.pairs import SharingRun
 from tesched_sim.gavel.rounds import Allocate, Cluster, Manner, Outcome, Run
 from tesched_sim.gavel.workload import GavelJob
@@ -33,13 +34,13 @@ def simulate(
 
     `jobs` come in their order of arrival; those after the window keep coming until it has ended. `seed` orders the
     types. Raises WorkloadError if a job can never run, if the window has more jobs than come, or for pairs in rounds
-    that are filled; OverloadError if more than `most_jobs` are there at once: then it might never end, since all of
-    them share what there is.
+    that are filled or ideal; OverloadError if more than `most_jobs` are there at once: then it might never end, since
+    all of them share what there is.
     """
     began = time.process_time()
-    if cluster.fill and manner.sharing:
-        raise WorkloadError("pairs of jobs are simulated in the authors' rounds alone, in which room is not filled")
-    kind = FillingRun if cluster.fill else SharingRun if manner.sharing else Run
+    if manner.sharing and (cluster.fill or cluster.ideal):
+        raise WorkloadError("pairs of jobs are simulated in the authors' rounds alone: neither filled nor ideal")
+    kind = IdealRun if cluster.ideal else FillingRun if cluster.fill else SharingRun if manner.sharing else Run
     run = kind(jobs, cluster, allocate, manner, seed)
     missing = set(window)
     while missing:
