@@ -27,6 +27,7 @@ from tesched_slurm.commands import strange
 from tesched_slurm.places import read_nodes, read_partitions, read_settings
 
 from tesched_daemon.config import Config
+from tesched_daemon.doctor_racks import planning
 from tesched_daemon.finding import Finding, fail, ok, warn
 from tesched_daemon.loop import Mode
 
@@ -92,6 +93,8 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _names(config, controller.partitions)
     if config.policy.be is BePolicyName.GAVEL and config.policy.gavel_policy in SHARING:
         yield _nodes_share(config, commands)
+    if config.policy.be is BePolicyName.PDORS:
+        yield from planning(config, commands, controller.values)
 
 
 def _nodes_share(config: Config, commands: Commands) -> Finding:

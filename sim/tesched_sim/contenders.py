@@ -88,6 +88,9 @@ class Setting:
 
 _NO_LOSSES = "these workloads have no losses; `tesched simulate-slaq` has trainings that do"
 _ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
+_NO_RACKS = "these workloads have no racks and no servers; `tesched simulate-pdors` has jobs that want both"
+#: best-effort policies that need what these workloads do not have
+_ELSEWHERE = {BePolicyName.GAVEL: _ONE_TYPE, BePolicyName.SLAQ: _NO_LOSSES, BePolicyName.PDORS: _NO_RACKS}
 
 
 def check(contender: str) -> None:
@@ -95,11 +98,9 @@ def check(contender: str) -> None:
     te, plus, be = contender.partition("+")
     if te not in CONTENDERS or (plus and te in ALONE):
         raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
-    if be == BePolicyName.GAVEL:
-        raise WorkloadError(f"{contender}: {_ONE_TYPE}")
-    if be == BePolicyName.SLAQ:
-        raise WorkloadError(f"{contender}: {_NO_LOSSES}")
-    known = [name.value for name in BePolicyName if name not in {BePolicyName.GAVEL, BePolicyName.SLAQ}]
+    known = [name.value for name in BePolicyName if name not in _ELSEWHERE]
+    if be in {*BePolicyName} and be not in known:
+        raise WorkloadError(f"{contender}: {_ELSEWHERE[BePolicyName(be)]}")
     if plus and be not in known:
         raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
 
@@ -119,10 +120,8 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
         be_name = BePolicyName(be) if be else setting.policy.be
         policy = replace(setting.policy, te=TePolicyName(te), be=be_name)
         best_effort = policy.be_policy()
-        if isinstance(best_effort, RoundPolicy):
-            raise WorkloadError(f"{be_name}: {_ONE_TYPE}")
-        if isinstance(best_effort, SharePolicy):
-            raise WorkloadError(f"{be_name}: {_NO_LOSSES}")
+        if isinstance(best_effort, RoundPolicy | SharePolicy):
+            raise WorkloadError(f"{be_name}: {_ELSEWHERE[be_name]}")
         run = Simulation(workload, site, policy=policy.te_policy(), best_effort=best_effort, limits=setting.guard)
     run.policy_name = contender
     return run
