@@ -25,8 +25,11 @@ log = logging.getLogger(__name__)
 
 #: Least seconds from the end of a turn to the start of one that was poked for.
 PAUSE_S = 0.1
-#: Seconds after a poke of its second look: a submission's hook pokes before slurmctld has made the job.
-AGAIN_S = 0.2
+#: Seconds after a poke of its look. A submission's hook pokes a moment before slurmctld has made the job: it takes 1 to
+#: 2 ms for that. A job that finds no room has its reason from the start (seen on 22.05 and 26.05).
+AFTER_S = 0.03
+#: Seconds after a poke of its second look, for a slurmctld that took longer.
+AGAIN_S = 0.25
 #: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
 _AT_ONCE = 1000
 #: slurmctld's user is another than the daemon's, which has no right to give the socket away.
@@ -66,14 +69,15 @@ class Agenda:
 
     def poke(self, at: float) -> None:
         """Take a poke in. Any number of them before a turn begins are one."""
-        self._now = at if self._now is None else self._now
+        self._now = at + AFTER_S if self._now is None else self._now
         self._again = at + AGAIN_S
 
     def begins(self, at: float) -> bool:
         """Take in that a turn begins, the look that all asked for who poked before; return whether anybody did."""
         again = self._again is not None and self._again <= at
-        poked = again or self._now is not None
-        self._now = None
+        poked = again or (self._now is not None and self._now <= at)
+        if poked:
+            self._now = None
         if again:
             self._again = None
         return poked

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tesched_daemon.loop import Loop, Pace, Turn
-from tesched_daemon.poke import AGAIN_S, PAUSE_S, Agenda, PokeError, listening, poke
+from tesched_daemon.poke import AFTER_S, AGAIN_S, PAUSE_S, Agenda, PokeError, listening, poke
 from tesched_daemon.service import Service
 
 
@@ -37,11 +37,13 @@ def test_the_first_turn_is_due_at_once_and_a_poll_in_its_time() -> None:
     assert polled().wait_s(110.0) == pytest.approx(20)
 
 
-def test_a_poke_is_a_look_at_once_and_a_second_one_a_moment_later() -> None:
+def test_a_poke_is_a_look_as_soon_as_the_job_is_there_and_a_second_one_a_moment_later() -> None:
     agenda = polled()
     agenda.poke(110.0)
-    assert agenda.wait_s(110.0) == 0
-    assert agenda.begins(110.0)
+    assert agenda.wait_s(110.0) == pytest.approx(AFTER_S)
+    assert not agenda.begins(110.0 + AFTER_S / 2), "the poll's turn: the job may not be there yet"
+    assert agenda.wait_s(110.0 + AFTER_S) == 0
+    assert agenda.begins(110.0 + AFTER_S)
     agenda.ended(110.05, took_s=0.05, next_in_s=30, troubled=False)
     assert agenda.wait_s(110.05) == pytest.approx(AGAIN_S - 0.05)
     assert agenda.begins(110.0 + AGAIN_S)
