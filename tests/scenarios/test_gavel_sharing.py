@@ -166,3 +166,55 @@ def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
     assert site.decision.actions == ()
     assert said in site.said(A)
     assert JobId(A) not in (site.memory.rounds.jobs if site.memory.rounds else {})
+
+
+def obey(site: Site, at_s: float) -> None:
+    """Do what tesched asks, as Slurm would: who has its notice leaves at once, who fits where it is bound starts.
+
+    Who was requeued is not eligible before the next look.
+    """
+    for job in list(site.jobs.values()):
+        if job.reason == "BeginTime":
+            site.change(job.job_id, reason="Resources")
+    actions = site.cycle(at_s)
+    site.obeys(*actions)
+    asked = [action.job_id for action in actions if isinstance(action, Notify)]
+    assert len(set(asked)) == len(asked), "nobody gets two notices"
+    for action in actions:
+        if isinstance(action, Notify):
+            site.requeued(action.job_id)
+    room = Room.of(site.snapshot(at_s))
+    free = {name: dict(zip(room.resources, room.free[row].tolist(), strict=True)) for name, row in room.index.items()}
+    for job in sorted(site.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
+        (gres, _), *_ = job.request.gres_per_node
+        where = job.request.required_nodes or tuple(free)
+        there = next((name for name in where if free[name][gres] >= 1), None)
+        if not job.pending or job.held or job.reason == "BeginTime" or there is None:
+            continue
+        free[there][gres] -= 1
+        free[there]["shard" if gres == "gpu" else "gpu"] -= 2 if gres == "gpu" else 1
+        site.starts(job.job_id, share(there, 1, 1, {gres: 1}), at_s=at_s + 1)
+
+
+def test_over_many_rounds_nobody_is_left_out_and_no_gpu_is_given_twice() -> None:
+    heavy, whole = 5, (6, 7)
+    jobs = [queued(job_id) for job_id in (A, B, C, D, heavy)] + [queued(job_id, "gpu") for job_id in whole]
+    nodes = (machine("v1", "v100"), machine("v2", "v100"), machine("k1", "k80"))
+    site = Site(*jobs, nodes=nodes, workloads={heavy: "heavy"})
+    ran = dict.fromkeys((int(job.job_id) for job in jobs), 0)
+    together: set[frozenset[int]] = set()
+    for at_s in range(0, 360 * 20, 20):
+        obey(site, at_s)
+        on_node: dict[str, list[Job]] = {}
+        for job in site.jobs.values():
+            for held in job.allocation:
+                on_node.setdefault(held.node, []).append(job)
+                ran[int(job.job_id)] += 20
+        for held_by in on_node.values():
+            kinds = [dict(job.request.gres_per_node) for job in held_by]
+            assert kinds == [{"gpu": 1}] or kinds in ([{"shard": 1}], [{"shard": 1}] * 2)
+            if len(held_by) == 2 and at_s % 360 > 100:
+                together.add(frozenset(int(job.job_id) for job in held_by))
+    assert min(ran.values()) > 0.15 * 360 * 20, ran
+    assert together, "pairs came together"
+    assert all(heavy not in pair for pair in together), "nobody knows how fast it is beside another"

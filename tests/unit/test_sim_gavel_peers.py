@@ -41,7 +41,7 @@ def asked(
 
 def test_greedy_fifo_gives_the_best_type_with_room_and_stops_at_the_first_that_does_not_fit() -> None:
     fifo = GreedyFifo(aware=True, seed=0)
-    speeds = [[3.0, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]]
+    speeds: list[list[float]] = [[3, 2, 1], [3, 2, 1], [3, 2, 1], [3, 2, 1]]
     found = fifo(asked(speeds, (1, 1, 1), sizes=[1, 1, 2, 1]))
     assert found.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0], [0, 0, 0]]
     # Anew at each allocation: when the first has ended, the second moves up.

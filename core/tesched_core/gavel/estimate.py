@@ -19,7 +19,7 @@ Parameters
 Source
     The paper completes the matrix of co-located speeds by factorisation (Narayanan et al., OSDI 2020, section 4.2 on
     the throughput estimator). One factor is what a cluster's few types and sparse reports can carry; space sharing,
-    which needs more, is not driven on Slurm.
+    which needs more, forms no pair of which nothing was measured (pairs.py).
 """
 
 from __future__ import annotations

@@ -40,6 +40,8 @@ class Places:
     #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to somebody's
     need: NDArray[np.int64] = field(init=False)
     _claimed: set[int] = field(init=False, default_factory=set)
+    #: who moves by a plan of this look: nobody else may ask him
+    _moving: set[int] = field(init=False, default_factory=set)
     #: where jobs are to be by the plans of this look, and by orders
     _host: dict[int, int] = field(init=False, default_factory=dict)
     #: columns of GPUs, of all types, and of shards
@@ -135,6 +137,7 @@ class Places:
         leaves = [victim for unit in asked for victim in unit]
         if self.crew.on[row] != NOWHERE:
             leaves.append(row)
+            self._moving.add(row)
         names, jobs = self.view.room.names, self.crew.jobs
         victims: tuple[tuple[JobId, float], ...] = tuple((jobs[victim].job_id, 0.0) for victim in leaves)
         nodes = tuple(names[node] for node in sorted(chosen))
@@ -166,7 +169,7 @@ class Places:
         if not crew.demands[row].allowed[node]:
             return None
         if mate not in (NOWHERE, row):
-            if mate in self._claimed or mate not in self.going.get(node, ()):
+            if mate not in self._others(node, row):
                 return None
             asked.append((mate,))
             free += self._freed((mate,), node)
@@ -210,7 +213,7 @@ class Places:
 
     def _units(self, node: int, row: int) -> list[_Unit]:
         """Return who could leave the node: who shares a GPU leaves together, or it does not come free."""
-        others = [other for other in self.going.get(node, ()) if other not in self._claimed and other != row]
+        others = self._others(node, row)
         found: list[_Unit] = []
         for other in others:
             mate = int(self.crew.mate[other])
@@ -220,6 +223,10 @@ class Places:
             else:
                 found.append((other,))
         return found
+
+    def _others(self, node: int, row: int) -> list[int]:
+        taken = self._claimed | self._moving | {row}
+        return [other for other in self.going.get(node, ()) if other not in taken]
 
     def _freed(self, unit: _Unit, node: int) -> NDArray[np.int64]:
         running, crew = self.view.overview.running, self.crew
