@@ -1,8 +1,9 @@
-"""Gavel's figures and ours: `python -m benchmarks.gavel --anchors | --published | --makespan | --loads | --restarts`.
+"""Gavel's figures and ours: `python -m benchmarks.gavel --anchors | --published | --peers | …`.
 
 --anchors    the authors' own simulator as it was run for us, unmodified, on 36 and 108 accelerators (ECOS;
              mean hours from arrival to end, and its wall times on a machine of two cores)
 --published  what the authors stored with their code, 36 of each type, jobs 4000 to 4999, seed 0
+--peers      the same with pairs of jobs on one accelerator, and of AlloX, Gandiva and FIFO
 --makespan   theirs for jobs that are all there from the beginning
 --loads      how much knowing types gains, by load; with --plot FILE.svg|png a figure of it
 --restarts   what is left of it when starts cost 30, 60 and 300 s, by the length of rounds
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import click
@@ -54,6 +56,11 @@ ANCHORS = (
     ("las", 12, 4500.0, 0, True, (300, 500), 21.1236, 34.9),
     ("las-agnostic", 12, 3000.0, 0, False, (100, 150), 18.4031, 13.0),
     ("las", 12, 3000.0, 0, False, (100, 150), 12.4496, 8.9),
+    ("las-sharing", 12, 3000.0, 0, False, (100, 150), 12.463, 17.5),
+    ("fifo-greedy", 12, 3000.0, 0, False, (300, 500), 13.374, None),
+    ("fifo-greedy-agnostic", 12, 3000.0, 0, False, (300, 500), 19.671, None),
+    ("allox", 12, 3000.0, 0, False, (300, 500), 14.048, None),
+    ("gandiva", 12, 3000.0, 0, False, (300, 500), 14.964, None),
     ("ftf-agnostic", 12, 3000.0, 0, False, (300, 500), 20.0278, 116.8),
     ("ftf", 12, 3000.0, 0, False, (300, 500), 14.1194, 77.5),
     ("las-agnostic", 36, 900.0, 0, False, (4000, 5000), 23.7452, 315.1),
@@ -77,14 +84,28 @@ PUBLISHED = (
     (2.4, True, 38.71, 30.03),
     (2.6, True, 70.54, 36.44),
 )
-#: accelerators of each type, jobs, policy, hours until the last has ended
+#: policy, jobs an hour of one GPU each, mean hours
+PEERS = (
+    ("las-sharing", 4.0, 16.96),
+    ("las-sharing", 5.2, 19.14),
+    ("las-sharing", 5.6, 19.64),
+    ("gandiva", 4.0, 18.88),
+    ("gandiva", 5.2, 34.32),
+    ("allox", 4.0, 17.13),
+    ("allox", 5.2, 21.96),
+    ("fifo-greedy", 4.0, 17.08),
+    ("fifo-greedy-agnostic", 4.0, 25.38),
+)
+#: accelerators of each type, policy, hours until the last has ended, by jobs
 MAKESPAN = (
-    (12, 100, "makespan", 165.926),
-    (12, 100, "makespan-agnostic", 288.936),
-    (36, 100, "makespan", 161.2),
-    (36, 300, "makespan", 161.2),
-    (36, 500, "makespan", 169.4),
-    (36, 700, "makespan", 244.2),
+    (12, "makespan", {100: 165.926}),
+    (12, "makespan-agnostic", {100: 288.936}),
+    (12, "gandiva", {100: 201.17}),
+    (12, "fifo-greedy-agnostic", {100: 265.24}),
+    (36, "makespan", {100: 161.2, 300: 161.2, 500: 169.4, 700: 244.2}),
+    (36, "makespan-sharing", {100: 163.6, 300: 161.2, 500: 168.1, 700: 226.2}),
+    (36, "gandiva", {100: 166.6, 300: 199.9, 500: 263.9, 700: 347.3}),
+    (36, "fifo-greedy-agnostic", {100: 182.3, 300: 295.6, 500: 426.6, 700: 619.5}),
 )
 RESTARTS_S = (0.0, 30.0, 60.0, 300.0)
 ROUNDS_S = (360.0, 720.0, 1800.0, 3600.0)
@@ -117,10 +138,16 @@ def published() -> Iterator[Row]:
 
 def makespans() -> Iterator[Row]:
     """Yield the runs with all jobs there from the beginning, with both seeds that theirs might have had."""
-    for each, jobs, name, theirs_h in MAKESPAN:
-        for seed in (0,) if each == 12 else (0, 1):
+    for each, name, by_jobs in MAKESPAN:
+        for (jobs, theirs_h), seed in product(by_jobs.items(), (0,) if each == 12 else (0, 1)):
             made = plan(name, each, 0.0, (0, jobs), multi=True, seed=seed)
             yield Row(plan=made, theirs_h=theirs_h, of=lambda figures: figures.makespan_h)
+
+
+def peers() -> Iterator[Row]:
+    """Yield the runs of schedulers that the authors compare theirs with, and of theirs with pairs, as stored."""
+    for name, rate, theirs_h in PEERS:
+        yield Row(plan=plan(name, 36, 3600.0 / rate, (4000, 5000)), theirs_h=theirs_h)
 
 
 def plan(name: str, each: int, gap_s: float, window: tuple[int, int], *, multi: bool = False, seed: int = 0) -> Plan:
@@ -137,7 +164,7 @@ def plan(name: str, each: int, gap_s: float, window: tuple[int, int], *, multi: 
 def compare(rows: Iterator[Row], optimum: Optimum, recompute_s: float) -> None:
     """Print a line for each run: theirs, ours, by how much ours differs, and how much faster it was."""
     print(
-        f"{'POLICY':<18}{'GPUS':>5}{'GAP S':>8} {'MULTI':<6}{'SEED':>4} {'JOBS':>11} {'THEIRS H':>9} {'OURS H':>9}"
+        f"{'POLICY':<21}{'GPUS':>5}{'GAP S':>8} {'MULTI':<6}{'SEED':>4} {'JOBS':>11} {'THEIRS H':>9} {'OURS H':>9}"
         f" {'DIFFERS':>8} {'USE':>6} {'RENEWED':>8} {'CPU S':>7} {'JOBS/S':>7} {'FASTER':>7}"
     )
     for row in rows:
@@ -149,7 +176,7 @@ def compare(rows: Iterator[Row], optimum: Optimum, recompute_s: float) -> None:
         faster = f"{row.wall_s / found.took_s:.1f}x" if row.wall_s is not None else ""
         first, last = made.window
         print(
-            f"{made.contender.name:<18}{sum(made.cluster.capacity):>5}{made.workload.mean_gap_s:>8.0f}"
+            f"{made.contender.name:<21}{sum(made.cluster.capacity):>5}{made.workload.mean_gap_s:>8.0f}"
             f" {'yes' if made.workload.multi else 'no':<6}{made.seed:>4} {f'{first}-{last}':>11}"
             f" {row.theirs_h:>9.3f} {ours_h:>9.3f} {100 * (ours_h / row.theirs_h - 1):>+7.2f}% {found.use:>6.3f}"
             f" {found.renewed:>8.3f} {found.took_s:>7.1f} {found.ended / found.took_s:>7.0f} {faster:>7}",
@@ -221,6 +248,7 @@ def draw(curve: list[tuple[float, float]], path: Path) -> None:
 @click.command()
 @click.option("--anchors", "what", flag_value="anchors", default="anchors", help="Theirs, run for us.")
 @click.option("--published", "what", flag_value="published", help="Theirs, as stored.")
+@click.option("--peers", "what", flag_value="peers", help="As stored: with pairs, AlloX, Gandiva, FIFO.")
 @click.option("--makespan", "what", flag_value="makespan", help="Theirs, all jobs there from the beginning.")
 @click.option("--loads", "what", flag_value="loads", help="What knowing types gains, by load.")
 @click.option("--restarts", "what", flag_value="restarts", help="What starts that cost something leave of it.")
@@ -254,9 +282,8 @@ def main(
     elif what == "restarts":
         restarts(3600.0 / rate, (first, last))
     else:
-        compare(
-            {"anchors": anchors, "published": published, "makespan": makespans}[what](), Optimum(optimum), recompute_s
-        )
+        rows = {"anchors": anchors, "published": published, "peers": peers, "makespan": makespans}[what]
+        compare(rows(), Optimum(optimum), recompute_s)
 
 
 if __name__ == "__main__":
