@@ -7,6 +7,9 @@
 # code REQUEUE_EXIT; the next run goes on from there. FOLDER/events gets a line for each run's begin and for the
 # end: seconds since 1970, job, event, type.
 set -eu -o pipefail
+# A notice may come before there is anything to save.
+noticed=
+trap 'noticed=yes' USR1
 export LC_ALL=C
 steps=$1 speeds=$2 folder=$3 requeue_exit=$4
 type=${SLURMD_NODENAME%%-*}
@@ -33,8 +36,9 @@ leave() {
 say start
 left_s=$(awk -v all="$steps" -v was="$done_before" -v speed="$speed" \
     'BEGIN { left = (all - was) / speed; printf "%.3f\n", (left > 0 ? left : 0) }')
-trap leave USR1
 sleep "$left_s" &
 asleep=$!
+trap leave USR1
+[[ -z $noticed ]] || leave
 wait "$asleep"
 say done

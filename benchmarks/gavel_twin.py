@@ -52,7 +52,7 @@ gavel_round_s = {round_s}
 gavel_types = {types}
 gavel_fills = true
 [guard]
-min_run_time_s = 0
+min_run_time_s = 1
 cool_down_s = 0
 max_slowdown = 1e6
 max_preemptions_per_job = 10000
