@@ -345,7 +345,10 @@ class _Turn:
         crew = self.crew
         plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want, beside=self.beside).plans()
         has_turn = self.want != NOWHERE
-        hold = crew.ready & ~has_turn & ~crew.held & ~crew.served
+        planned = {plan.preemptor for plan in plans}
+        # Who asks for shards waits for his place also if he has a turn: Slurm would put him beside anybody.
+        placeless = np.array([job.job_id not in planned for job in crew.jobs], dtype=np.bool_) & (crew.shards > 0)
+        hold = crew.ready & (~has_turn | placeless) & ~crew.held & ~crew.served
         jobs = dict(self.state.jobs)
         for row, job in enumerate(crew.jobs):
             other = int(self.beside[row])

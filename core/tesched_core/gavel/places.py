@@ -83,13 +83,18 @@ class Places:
                     self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
 
     def _apart(self) -> NDArray[np.bool_]:
-        """Return who runs on the right type, but not where its partner does, and came later."""
-        crew = self.crew
+        """Return who runs on the right type, but not beside the right one, and came later than whoever stays."""
+        crew, beside = self.crew, self.beside
         found = np.zeros(len(crew), dtype=np.bool_)
-        for row in np.flatnonzero((self.beside != NOWHERE) & (self.want == crew.on)).tolist():
-            other = int(self.beside[row])
-            there = crew.on[other] == self.want[other] and crew.mate[row] != other
-            found[row] = there and row > other
+        stays = (crew.on != NOWHERE) & (crew.on == self.want)
+        for row in np.flatnonzero(stays & (crew.shards > 0)).tolist():
+            other, mate = int(beside[row]), int(crew.mate[row])
+            if mate == other:
+                continue
+            elsewhere = other != NOWHERE and bool(stays[other]) and row > other
+            # Two that should be alone may stay where they are; with a pair to come there is no room for another.
+            pairs = mate != NOWHERE and bool(stays[mate]) and (other != NOWHERE or int(beside[mate]) != NOWHERE)
+            found[row] = elsewhere or (pairs and row > mate)
         return found
 
     def plans(self) -> tuple[Plan, ...]:
