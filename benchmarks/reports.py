@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -14,12 +16,19 @@ from tesched_core.cluster import Job, JobState, NodeShare
 from tesched_core.report import MOST_POINTS, parse
 from tesched_core.resources import JobId, Tres
 from tesched_daemon import reports
+from tesched_daemon.inbox import Inbox
+from tesched_daemon.munge import Munge
+from tesched_daemon.report_socket import listening
 from tesched_daemon.reports import Spool
 from tesched_report.document import Document, Point
 from tesched_report.reporter import Reporter
 
+from tests.private_munged import private_munged
+
 CALLS = 100_000
 JOBS = 4000
+#: Less than what is kept of one user.
+MESSAGES = 400
 #: In the reports that are read: one more is not yet thinned.
 LOSSES = 900
 REPEATS = 20
@@ -43,6 +52,30 @@ def main() -> None:
         print(f"  made by the training      {_ms(document.text):8.2f} ms")
         print(f"  checked by the daemon     {_ms(lambda: parse(content, now=1.8e9)):8.2f} ms")
         _read(spool)
+        _send(content)
+
+
+def _send(content: bytes) -> None:
+    """Send reports from one host to the daemon's socket, four at once."""
+    with tempfile.TemporaryDirectory() as name, private_munged(Path(name)) as munge_socket:
+        munge = Munge(socket=munge_socket)
+        sent = [munge.encoded(b"tesched-report 1 %d\n%b" % (job, content)) + b"\n" for job in range(MESSAGES)]
+        address = f"{name}/report.sock"
+
+        def client(messages: Sequence[bytes]) -> int:
+            taken = 0
+            for message in messages:
+                with socket.socket(socket.AF_UNIX) as channel:
+                    channel.connect(address)
+                    channel.sendall(message)
+                    taken += channel.recv(100) == b"ok\n"
+            return taken
+
+        with listening(address, munge_socket, Inbox()), ThreadPoolExecutor(4) as clients:
+            began = perf_counter()
+            taken = sum(clients.map(client, (sent[first::4] for first in range(4))))
+            took_s = perf_counter() - began
+        print(f"by the socket, a second     {taken / took_s:8.0f}")
 
 
 def _read(spool: Path) -> None:

@@ -190,9 +190,9 @@ class Server:
             # The clients that are there come first: their numbers must not be given to new ones meanwhile.
             if self._listener.fileno() in ready:
                 self._accept()
-            began = time.monotonic()
+            began = time.thread_time()
             tired = self._take_some()
-            rest_s = RESTS * (time.monotonic() - began) if tired else 0.0
+            rest_s = RESTS * (time.thread_time() - began) if tired else 0.0
             if self._cannot_accept:
                 rest_s = max(rest_s, _PAUSE_S)
         for client in list(self._clients.values()):

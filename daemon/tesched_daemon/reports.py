@@ -161,7 +161,12 @@ class Spool:
         if self._inbox is None or not (waiting := self._inbox.waiting()):
             return []
         names = {name for _, name in waiting}
-        by_name = {name: job for job in jobs if not job.pending and (name := _name_of(job)) in names}
+        by_name = {
+            name: job
+            for job in jobs
+            # What a job says that was put back in the queue by now are its last words before that.
+            if (not job.pending or job.job_id in self._known) and (name := _name_of(job)) in names
+        }
         found: list[tuple[Job, int]] = []
         for sender, name in waiting:
             if (job := by_name.get(name)) is None:

@@ -7,8 +7,9 @@
         tesched_report.report(iteration=iteration, loss=loss)
         tesched_report.throughput(steps=1)
 
-Outside of a Slurm job, without a spool folder and without tesched nothing happens. No call waits for a disk, and none
-raises: what goes wrong is said once on stderr. The folder may be copied to wherever the trainings are.
+Outside of a Slurm job, without a spool folder or a socket and without tesched nothing happens. No call waits for a disk
+or a network, and none raises: what goes wrong is said once on stderr. The folder may be copied to wherever the
+trainings are.
 """
 
 from tesched_report.reporter import flush, report, throughput

@@ -7,7 +7,7 @@ import os
 import resource
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tesched_core.actions import Notify
 from tesched_core.cluster import Job, JobState
-from tesched_core.report import MOST_BYTES, Reported
+from tesched_core.report import MOST_BYTES, Curve, Reported
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_daemon import reports
@@ -357,6 +357,21 @@ class TestPort:
         later = port.read(Snapshot.of(START, jobs=tasks[2:]))
         assert set(later.by_job) == {22}
         assert later.by_array[JobId(20)].curve.loss.tolist() == [4.0]
+
+    def test_what_tasks_told_before_the_daemon_began_is_asked_for(self, folder: Path) -> None:
+        (folder / "20_1.json").write_text(text(4))
+        asked: list[tuple[int, set[int]]] = []
+
+        def earlier(array: JobId, there: Collection[int]) -> list[Curve]:
+            asked.append((array, set(there)))
+            return [Curve.of([(0, 8.0, START, 0.0)])]
+
+        port = SpoolReports(spool_of(folder), earlier=earlier, wait_s=20.0)
+        tasks = [job(20 + index, array_job_id=JobId(20), array_task_id=index) for index in (1, 2)]
+        for _ in range(2):
+            heard = port.read(Snapshot.of(START, jobs=tasks))
+            assert heard.by_array[JobId(20)].curve.loss.tolist() == [6.0]
+        assert asked == [(20, {1, 2})]
 
     def test_a_bug_in_the_reader_is_no_silence(self, monkeypatch: pytest.MonkeyPatch, slow: Slow) -> None:
         def broken(*_: object) -> None:

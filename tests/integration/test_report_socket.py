@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tesched_core.cluster import Job
+from tesched_core.cluster import Job, JobState
 from tesched_core.report import MOST_BYTES
 from tesched_core.resources import JobId
 from tesched_daemon import inbox as inbox_module
@@ -302,6 +302,19 @@ class TestSpool:
         task = replace(job(21), array_job_id=JobId(20), array_task_id=3)
         assert spool.look([task])[JobId(21)].curve.loss.tolist() == [5.0]
 
+    def test_the_last_words_of_a_job_that_was_put_back_in_the_queue_are_heard(self, inbox: Inbox) -> None:
+        spool = self.spool(inbox)
+        inbox.put(7, "1", report(5))
+        spool.look([job(1)])
+        inbox.put(7, "1", report(5, 4))
+        requeued = replace(job(1), state=JobState.PENDING, allocation=(), restarts=1, submit_time=START + 50)
+        assert spool.look([requeued])[JobId(1)].curve.loss.tolist() == [5.0, 4.0]
+
+    def test_what_is_sent_for_a_job_that_never_ran_is_not_used(self, inbox: Inbox) -> None:
+        spool = self.spool(inbox)
+        inbox.put(7, "1", report(5))
+        assert spool.look([replace(job(1), state=JobState.PENDING, allocation=())]) == {}
+
     def test_beside_a_spool_folder_both_are_heard(self, inbox: Inbox, tmp_path: Path) -> None:
         mine = tmp_path / str(ME)
         mine.mkdir()
@@ -332,6 +345,21 @@ class TestReporter:
         told = json.loads(inbox.take(ME, "42") or b"{}")
         assert [point[:2] for point in told["points"]] == [[1, 0.5], [2, 0.25]]
         assert told["workload"] == "lstm"
+
+    def test_the_command_sends_too(self, address: str, munged: str, inbox: Inbox) -> None:
+        ended = subprocess.run(
+            [
+                *(str(Path(sys.executable).with_name("tesched")), "report", "--iteration", "5", "--loss", "0.3"),
+                *("--socket", address),
+            ],
+            env={**os.environ, "SLURM_JOB_ID": "42", "TESCHED_MUNGE_SOCKET": munged},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+        assert json.loads(inbox.take(ME, "42") or b"{}")["points"][0][:2] == [5, 0.3]
 
     def test_it_is_sent_again_when_the_daemon_comes_back(
         self, munged: str, inbox: Inbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]
