@@ -16,7 +16,16 @@ from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon, wr
 
 pytestmark = pytest.mark.slurm
 
-SPEEDS = "workload,accelerator,steps_per_s\nfits-v,v100,4\nfits-v,k80,1\nany,v100,2\nany,k80,2\n"
+SPEEDS = """workload,accelerator,steps_per_s,partner
+fits-v,v100,4,
+fits-v,k80,1,
+any,v100,2,
+any,k80,2,
+light,v100,4,
+light,k80,1,
+light,v100,3,light
+light,k80,0.5,light
+"""
 
 
 def two_types() -> ClusterDefinition:
@@ -38,12 +47,12 @@ def restart_of(cluster: LocalCluster, job_id: int) -> Event | None:
 
 
 @contextmanager
-def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice) -> Iterator[Daemon]:
+def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: str = "las") -> Iterator[Daemon]:
     """Run a daemon that goes in rounds of 4 s and knows the speeds."""
     drop_in = folder / "conf.d" / "gavel.toml"
     drop_in.parent.mkdir()
     drop_in.write_text(
-        '[policy]\nbe = "gavel"\ngavel_round_s = 4.0\ngavel_types = ["v100", "k80"]\n'
+        f'[policy]\nbe = "gavel"\ngavel_policy = "{policy}"\ngavel_round_s = 4.0\ngavel_types = ["v100", "k80"]\n'
         "[guard]\nmax_preemptions_per_job = 1000\nmax_slowdown = 1e6\n"
     )
     config = write_config(cluster, folder, client)
@@ -114,3 +123,34 @@ def test_a_trial_comes_before_the_rounds(tmp_path: Path, client_choice: ClientCh
                 "two trainings to have the two GPUs again",
                 timeout_s=60,
             )
+
+
+def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
+    tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    groups = (("k80", {"gpu:k80": 1, "shard": 2}), ("v100", {"gpu:v100": 1, "shard": 2}))
+    definition = ClusterDefinition(
+        groups=tuple(NodeGroup(prefix=f"{kind}-", count=1, gres=gres) for kind, gres in groups)
+    )
+    with LocalCluster(definition) as cluster:
+        asks = ("--gres=shard:1", "--comment=workload=light")
+        pair = [
+            submit(cluster, LoadJob(name=f"be-{number}", kind="be", ticks=1200, options=asks), cluster.shared)
+            for number in range(2)
+        ]
+        for job_id in pair:
+            cluster.wait_state(job_id, "RUNNING")
+        # Slurm itself puts them on one GPU of the first node, which is the slow one.
+        assert {cluster.job(job_id)["NodeList"] for job_id in pair} == {"k80-1"}
+        with gavel(cluster, tmp_path, client_choice, policy="las-sharing") as daemon:
+            cluster.wait_for(
+                lambda: {cluster.job(job_id)["NodeList"] for job_id in pair} == {"v100-1"},
+                "both to be on the fast GPU",
+                timeout_s=60,
+            )
+            whole = training(cluster, "be-whole", "any", ticks=100)
+            cluster.wait_state(whole, "RUNNING", timeout_s=60)
+            assert cluster.job(whole)["NodeList"] == "k80-1", "a GPU that is shared is nobody's else"
+            said = daemon.ask("explain", str(pair[0])).stdout
+            assert f"on one GPU with job {pair[1]}" in said
+            assert "shares GPUs of v100 (2 a GPU), k80 (2 a GPU)" in daemon.ask("doctor").stdout
