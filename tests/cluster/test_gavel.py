@@ -21,6 +21,8 @@ fits-v,v100,4,
 fits-v,k80,1,
 any,v100,2,
 any,k80,2,
+fits-k,v100,1,
+fits-k,k80,4,
 light,v100,4,
 light,k80,1,
 light,v100,3,light
@@ -148,9 +150,9 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
                 "both to be on the fast GPU",
                 timeout_s=60,
             )
-            whole = training(cluster, "be-whole", "any", ticks=100)
-            cluster.wait_state(whole, "RUNNING", timeout_s=60)
-            assert cluster.job(whole)["NodeList"] == "k80-1", "a GPU that is shared is nobody's else"
             said = daemon.ask("explain", str(pair[0])).stdout
             assert f"on one GPU with job {pair[1]}" in said
+            whole = training(cluster, "be-whole", "fits-k", ticks=100)
+            cluster.wait_state(whole, "RUNNING", timeout_s=60)
+            assert cluster.job(whole)["NodeList"] == "k80-1", "a GPU that is shared is nobody's else"
             assert "shares GPUs of v100 (2 a GPU), k80 (2 a GPU)" in daemon.ask("doctor").stdout
