@@ -267,8 +267,8 @@ class TestExplain:
     def test_a_jobs_losses_are_a_line_and_a_chart(self, config: Path) -> None:
         said = self.told(config, curve=curve_of(8, 4, 2, 1), target_loss=0.5).output
         assert "  learns  iteration 30, loss 1 (at first 8, target 0.5), " in said
-        # From 0.5 to 8 in 47 steps of an eighth of a line, the lowest an eighth high: 8 has 48, 4 has 23, 2 has 10, 1 has
-        # 4 of them. The last line shows their first eight, and what is expected.
+        # From 0.5 to 8 in 47 steps of an eighth of a line, the lowest an eighth high: 8 has 48, 4 has 23, 2 has 10, 1
+        # has 4 of them. The last line shows their first eight, and what is expected.
         assert "│███▄••••••••" in said
         data = json.loads(tesched("explain", "7", "--json", "--config", str(config)).output)["report"]
         assert data["points"][1] == {"iteration": 10, "loss": 4.0, "at": 101.0, "work": None}

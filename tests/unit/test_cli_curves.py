@@ -25,8 +25,8 @@ def ahead_of(curve: Curve) -> Outlook:
 
 def test_a_chart_has_a_bar_for_each_report_and_a_point_for_each_eighth_of_the_way_ahead() -> None:
     curve = told(4.0, 2.0)
-    # The ratio of a half goes on: 2 / 1024 at iteration 11. Of 15 steps above the lowest, 2 is (2 - 0.002) / (4 - 0.002)
-    # of them, less than 7.5, so that with the lowest its bar has 8 eighths: one line.
+    # The ratio of a half goes on: 2 / 1024 at iteration 11. 2 is (2 - 0.002) / (4 - 0.002) of the 15 steps above the
+    # lowest, less than 7.5, so that with the lowest its bar has 8 eighths: one line.
     lines = list(chart(curve, ahead_of(curve), width=40, height=2))
     assert lines[0] == "       4 │█"
     assert re.fullmatch(r"0\.001953 │██•{8}", lines[1])
