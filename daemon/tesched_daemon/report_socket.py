@@ -105,10 +105,10 @@ def _bound(address: str) -> socket.socket | None:
     try:
         if isinstance(where, Path):
             return _bound_path(where)
-        family = socket.AF_INET6 if ":" in where.host or not where.host else socket.AF_UNSPEC
         if not where.host and socket.has_dualstack_ipv6():
-            return socket.create_server(("", where.port), family=family, backlog=MOST_CLIENTS, dualstack_ipv6=True)
-        found = socket.getaddrinfo(where.host or "0.0.0.0", where.port, family, socket.SOCK_STREAM)  # noqa: S104
+            everywhere = ("", where.port)
+            return socket.create_server(everywhere, family=socket.AF_INET6, backlog=MOST_CLIENTS, dualstack_ipv6=True)
+        found = socket.getaddrinfo(where.host or "0.0.0.0", where.port, type=socket.SOCK_STREAM)  # noqa: S104
         return socket.create_server(found[0][4][:2], family=found[0][0], backlog=MOST_CLIENTS)
     except OSError as error:
         log.warning("no reports are taken on reports.socket %s: %s", address, error.strerror or error)

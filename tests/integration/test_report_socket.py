@@ -176,11 +176,19 @@ def test_without_munged_reports_are_refused_and_the_server_stays(inbox: Inbox, t
             assert "refused: munge says: Failed to access" in ask(str(tmp_path / "s"), b"MUNGE:AwQ:\n")
 
 
-def test_on_tcp_it_is_the_same(munged: str, inbox: Inbox) -> None:
+@pytest.mark.parametrize(("host", "dualstack"), [("127.0.0.1", True), ("localhost", True), ("", True), ("", False)])
+def test_on_tcp_it_is_the_same(
+    munged: str, inbox: Inbox, host: str, dualstack: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not dualstack:
+        monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: False)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with listening(f"127.0.0.1:{port}", munged, inbox), socket.create_connection(("127.0.0.1", port), 10) as channel:
+    with (
+        listening(f"{host}:{port}", munged, inbox),
+        socket.create_connection((host or "127.0.0.1", port), 10) as channel,
+    ):
         channel.sendall(message(munged, b"tesched-report 1 7\n" + report(5)))
         assert answer(channel) == "ok\n"
     assert inbox.take(ME, "7") == report(5)
