@@ -178,9 +178,9 @@ def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
             continue
         if action.reason.code is not ReasonCode.GETS_SHARE:
             continue
-        if outcome.status is Status.WOULD:
+        if outcome.status is Status.WOULD and one.before == one.previous:
             throttled[action.job_id] = replace(one, dry=True)
-        elif outcome.status is Status.SKIPPED or (
+        elif outcome.status in {Status.SKIPPED, Status.WOULD} or (
             outcome.status is Status.FAILED and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
         ):
             # Kept for its cool-down, so that who says no is not asked at each look.

@@ -210,6 +210,13 @@ def test_shadow_mode_says_it_once_and_leaves_nothing_to_put_back() -> None:
     assert (site.decision.actions, site.memory.shares) == ((), None)
 
 
+def test_what_was_set_before_shadow_mode_is_not_forgotten_in_it() -> None:
+    site = two_arrays()
+    site.says(Status.WOULD, *grown(site))
+    site.memory, site.decision = undo(site.memory, site.snapshot(61), site.limits)
+    assert throttles(site.decision.actions) == {EARLY: (2, 0), LATE: (2, 0)}
+
+
 @pytest.mark.parametrize("how", ["undo", "another policy"])
 def test_everything_is_put_back(how: str) -> None:
     site = two_arrays(throttle=5)
