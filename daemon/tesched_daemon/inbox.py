@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 16 << 20
 #: Reports that are kept of one user, however short.
 MOST_REPORTS = 2000
-#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while.
-KEPT_S = 120.0
+#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where nobody has asked for
+#: so long, none is taken: this daemon is a standby.
+KEPT_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,18 @@ class Inbox:
     _reports: Counter[int] = field(default_factory=Counter, init=False)
     _bytes: Counter[int] = field(default_factory=Counter, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _asked_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin as if somebody had just asked."""
+        self._asked_at = self.stopwatch()
 
     def put(self, user: int, job: str, report: bytes) -> bool:
-        """Keep a report in the place of an earlier one of that user for that job; return whether there was room."""
+        """Keep a report in the place of an earlier one of that user for that job; return whether it could be."""
         with self._lock:
             self._forget_late()
+            if self.stopwatch() - self._asked_at > KEPT_S:
+                return False
             before = self._drop((user, job))
             mine = self._bytes[user] + len(report)
             if (
@@ -59,6 +67,7 @@ class Inbox:
     def waiting(self) -> Collection[tuple[int, str]]:
         """Return for which users and jobs there are reports; those that have waited too long are forgotten."""
         with self._lock:
+            self._asked_at = self.stopwatch()
             self._forget_late()
             return tuple(self._held)
 

@@ -252,10 +252,18 @@ class TestInbox:
         now = {"at": 0.0}
         inbox = Inbox(stopwatch=lambda: now["at"])
         inbox.put(1, "7", b"x")
-        now["at"] = 100.0
+        now["at"] = 500.0
         inbox.put(1, "8", b"x")
-        now["at"] = 121.0
+        now["at"] = 601.0
         assert list(inbox.waiting()) == [(1, "8")]
+
+    def test_a_daemon_that_asks_for_nothing_takes_nothing(self) -> None:
+        now = {"at": 0.0}
+        inbox = Inbox(stopwatch=lambda: now["at"])
+        now["at"] = 601.0
+        assert not inbox.put(1, "7", b"x"), "a standby"
+        inbox.waiting()
+        assert inbox.put(1, "7", b"x"), "it leads now"
 
 
 def job(job_id: int, user: str = "ada") -> Job:
