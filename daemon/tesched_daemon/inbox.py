@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 16 << 20
 #: Reports that are kept of one user, however short.
 MOST_REPORTS = 2000
-#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where nobody has asked for
-#: so long, none is taken: this daemon is a standby.
+#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where nobody has asked
+#: for so long, none is taken: this daemon is a standby.
 KEPT_S = 600.0
 
 
