@@ -72,6 +72,9 @@ class Limits:
     #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
     #: asked leaves for nothing. 0: it takes what comes first
     bind_for_s: float = 60.0
+    #: room is made only after Slurm has said that a TE job waits for room. A site without limits on users and accounts
+    #: may switch that off: then a new job that asks for nothing but nodes does not wait for slurmctld's next pass
+    await_first_look: bool = True
     #: how victims make room
     lever: YieldBy = YieldBy.REQUEUE
     #: a suspended victim goes on as soon as its CPUs are free and promised to nobody; after this long, as soon as they

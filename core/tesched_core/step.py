@@ -50,7 +50,7 @@ from tesched_core.rounds import RoundPolicy, propose_round, release, release_all
 from tesched_core.shares import SharePolicy, not_throttled, share_no_more, share_out
 from tesched_core.snapshot import Snapshot
 from tesched_core.suspension import not_suspended
-from tesched_core.waiting import sort_out
+from tesched_core.waiting import has_reason, sort_out
 from tesched_core.work import Advance
 
 
@@ -72,7 +72,7 @@ def step(
     cycle = memory.cycle + 1
     overview = snapshot.overview or overview_of(snapshot)
     memory, work = advance(replace(memory, cycle=cycle), snapshot, overview, limits)
-    waiting, not_now = sort_out(overview.trials, memory)
+    waiting, not_now = sort_out(overview.trials, memory, work.now, await_first_look=limits.await_first_look)
     refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
     asked = 0
@@ -95,6 +95,8 @@ def step(
         )
         plans, why_not = _planned(view, policy, limits, asked)
         refusals += why_not
+        plans, too_soon = _not_too_soon(plans, snapshot)
+        refusals += too_soon
     for plan in plans:
         memory = _open(plan, memory, work)
     round_plans: tuple[Plan, ...] = ()
@@ -151,6 +153,17 @@ def _planned(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[
         gone = {refusal.preemptor for refusal in dropped}
         refusals += Refusals([part for part in proposal.refusals.parts if part.preemptor in gone]) + Refusals(dropped)
         view = replace(view, waiting=tuple(job for job in view.waiting if job.job_id not in gone))
+
+
+def _not_too_soon(plans: tuple[Plan, ...], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
+    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: it starts them."""
+    soon = [plan for plan in plans if not plan.victims and not has_reason(snapshot.jobs[plan.preemptor].reason)]
+    text = "there is room, and Slurm has not looked at it yet"
+    refusals = [
+        Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.NOT_CONSIDERED_YET, text=text)
+        for plan in soon
+    ]
+    return tuple(plan for plan in plans if plan not in soon), Refusals(refusals)
 
 
 def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:

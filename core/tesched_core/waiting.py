@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Refusal, RefusalCode
 from tesched_core.orders import OrderState
-from tesched_core.resources import JobId
+from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass, Snapshot
 
 #: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
@@ -105,8 +105,26 @@ def has_reason(word: str) -> bool:
     return word not in {"", "None"}
 
 
-def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
-    """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other."""
+def asks_for_nodes_alone(job: Job, now: UnixSeconds) -> bool:
+    """Return whether a job at which Slurm has not looked yet can wait for nothing but room, limits apart."""
+    return (
+        not job.held
+        and not has_reason(job.reason)
+        and not (job.dependency or job.licenses or job.reservation or job.array_tasks)
+        and job.array_job_id is None
+        and job.het_job_id is None
+        and job.eligible_time is not None
+        and job.eligible_time <= now
+    )
+
+
+def sort_out(
+    trials: Iterable[Job], memory: Memory, now: UnixSeconds, *, await_first_look: bool = True
+) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
+    """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
+
+    Jobs at which Slurm has yet to look wait for that, unless `await_first_look` is false and they ask for nodes alone.
+    """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
     served = {order.preemptor: order for order in is_open if not order.waits}
@@ -117,7 +135,7 @@ def sort_out(trials: Iterable[Job], memory: Memory) -> tuple[tuple[Job, ...], tu
     refusals: list[Refusal] = []
     for job in trials:
         job_id = job.job_id
-        why = why_not(job)
+        why = None if not await_first_look and asks_for_nodes_alone(job, now) else why_not(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:

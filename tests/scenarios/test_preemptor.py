@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
+from tesched_core.guard import Limits
 from tesched_core.orders import Departure, Ending, OrderState, VictimState
 from tesched_core.resources import JobId
 
@@ -307,3 +308,21 @@ def test_a_multi_node_te_job_that_starts_partly_elsewhere_started_elsewhere() ->
     drive.change(TE, state=JobState.RUNNING, start_time=NOW + 1)
     drive.cycle(2)
     assert drive.order().ending is Ending.STARTED_ELSEWHERE
+
+
+def new_trial(*, victim: bool, await_first_look: bool = False) -> Driver:
+    trial = replace(waiting(TE, cpus=16), reason="None", eligible_time=NOW - 1)
+    jobs = [running(BE, share("n1", 32)), trial] if victim else [trial]
+    return Driver([node("n1")], jobs, limits=Limits(await_first_look=await_first_look))
+
+
+def test_where_slurms_first_look_is_not_awaited_a_new_trials_victim_is_asked_at_once() -> None:
+    assert notice() in new_trial(victim=True).cycle(0)
+    assert new_trial(victim=True, await_first_look=True).cycle(0) == ()
+
+
+def test_a_new_trial_that_finds_room_is_left_to_slurm() -> None:
+    drive = new_trial(victim=False)
+    assert drive.cycle(0) == ()
+    assert drive.open_orders() == []
+    assert drive.why_not(TE) is RefusalCode.NOT_CONSIDERED_YET

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.actions import OrderId
-from tesched_core.cluster import JobState
+from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, RefusalCode
 from tesched_core.orders import Lever, Order, OrderState, Raise
 from tesched_core.overview import overview_of
@@ -95,6 +95,10 @@ def test_no_room_is_made_for_a_heterogeneous_job() -> None:
     assert why[0] is C.UNSUPPORTED
 
 
+#: the trials of a queue in which job 1 waits for room
+ONE = overview_of(cluster([], [waiting(1)])).trials
+
+
 def order(state: OrderState, raised: Raise | None = None) -> Memory:
     """Return the memory of one order for job 1."""
     one = Order(
@@ -121,7 +125,7 @@ class TestSortOut:
             waiting(2, submit_time=NOW - 2),
             waiting(1, submit_time=NOW - 2),
         ]
-        served, refusals = sort_out(overview_of(cluster([], jobs)).trials, Memory())
+        served, refusals = sort_out(overview_of(cluster([], jobs)).trials, Memory(), NOW)
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
@@ -138,10 +142,10 @@ class TestSortOut:
             exempt=[2],
         )
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
-        assert sort_out(overview_of(be).trials, Memory()) == ((), ())
+        assert sort_out(overview_of(be).trials, Memory(), NOW) == ((), ())
 
     def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
-        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.OPEN))
+        served, (refusal,) = sort_out(ONE, order(OrderState.OPEN), NOW)
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
@@ -149,25 +153,60 @@ class TestSortOut:
     def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING, raised))
+        served, (refusal,) = sort_out(ONE, order(OrderState.SETTLING, raised), NOW)
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
         back = replace(raised, restored=True)
-        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING, back))[0]) == 1
-        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.SETTLING))[0]) == 1
+        assert len(sort_out(ONE, order(OrderState.SETTLING, back), NOW)[0]) == 1
+        assert len(sort_out(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
 
     def test_a_job_whose_order_has_ended_is_served(self) -> None:
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        assert len(sort_out(overview_of(cluster([], [waiting(1)])).trials, order(OrderState.ENDED, raised))[0]) == 1
+        assert len(sort_out(ONE, order(OrderState.ENDED, raised), NOW)[0]) == 1
 
     def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1), waiting(2)])).trials, memory)
+        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW)
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        _, (refusal,) = sort_out(overview_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory)
+        _, (refusal,) = sort_out(overview_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW)
         assert refusal.code is C.BEGIN_TIME
+
+
+class TestAJobAtWhichSlurmHasNotLooked:
+    """Where the site does not await Slurm's first look, it is served if it can wait for nothing but room."""
+
+    NEW = replace(waiting(1, reason="None"), eligible_time=NOW - 1)
+
+    def test_it_is_awaited_unless_the_site_says_otherwise(self) -> None:
+        trials = overview_of(cluster([], [self.NEW])).trials
+        served, (refusal,) = sort_out(trials, Memory(), NOW)
+        assert (served, refusal.code) == ((), C.NOT_CONSIDERED_YET)
+        assert sort_out(trials, Memory(), NOW, await_first_look=False) == ((self.NEW,), ())
+
+    @pytest.mark.parametrize(
+        "job",
+        [
+            replace(NEW, dependency="afterok:7"),
+            replace(NEW, licenses="matlab:1"),
+            replace(NEW, reservation="course"),
+            replace(NEW, eligible_time=NOW + 1),
+            replace(NEW, eligible_time=None),
+            replace(NEW, priority=0),
+            replace(NEW, array_tasks="1-4", array_job_id=JobId(1)),
+            replace(NEW, array_job_id=JobId(1)),
+            replace(NEW, het_job_id=JobId(1)),
+        ],
+    )
+    def test_anything_else_that_it_asks_for_may_be_what_it_waits_for(self, job: Job) -> None:
+        served, (refusal,) = sort_out(overview_of(cluster([], [job])).trials, Memory(), NOW, await_first_look=False)
+        assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
+
+    def test_what_slurm_says_once_it_has_looked_counts(self) -> None:
+        limited = replace(self.NEW, reason="AssocGrpCpuLimit")
+        _, (refusal,) = sort_out(overview_of(cluster([], [limited])).trials, Memory(), NOW, await_first_look=False)
+        assert refusal.code is C.LIMIT
