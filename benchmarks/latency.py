@@ -1,9 +1,10 @@
 """How long a trial waits until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
-Three private clusters of eight nodes take turns, so that all see the same machine:
+Four private clusters of eight nodes take turns, so that all see the same machine:
 
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
+- early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
 - poll: tesched, which looks every `--poll` seconds, and nobody pokes
 
 First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
@@ -41,8 +42,10 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import running_daemon
 
-Way = Literal["slurm", "hook", "poll"]
+Way = Literal["slurm", "hook", "early", "poll"]
 WAYS: tuple[Way, ...] = get_args(Way)
+#: the daemon is told of each submission
+POKED: tuple[Way, ...] = ("hook", "early")
 NODES, GPUS = 8, 8
 GRACE_S = 10
 #: polls of a daemon that is poked
@@ -234,15 +237,15 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
     """Give an idle cluster."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="latency-")))
-        socket = f"{folder}/poke.sock" if way == "hook" else ""
+        socket = f"{folder}/poke.sock" if way in POKED else ""
         cluster = stack.enter_context(LocalCluster(_definition(way, setting, socket)))
         store = None
         if way != "slurm":
             store = f"sqlite:///{folder}/tesched.sqlite"
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
-            drop_in.write_text(UNBOUNDED)
-            poll_s = FAR_S if way == "hook" else setting.poll_s
+            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way == "early" else ""))
+            poll_s = FAR_S if way in POKED else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
             )
