@@ -50,6 +50,12 @@ def test_room_that_is_filled_in_mid_round_makes_jobs_shorter() -> None:
     assert filled["runs"]["las"][0]["mean_jct_h"] < waits["mean_jct_h"]
 
 
+def test_without_rounds_there_are_none_and_nobody_starts() -> None:
+    ideal = as_json("--policy", "las", "--ideal")["runs"]["las"][0]
+    assert (ideal["rounds"], ideal["starts_per_job"]) == (0, 0)
+    assert ideal["ended"] >= 6
+
+
 def test_jobs_that_are_all_there_from_the_beginning() -> None:
     found = as_json("--policy", "makespan", "--static", "5", "--multi")
     assert found["plan"]["workload"]["count"] == 5
@@ -78,6 +84,9 @@ def test_a_table_for_a_person() -> None:
         (["--restart-cost", "360"], "leaves nothing of a round of 360 s"),
         (["--multi", "--cluster", "4:4:4"], "can never run on 4:4:4"),
         (["--rate", "0"], "0.0 is not in the range"),
+        (["--policy", "las-sharing", "--fill"], "authors' rounds alone"),
+        (["--ideal", "--restart-cost", "60"], "without rounds"),
+        (["--policy", "allox", "--multi", "--window", "0:20"], "leave --multi out"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_line(argv: list[str], said: str) -> None:

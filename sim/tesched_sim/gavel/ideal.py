@@ -2,7 +2,8 @@
 
 What a division of the time is worth if nothing is lost on the way to accelerators: whoever has half a V100 and a third
 of a K80 goes at half the speed of the one and a third of that of the other. An allocation is made whenever somebody
-comes or ends. Source: OSDI 2020, section 7.6.
+comes or ends. What nobody is entitled to stays idle, where rounds give it to whoever fits: with few jobs rounds may be
+the faster. Source: OSDI 2020, section 7.6.
 """
 
 from __future__ import annotations
