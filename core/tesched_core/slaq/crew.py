@@ -53,13 +53,17 @@ def crew_of(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
     """Return all trainings, in order of submission."""
     tasks: dict[JobId, list[Job]] = defaultdict(list)
     alone: list[Job] = []
-    for job in snapshot.jobs.values():
-        traits = snapshot.traits.get(job.job_id)
-        if traits is None or traits.job_class is not JobClass.BE or job.finished or job.completing:
+    reported = snapshot.reported
+    for job_id, traits in snapshot.traits.items():
+        # What most jobs are comes first: there may be 100,000 of them.
+        if (not traits.elastic and job_id not in reported) or traits.job_class is not JobClass.BE:
+            continue
+        job = snapshot.jobs[job_id]
+        if job.finished or job.completing:
             continue
         if traits.elastic and job.array_job_id is not None:
             tasks[job.array_job_id].append(job)
-        elif job.job_id in snapshot.reported and len(snapshot.reported[job.job_id].curve):
+        elif job_id in reported and len(reported[job_id].curve):
             alone.append(job)
     found = [_array(array, jobs, snapshot, limits) for array, jobs in tasks.items()]
     found += [_single(job, snapshot) for job in alone]
