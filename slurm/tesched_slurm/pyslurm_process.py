@@ -24,13 +24,13 @@ import msgspec
 from tesched_core.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
-from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, Question, Refused, answers, frame
+from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, answers, frame
 
 #: more than this of what libslurm complains about is thrown away
 _MOST_COMPLAINTS = 65_536
 _CHUNK = 1 << 20
-#: how often slurmctld is called for a question: for jobs, partitions, reservations and nodes; else once
-_CALLS: Mapping[type, int] = {Hello: 0, Look: 4}
+#: how many RPCs a question comes to at most, where that is not one: as sdiag counts them, on 26.05
+_RPCS: Mapping[type, int] = {Hello: 0, Look: 6, LookAtJob: 4}
 
 
 class _GoneError(Exception):
@@ -53,7 +53,7 @@ class PyslurmProcess:
     def ask(self, question: Question) -> Answer | Failure:
         """Return the answer, or why there is none within the time-out. A refusal of Slurm's comes as a Failure."""
         deadline = time.monotonic() + self._timeout_s
-        self._calls[f"pyslurm {type(question).__name__}"] += _CALLS.get(type(question), 1)
+        self._calls[f"pyslurm {type(question).__name__}"] += _RPCS.get(type(question), 1)
         try:
             answer = self._exchange(question, deadline)
         except _GoneError as error:

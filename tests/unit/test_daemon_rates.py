@@ -30,21 +30,22 @@ def test_a_daemon_that_looks_less_often_than_once_a_minute_does_not_count_for_mo
 
 
 @pytest.mark.parametrize(
-    ("argv", "kind"),
+    ("argv", "kind", "each"),
     [
-        (("true",), "true"),
-        (("scontrol", "-a", "-d", "-o", "show", "job", "17"), "scontrol show job"),
-        (("scontrol", "update", "jobid=17", "nice=-5"), "scontrol update"),
-        (("scontrol", "requeue", "17"), "scontrol requeue"),
-        (("squeue", "-a", "-h", "-o", "%A"), "squeue"),
-        (("scancel", "--signal=USR1", "--batch", "17"), "scancel"),
+        (("true",), "true", 1),
+        (("scontrol", "-a", "-d", "-o", "show", "job"), "scontrol show job", 2),
+        (("scontrol", "-a", "-d", "-o", "show", "job", "17"), "scontrol show job", 3),
+        (("scontrol", "update", "jobid=17", "nice=-5"), "scontrol update", 1),
+        (("scontrol", "requeue", "17"), "scontrol requeue", 1),
+        (("squeue", "-a", "-h", "-o", "%A"), "squeue", 2),
+        (("scancel", "--signal=USR1", "--batch", "17"), "scancel", 3),
     ],
 )
-def test_a_call_is_counted_by_what_is_asked_and_not_of_whom(
-    argv: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
+def test_rpcs_are_counted_by_what_is_asked_and_not_of_whom(
+    argv: tuple[str, ...], kind: str, each: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/bin")
     commands = Commands()
     commands.run(argv)
     commands.run(argv)
-    assert commands.calls == Counter({kind: 2})
+    assert commands.calls == Counter({kind: 2 * each})
