@@ -4,7 +4,8 @@ Sixteen nodes in two racks, and distributed jobs that want a range of nodes. A j
 sleeps, by the paper's model, from the nodes on which it landed: it is slower across racks. The same jobs come at the
 same times to plain Slurm, which knows the topology; to Slurm whose users ask for one switch (--switches=1); and to
 Slurm with tesched planning (`policy.be = "pdors"`). Time is compressed: jobs of some seconds to a minute or two.
-Printed for each: the time from submission to end (JCT), and how many jobs were in one rack.
+Printed for each: the time from submission to end (JCT), how many jobs were in one rack, and the utility: what PD-ORS
+maximises, as a part of what there would be if all jobs ended at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_core.pdors.workload import Workload
+from tesched_core.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 
@@ -33,17 +34,17 @@ FEWEST = {1: 0.3, 2: 0.4, 4: 0.3}
 #: so many of those that want several may have twice as many
 WIDER = 0.7
 #: node-seconds of computing: 10 to the power of a number between these
-WORK = (1.2, 2.1)
+WORK = (1.1, 2.0)
 #: so many times as long a job takes on its fewest nodes (two at least) if they are in different racks
 FAR = (1.5, 4.0)
 #: part of the computing that the exchange takes within a rack, for each node
 NEAR = 0.02
 SAMPLES, BATCH, GRADIENT_MB = 10_000, 100, 10.0
-#: both with and without tesched: Slurm starts a batch job a second or two after it was submitted
-SCHEDULER = "sched_interval=2,sched_min_interval=0,batch_sched_delay=1,bf_interval=2,bf_resolution=1"
+#: both with and without tesched: Slurm starts a batch job two seconds or so after it was submitted
+SCHEDULER = "sched_interval=2,sched_min_interval=0,batch_sched_delay=2,bf_interval=2,bf_resolution=1"
 POLL_S = 0.4
 #: of the table's columns
-WIDTHS = (12, 7, 9, 9, 8, 6, 8)
+WIDTHS = (12, 7, 8, 9, 9, 8, 6, 8)
 
 _CONFIG = """
 mode = "enforce"
@@ -82,6 +83,11 @@ class Distributed:
         link = one.far_mb_per_s if far else one.rack_mb_per_s
         return one.samples * (one.sample_s + nodes * 2 * one.gradient_mb / (link * one.batch)) / nodes
 
+    def worth(self, jct_s: float) -> float:
+        """Return what an end after so long is worth, as tesched plans by default: 1 at once, a half at its patience."""
+        patience_s = PATIENT_FOR * min(self.run_s(nodes, far=False) for nodes in (self.fewest, self.most))
+        return float(1 / (1 + np.exp(min(STEEPNESS[Urgency.SENSITIVE] * (jct_s / patience_s - 1), 700.0))))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -90,6 +96,8 @@ class Found:
     arm: str
     jobs: int
     mean_jct_s: float
+    #: mean worth of their ends, from 0 to 1
+    utility: float
     p95_jct_s: float
     #: from the first submission to the last end
     makespan_s: float
@@ -162,7 +170,7 @@ def really(jobs: Sequence[Distributed], arm: str, planning: Planning) -> Found:
             if daemon is not None:
                 daemon.terminate()
                 daemon.wait(timeout=30)
-        return _read(arm, ids, (cluster.shared / "events").read_text())
+        return _read(arm, jobs, ids, (cluster.shared / "events").read_text())
 
 
 def _daemon(
@@ -227,7 +235,7 @@ def _submitted(cluster: LocalCluster, jobs: Sequence[Distributed], options: Sequ
     return ids
 
 
-def _read(arm: str, ids: dict[int, float], events: str) -> Found:
+def _read(arm: str, jobs: Sequence[Distributed], ids: dict[int, float], events: str) -> Found:
     started: dict[int, float] = {}
     ended: dict[int, float] = {}
     shape: dict[int, tuple[int, int]] = {}
@@ -244,6 +252,7 @@ def _read(arm: str, ids: dict[int, float], events: str) -> Found:
         arm=arm,
         jobs=len(ids),
         mean_jct_s=float(np.mean(jct_s)),
+        utility=float(np.mean([job.worth(each) for job, each in zip(jobs, jct_s, strict=True)])),
         p95_jct_s=float(np.percentile(jct_s, 95)),
         makespan_s=max(ended.values()) - min(ids.values()),
         in_one_rack=float(np.mean([racks == 1 for _, racks in shape.values()])),
@@ -254,18 +263,18 @@ def _read(arm: str, ids: dict[int, float], events: str) -> Found:
 
 
 def _lines(found: Sequence[Found]) -> Iterator[str]:
-    heads = ("mean JCT, s", "p95", "makespan", "one rack", "of wide", "nodes", "wait, s")
+    heads = ("mean JCT, s", "p95", "utility", "makespan", "one rack", "of wide", "nodes", "wait, s")
     yield " ".join(["".ljust(10), *(head.rjust(width) for head, width in zip(heads, WIDTHS, strict=True))])
     for one in found:
         yield (
-            f"{one.arm:10} {one.mean_jct_s:12.1f} {one.p95_jct_s:7.1f} {one.makespan_s:9.0f} {one.in_one_rack:9.0%} "
+            f"{one.arm:10} {one.mean_jct_s:12.1f} {one.p95_jct_s:7.1f} {one.utility:8.3f} {one.makespan_s:9.0f} {one.in_one_rack:9.0%} "
             f"{one.wide_in_one_rack:8.0%} {one.mean_nodes:6.2f} {one.mean_wait_s:8.1f}"
         )
 
 
 @click.command()
 @click.option("--jobs", type=click.IntRange(2), default=60, show_default=True)
-@click.option("--span", "span_s", type=float, default=120.0, show_default=True, help="Seconds in which they come.")
+@click.option("--span", "span_s", type=float, default=95.0, show_default=True, help="Seconds in which they come.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--arms", default="plain,switches,pdors", show_default=True)
 @click.option("--slot", "slot_s", type=float, default=2.0, show_default=True, help="Seconds of a slot.")

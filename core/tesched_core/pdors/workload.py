@@ -56,7 +56,7 @@ class Urgency(StrEnum):
 
 
 #: Steepness times patience: how sharply the worth falls where the patience ends.
-_STEEPNESS = {Urgency.INSENSITIVE: 0.0, Urgency.SENSITIVE: 4.0, Urgency.CRITICAL: 40.0}
+STEEPNESS = {Urgency.INSENSITIVE: 0.0, Urgency.SENSITIVE: 4.0, Urgency.CRITICAL: 40.0}
 
 
 class Servers(StrEnum):
@@ -170,6 +170,6 @@ def training_of(
     )
     shortest = min(training.run_slots(nodes, one_rack=True) for nodes in (fewest, most))
     patience = workload.patience_s / slot_s or PATIENT_FOR * shortest
-    steepness = _STEEPNESS[Urgency(traits.utility) if traits.utility else workload.utility] / max(patience, 1.0)
+    steepness = STEEPNESS[Urgency(traits.utility) if traits.utility else workload.utility] / max(patience, 1.0)
     utility = replace(model.utility, steepness=steepness, patience=patience)
     return replace(training, model=replace(model, utility=utility))
