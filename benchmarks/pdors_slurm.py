@@ -266,10 +266,17 @@ def _lines(found: Sequence[Found]) -> Iterator[str]:
     heads = ("mean JCT, s", "p95", "utility", "makespan", "one rack", "of wide", "nodes", "wait, s")
     yield " ".join(["".ljust(10), *(head.rjust(width) for head, width in zip(heads, WIDTHS, strict=True))])
     for one in found:
-        yield (
-            f"{one.arm:10} {one.mean_jct_s:12.1f} {one.p95_jct_s:7.1f} {one.utility:8.3f} {one.makespan_s:9.0f} {one.in_one_rack:9.0%} "
-            f"{one.wide_in_one_rack:8.0%} {one.mean_nodes:6.2f} {one.mean_wait_s:8.1f}"
+        values = (
+            f"{one.mean_jct_s:.1f}",
+            f"{one.p95_jct_s:.1f}",
+            f"{one.utility:.3f}",
+            f"{one.makespan_s:.0f}",
+            f"{one.in_one_rack:.0%}",
+            f"{one.wide_in_one_rack:.0%}",
+            f"{one.mean_nodes:.2f}",
+            f"{one.mean_wait_s:.1f}",
         )
+        yield " ".join([one.arm.ljust(10), *(value.rjust(width) for value, width in zip(values, WIDTHS, strict=True))])
 
 
 @click.command()
