@@ -1,11 +1,11 @@
 """How long a trial waits until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
-Four private clusters of eight nodes take turns, so that all see the same machine:
+Five private clusters of eight nodes take turns, so that all see the same machine:
 
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
-- early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
 - poll: tesched, which looks every `--poll` seconds, and nobody pokes
+- hook-early, poll-early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
 
 First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
 of the trial itself. The victims leave at once: Slurm's end by SIGTERM, tesched's by exiting on their notice. With
@@ -42,10 +42,12 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import running_daemon
 
-Way = Literal["slurm", "hook", "early", "poll"]
+Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: the daemon is told of each submission
-POKED: tuple[Way, ...] = ("hook", "early")
+POKED: tuple[Way, ...] = ("hook", "hook-early")
+#: it does not await Slurm's first look
+EARLY: tuple[Way, ...] = ("hook-early", "poll-early")
 NODES, GPUS = 8, 8
 GRACE_S = 10
 #: polls of a daemon that is poked
@@ -244,7 +246,7 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
             store = f"sqlite:///{folder}/tesched.sqlite"
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
-            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way == "early" else ""))
+            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way in EARLY else ""))
             poll_s = FAR_S if way in POKED else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
@@ -271,7 +273,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
             ),
             preemption=NativePreemption(send_user_signal=setting.checkpoint_s > 0),
         )
-    if way == "poll":
+    if way not in POKED:
         return ClusterDefinition(scheduling=setting.scheduling, settings=settings)
     return ClusterDefinition(
         scheduling=setting.scheduling,
@@ -333,15 +335,15 @@ def main(
         return
     print(f"Slurm {release}: seconds from sbatch to the trial's first word")
     for what, taken in (("idle", [each.idle_s for each in stands]), ("full", [each.full_s for each in stands])):
-        print(f"\n{what:>8}{'n':>5}{'p50':>8}{'p95':>8}{'max':>8}{'mean':>8}{'p50 / slurm':>14}")
+        print(f"\n{what:>10}{'n':>5}{'p50':>8}{'p95':>8}{'max':>8}{'mean':>8}{'p50 / slurm':>14}")
         for way, took_s in zip(WAYS, taken, strict=True):
             figures = _figures(took_s, taken[0])
             values = "".join(f"{figures[name]:>8.2f}" for name in ("p50_s", "p95_s", "max_s", "mean_s"))
-            print(f"{way:>8}{len(took_s):>5}{values}{figures['p50_ratio']:>14.2f}")
+            print(f"{way:>10}{len(took_s):>5}{values}{figures['p50_ratio']:>14.2f}")
     means = [_means(each) for each in stands]
-    print(f"\n{'full, mean seconds':<44}" + "".join(f"{way:>8}" for way in WAYS))
+    print(f"\n{'full, mean seconds':<44}" + "".join(f"{way:>12}" for way in WAYS))
     for name in STAGES:
-        print(f"{name:<44}" + "".join(f"{one[name]:>8.3f}" if name in one else f"{'':>8}" for one in means))
+        print(f"{name:<44}" + "".join(f"{one[name]:>12.3f}" if name in one else f"{'':>12}" for one in means))
 
 
 def _figures(took_s: Sequence[float], slurm_s: Sequence[float]) -> dict[str, object]:
