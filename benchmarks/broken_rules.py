@@ -292,7 +292,8 @@ MUTATIONS = (
     Mutation(
         "bound: before the notice",
         _BIND,
-        "work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous))",
+        "work.actions.append("
+        "SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))",
         "pass",
     ),
     Mutation(
