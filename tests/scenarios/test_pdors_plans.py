@@ -14,7 +14,7 @@ from tesched_core.orders import Ending
 from tesched_core.resources import JobId
 from tesched_core.undo import changed_still, undo
 
-from tests.builders import NOW, share, waiting
+from tests.builders import NOW, Extra, share, waiting
 from tests.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
 
 
@@ -227,3 +227,28 @@ def test_whom_slurm_starts_first_is_taken_as_it_is() -> None:
     option = site.plan(B).option
     assert option is not None
     assert (option.rack, option.wait_slots) == ("a", 25), "A has a2 for 250 s"
+
+
+def test_the_state_is_the_same_until_something_changes() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    before = site.memory.rounds
+    site.cycle(2)
+    assert site.memory.rounds == before
+    site.ends(7)
+    site.cycle(4)
+    assert site.memory.rounds != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"array_job_id": JobId(A), "array_tasks": "0-9"}, {"het_job_id": JobId(A)}, {"batch": False}],
+    ids=["an array", "a heterogeneous job", "salloc"],
+)
+def test_who_cannot_be_planned_is_left_to_slurm(change: Extra) -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.change(A, **change)
+    assert site.cycle(0) == ()
+    site.change(A, array_job_id=None, array_tasks="", het_job_id=None, batch=True)
+    site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("a2", "b2")))
+    assert site.cycle(1) == ()

@@ -59,7 +59,7 @@ def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) 
             continue
         job = _own(seen, view)
         waits = seen.pending and _would_start(seen, view)
-        if not (waits or seen.on_nodes) or job.array_tasks or job.het_job_id is not None:
+        if not (waits or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
             continue
         if job.request.required_nodes:
             continue

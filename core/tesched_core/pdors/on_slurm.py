@@ -357,12 +357,16 @@ class _Turn:
                 hold.append(job_id)
         before = self.view.memory.rounds
         coming = [plan.start_at for plan in self.plans.values() if not plan.started and plan.start_at > now]
+        # As long as nothing changes the state stays the same, and is not written anew.
+        same = before is not None and before.plans == self.plans and now < before.ends_at
+        began_at = before.began_at if before is not None and same else now
+        ends_at = before.ends_at if before is not None and same else min([*coming, now + self.policy.slot_s])
         state = RoundState(
             types=(),
-            began_at=now,
-            ends_at=min([*coming, now + self.policy.slot_s]),
-            counted_at=now,
-            solved_at=now,
+            began_at=began_at,
+            ends_at=ends_at,
+            counted_at=began_at,
+            solved_at=began_at,
             plans=self.plans,
             held=before.held if before is not None else {},
         )
