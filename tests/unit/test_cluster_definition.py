@@ -150,6 +150,20 @@ def test_typed_gpus_take_different_devices() -> None:
     assert "Gres=gpu:a100:4,gpu:v100:1,fpga:2 Features=fast,new" in conf
 
 
+def test_shards_are_a_count_of_the_gpus_that_have_the_files() -> None:
+    groups = (NodeGroup(count=2, gres={"gpu:v100": 2, "shard": 4}),)
+    definition = ClusterDefinition(groups=groups)
+    assert all_device_names(definition) == ("nvidia0", "nvidia1")
+    assert render_gres_conf(definition, LOCAL).splitlines() == [
+        "AutoDetect=off",
+        "NodeName=n[1-2] Name=gpu Type=v100 File=/t/c/dev/nvidia[0-1]",
+        "NodeName=n[1-2] Name=shard Count=4",
+    ]
+    conf = render_slurm_conf(definition, LOCAL, BOOKWORM)
+    assert settings(conf)["GresTypes"] == "gpu,shard"
+    assert "Gres=gpu:v100:2,shard:4" in conf
+
+
 def test_nodes_without_devices_name_none() -> None:
     definition = ClusterDefinition(groups=(NodeGroup(count=1, gres={}),))
     conf = render_slurm_conf(definition, LOCAL, BOOKWORM)
