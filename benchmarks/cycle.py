@@ -39,6 +39,8 @@ from tests.cluster.slurm_clients import CLIENTS
 #: jobs and nodes
 SIZES = ((1_000, 100), (10_000, 1_000), (100_000, 10_000))
 TURNS = 5
+#: tasks of an array that are changed by one call: Slurm answers for each of them
+AT_ONCE = 5_000
 #: seconds that one call of Slurm may take
 PATIENCE_S = 120
 CONFIG = """
@@ -147,14 +149,17 @@ def fill(cluster: LocalCluster, jobs: int, nodes: int) -> None:
     waiting = jobs - 9
     array = cluster.sbatch(f"--array=0-{waiting - 1}", "--begin=now+1day", "--job-name=be", "--gpus=2", wrap="true")
     # A change of some tasks alone gives each of them a record.
-    cluster.run("scontrol", "update", f"jobid={array}_[1-{waiting - 2}]", "nice=1", timeout_s=10 * PATIENCE_S)
+    for first in range(1, waiting - 1, AT_ONCE):
+        tasks = f"{first}-{min(first + AT_ONCE, waiting - 1) - 1}"
+        cluster.run("scontrol", "update", f"jobid={array}_[{tasks}]", "nice=1", timeout_s=PATIENCE_S)
 
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), hidden=True, help="Measure a daemon of this configuration.")
+@click.option("--smallest", type=int, default=0, show_default=True, help="Jobs; smaller sizes are left out.")
 @click.option("--largest", type=int, default=SIZES[-1][0], show_default=True, help="Jobs; larger sizes are left out.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(*, config: Path | None, largest: int, as_json: bool) -> None:
+def main(*, config: Path | None, smallest: int, largest: int, as_json: bool) -> None:
     """Print the table."""
     if config is not None:
         print(json.dumps(measure(config)))
@@ -166,7 +171,7 @@ def main(*, config: Path | None, largest: int, as_json: bool) -> None:
             f"{'FIRST S':>9}{'PEAK MIB':>10}{'CHILD MIB':>11}"
         )
     for jobs, nodes in SIZES:
-        if jobs > largest:
+        if not smallest <= jobs <= largest:
             continue
         definition = ClusterDefinition(settings={"MaxJobCount": "200000", "MaxArraySize": "200000"})
         with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as folder:
