@@ -17,6 +17,13 @@ from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
 
 pytestmark = pytest.mark.slurm
 
+#: a training of one job, whose loss falls to this part with each of its iterations
+ALONE = """
+import time, tesched_report
+for iteration in range(10_000):
+    tesched_report.report(iteration=iteration, loss={factor} ** iteration)
+    time.sleep(0.2)
+"""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 CPUS = 6
 
@@ -36,7 +43,10 @@ def daemon(cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -
     spool.chmod(0o1777)
     drop_in = tmp_path / "conf.d" / "slaq.toml"
     drop_in.parent.mkdir()
-    drop_in.write_text(f'[policy]\nslaq_epoch_s = 2.0\nslaq_throttle_cool_down_s = 2.0\n[reports]\nspool = "{spool}"\n')
+    drop_in.write_text(
+        "[policy]\nslaq_epoch_s = 2.0\nslaq_throttle_cool_down_s = 2.0\nfitgpp_quality = 1.0\n"
+        f'[reports]\nspool = "{spool}"\n'
+    )
     with running_daemon(cluster, tmp_path, client_choice, policy="fitgpp+slaq") as started:
         yield started
 
@@ -94,3 +104,23 @@ def test_throttles_are_put_back_by_undo(cluster: LocalCluster, daemon: Daemon) -
     undone = run_tesched("undo", TESCHED_CONFIG=str(daemon.config))
     assert undone.returncode == 0, undone.stdout + undone.stderr
     assert (throttle(cluster, free), throttle(cluster, limited)) == (0, 5)
+
+
+def test_a_trial_takes_the_room_of_the_training_that_gains_least(cluster: LocalCluster, daemon: Daemon) -> None:
+    def alone(name: str, factor: float) -> int:
+        script = cluster.shared / f"{name}.py"
+        script.write_text(ALONE.format(factor=factor))
+        command = f"export TESCHED_SPOOL={cluster.shared / 'spool'}\nexec {sys.executable} {script}"
+        options = (f"--job-name=be-{name}", f"--cpus-per-task={CPUS // 2}", "--mem=100M", "--comment=grace=0")
+        return cluster.sbatch(*options, "--output=/dev/null", wrap=command)
+
+    def foretold(job_id: int) -> bool:
+        return "it is foretold to fall by" in " ".join(daemon.ask("explain", str(job_id)).stdout.split())
+
+    # Of two that are alike FitGpp asks the one with the lower id.
+    learning, learned = alone("learning", 0.99), alone("learned", 0.1)
+    for job_id in (learning, learned):
+        cluster.wait_for(partial(foretold, job_id), "a forecast", timeout_s=30)
+    trial = cluster.sbatch("--job-name=te-1", f"--cpus-per-task={CPUS // 2}", "--mem=100M", wrap="sleep 1")
+    cluster.wait_state(trial, "RUNNING", "COMPLETED")
+    assert [cluster.job(job_id)["Restarts"] for job_id in (learning, learned)] == ["0", "1"]
