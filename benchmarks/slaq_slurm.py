@@ -1,0 +1,201 @@
+"""SLAQ on a real Slurm, with real trainings: `python -m benchmarks.slaq_slurm`.
+
+A handful of trainings (support vector machine, logistic and linear regression, a small network, in NumPy; see
+slaq_training.py) come one after the other as elastic job arrays to one node of `--cpus` CPUs, and tell their losses.
+The same is done three times:
+
+    slurm   by Slurm alone: first come, first served, no throttle
+    equal   with tesched, which hears no losses, and so gives equal shares
+    slaq    with tesched, which hears them
+
+Printed: seconds from submission to 90 % of the loss reduction of each, and to the last iteration. Losses are the same
+in all three, iteration by iteration; that is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.local import LocalCluster
+
+from benchmarks.slaq_training import KINDS
+
+HERE = Path(__file__).parent
+TESCHED = Path(sys.executable).with_name("tesched")
+#: in this order they come, again and again
+ORDER = ("network", "linear", "svm", "logistic")
+#: seconds for which a task works, and that a slice takes
+TASK_S, SLICE_S = 6.0, 0.17
+MODES = ("slurm", "equal", "slaq")
+
+_CONFIG = """
+mode = "enforce"
+[store]
+url = "sqlite:///{folder}/tesched.sqlite"
+[slurm]
+conf = "{slurm_conf}"
+[loop]
+poll_interval_s = 1.0
+socket = ""
+[policy]
+te = "none"
+be = "slaq"
+slaq_epoch_s = 3.0
+slaq_throttle_cool_down_s = 3.0
+[reports]
+spool = "{spool}"
+[classes]
+default_class = "be"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """One training; seconds since its submission."""
+
+    name: str
+    losses: list[float]
+    #: when half, nine tenths and 95 % of the loss reduction were reached
+    level_s: list[float]
+    done_s: float
+
+
+LEVELS = (0.5, 0.9, 0.95)
+
+
+@contextmanager
+def daemon(cluster: LocalCluster, folder: Path, spool: str) -> Iterator[Path]:
+    """Run tesched beside the cluster; give its configuration."""
+    config, log = folder / "tesched.toml", folder / "daemon.log"
+    config.write_text(_CONFIG.format(folder=folder, slurm_conf=cluster.slurm_conf, spool=spool))
+    with log.open("wb") as out:
+        process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
+    try:
+        cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
+        yield config
+    except BaseException:
+        sys.stderr.write(log.read_text()[-5000:])
+        raise
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def run(mode: str, names: list[str], cpus: int, gap_s: float) -> list[Trained]:
+    """Run the trainings once. Raises ClickException if one does not come to its end."""
+    definition = ClusterDefinition(
+        groups=(NodeGroup(count=1, cpus=cpus, sockets=1, gres={}),),
+        partitions=(PartitionDefinition(name="main", default=True),),
+        min_job_age_s=60,
+    )
+    with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as name:
+        spool = cluster.shared / "spool"
+        spool.mkdir(mode=0o1777)
+        if mode == "slurm":
+            return _trained(cluster, names, gap_s, spool)
+        with daemon(cluster, Path(name), str(spool) if mode == "slaq" else ""):
+            return _trained(cluster, names, gap_s, spool)
+
+
+def _trained(cluster: LocalCluster, names: list[str], gap_s: float, spool: Path) -> list[Trained]:
+    began = time.time()
+    submitted: list[tuple[int, float, Path]] = []
+    for number, kind in enumerate(names):
+        time.sleep(max(began + number * gap_s - time.time(), 0))
+        folder = cluster.shared / f"{number}-{kind}"
+        submitted.append((_submit(cluster, kind, folder, spool), time.time(), folder))
+
+    def over() -> bool:
+        return not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
+
+    cluster.wait_for(over, "all trainings to end", timeout_s=3600)
+    told = _told(spool)
+    found = []
+    for (array, at, folder), kind in zip(submitted, names, strict=True):
+        with np.load(folder / "state.npz") as state:
+            losses = state["losses"]
+        if len(losses) < KINDS[kind].iterations:
+            raise click.ClickException(f"{kind}: {len(losses)} of {KINDS[kind].iterations} iterations were done")
+        # Loss i is known when iteration i has ended, and is told with it.
+        reached = np.array([told[array].get(iteration, np.nan) for iteration in range(len(losses))]) - at
+        reached = np.fmin.accumulate(reached[::-1])[::-1]
+        reduction = (losses[0] - losses) / (losses[0] - losses[-1])
+        level_s = [float(reached[int((reduction >= level).argmax())]) for level in LEVELS]
+        found.append(Trained(name=kind, losses=losses.tolist(), level_s=level_s, done_s=float(reached[-1])))
+    return found
+
+
+def _submit(cluster: LocalCluster, kind: str, folder: Path, spool: Path) -> int:
+    # Twice as many tasks as it needs if each does its part; the last one cancels the rest.
+    script = HERE / "slaq_training.py"
+    command = (
+        f"export TESCHED_SPOOL={spool} OPENBLAS_NUM_THREADS=1\n"
+        f"exec {sys.executable} {script} {kind} {folder} {TASK_S} {SLICE_S}"
+    )
+    return cluster.sbatch(
+        "--array=0-499",
+        f"--job-name={kind}",
+        "--comment=elastic",
+        "--mem=100M",
+        "--output=/dev/null",
+        wrap=command,
+    )
+
+
+def _told(spool: Path) -> dict[int, dict[int, float]]:
+    """Return when each iteration was first told, by array; Unix seconds."""
+    first: dict[int, dict[int, float]] = {}
+    for path in spool.glob("*/*_*.json"):
+        mine = first.setdefault(int(path.stem.partition("_")[0]), {})
+        for iteration, _, at, _ in json.loads(path.read_text())["points"]:
+            mine[iteration] = min(at, mine.get(iteration, at))
+    return first
+
+
+def _check_same(runs: dict[str, list[Trained]]) -> None:
+    """Raise ClickException unless the losses are the same in all runs, but for rounding."""
+    first, *others = runs.values()
+    for other in others:
+        for mine, its in zip(first, other, strict=True):
+            if not np.allclose(mine.losses, its.losses, rtol=1e-6):
+                raise click.ClickException(f"{mine.name}: the losses differ from run to run")
+
+
+@click.command()
+@click.option("--trainings", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--cpus", type=click.IntRange(1), default=16, show_default=True)
+@click.option("--gap", "gap_s", type=float, default=18.0, show_default=True, help="Seconds between two submissions.")
+@click.option("--mode", "modes", default=",".join(MODES), show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def main(*, trainings: int, cpus: int, gap_s: float, modes: str, as_json: bool) -> None:
+    """Run the trainings in each mode, and print the times side by side."""
+    names = [ORDER[number % len(ORDER)] for number in range(trainings)]
+    runs = {mode: run(mode, names, cpus, gap_s) for mode in modes.split(",")}
+    _check_same(runs)
+    if as_json:
+        print(json.dumps({mode: [asdict(one) for one in found] for mode, found in runs.items()}))
+        return
+    print("seconds to 90 % of the loss reduction")
+    print(f"{'training':12}" + "".join(f"{mode:>8}" for mode in runs))
+    for row, name in enumerate(names):
+        print(f"{name:12}" + "".join(f"{found[row].level_s[1]:8.1f}" for found in runs.values()))
+    for at, level in enumerate(LEVELS):
+        means = [float(np.mean([one.level_s[at] for one in found])) for found in runs.values()]
+        print(f"mean {level:4.0%}   " + "".join(f"{mean:8.1f}" for mean in means))
+    means = [float(np.mean([one.done_s for one in found])) for found in runs.values()]
+    print(f"{'mean end':12}" + "".join(f"{mean:8.1f}" for mean in means))
+
+
+if __name__ == "__main__":
+    main()
