@@ -134,6 +134,8 @@ _plans = st.builds(
     restarts=counts,
     ran_before_s=_numbers,
     started=st.booleans(),
+    failures=counts,
+    failed_order=counts,
     dropped=st.booleans(),
 )
 _by_type = st.lists(st.floats(0, 2**40), max_size=3).map(tuple)

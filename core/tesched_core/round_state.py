@@ -72,6 +72,9 @@ class JobPlan:
     ran_before_s: float = 0.0
     #: that run has begun
     started: bool = False
+    #: orders for it that came to nothing, and the last of them
+    failures: int = 0
+    failed_order: int = 0
     #: it is left to Slurm, which did not start it as planned
     dropped: bool = False
 

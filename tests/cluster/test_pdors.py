@@ -86,3 +86,18 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
         fields = cluster.job(late)
         assert fields["JobState"] == "RUNNING" or (fields["Priority"] != "0" and fields["NumNodes"] == "1-2")
         assert cluster.job(job_id)["Nice"] == "0"
+
+
+def test_a_trial_comes_first_and_who_made_room_is_planned_anew(tmp_path: Path, client_choice: ClientChoice) -> None:
+    with LocalCluster(two_racks()) as cluster, pdors(cluster, tmp_path, client_choice) as daemon:
+        trainings = [training(cluster, f"be-{number}", "--nodes=2") for number in range(2)]
+        for job_id in trainings:
+            cluster.wait_state(job_id, "RUNNING", timeout_s=30)
+        assert {cluster.job(job_id)["NodeList"] for job_id in trainings} == {"n[1-2]", "n[3-4]"}
+        trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=20), cluster.shared)
+        cluster.wait_state(trial, "COMPLETED", timeout_s=60)
+        victim = next(job_id for job_id in trainings if cluster.job(job_id)["Restarts"] == "1")
+        cluster.wait_for(lambda: "preempted" in daemon.ask("explain", str(victim)).stdout, "it to be planned anew")
+        cluster.wait_for(
+            lambda: all(cluster.state(job_id) == "RUNNING" for job_id in trainings), "both to run", timeout_s=60
+        )

@@ -252,3 +252,23 @@ def test_who_cannot_be_planned_is_left_to_slurm(change: Extra) -> None:
     site.change(A, array_job_id=None, array_tasks="", het_job_id=None, batch=True)
     site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("a2", "b2")))
     assert site.cycle(1) == ()
+
+
+def test_an_answer_that_nobody_understands_keeps_nobody_waiting_for_ever() -> None:
+    site = one_node_of_each_rack_is_taken()
+    site.obeys(*site.cycle(0))
+    site.ends(7)
+    tries = 0
+    for at_s in range(20, 40):
+        actions = site.cycle(at_s)
+        bind = [action for action in actions if isinstance(action, SetNodes)]
+        tries += len(bind)
+        site.says(Status.FAILED, *bind, kind=FailureKind.UNKNOWN)
+        if bind:
+            # What comes after it in its order is not tried.
+            site.says(Status.SKIPPED, *(action for action in actions if action not in bind))
+        else:
+            site.obeys(*actions)
+    assert tries >= 3
+    assert site.plan(A).dropped
+    assert not site.jobs[JobId(A)].held

@@ -15,7 +15,7 @@ import numpy as np
 from tesched_core.cluster import Job
 from tesched_core.decision import RefusalCode
 from tesched_core.fit import Demand, UnsupportedConstraintError, demand_of
-from tesched_core.orders import Ending, Order, OrderState
+from tesched_core.orders import Order, OrderState
 from tesched_core.pdors.workload import Training, Workload, training_of
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.rounds import RoundView
@@ -41,8 +41,8 @@ class Member:
     served: bool
     #: what was changed for an order of its own is not all put back yet
     settling: bool
-    #: how the last order came to nothing, if it did; for one look or more
-    failed: Ending | None
+    #: the last order for it, as long as it is remembered
+    order: Order | None
 
 
 def crew_of(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
@@ -81,7 +81,7 @@ def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) 
             held=view.held_by_us(seen),
             served=order is not None and order.state is OrderState.OPEN,
             settling=job_id in memory.bound or (order is not None and order.ended_at is None),
-            failed=order.ending if order is not None else None,
+            order=order,
         )
 
 
