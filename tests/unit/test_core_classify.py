@@ -340,3 +340,19 @@ class TestClassified:
     def test_its_next_run_is_asked_again(self) -> None:
         before = running(1, share("n1", 1))
         assert self.again(before, replace(before, restarts=1, comment="x")).rule == "default"
+
+
+@pytest.mark.parametrize(
+    ("comment", "samples", "utility"),
+    [
+        ("workload=net samples=2e6 utility=critical", 2e6, "critical"),
+        ("tesched:samples=1500.5,utility=Insensitive", 1500.5, "insensitive"),
+        ("samples=0 utility=high", None, ""),
+        ("samples=inf", None, ""),
+        ("samples=1e999", None, ""),
+        ("samples=-3", None, ""),
+    ],
+)
+def test_what_a_training_says_of_itself(comment: str, samples: float | None, utility: str) -> None:
+    traits = classify(waiting(1, comment=comment), Classification())
+    assert (traits.samples, traits.utility) == (samples, utility)
