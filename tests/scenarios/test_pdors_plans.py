@@ -272,3 +272,9 @@ def test_an_answer_that_nobody_understands_keeps_nobody_waiting_for_ever() -> No
     assert tries >= 3
     assert site.plan(A).dropped
     assert not site.jobs[JobId(A)].held
+
+
+def test_without_a_node_nothing_is_done() -> None:
+    site = Site(wide(A))
+    site.nodes.clear()
+    assert site.cycle(0) == ()

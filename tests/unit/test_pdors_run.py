@@ -121,3 +121,12 @@ def test_the_worked_example_of_a_run() -> None:
     runs = best_runs(training(2, 2, slot_s=100.0), seen, waited=0.0)
     found = [(run.option.rack, run.option.wait_slots, run.option.slots, run.option.price) for run in runs]
     assert found == [("b", 0, 1, 2.0), ("a", 1, 1, 2.0), ("", 0, 3, 6.0)]
+
+
+def test_a_job_that_says_it_lasts_for_ever_is_worth_nothing_and_not_everything() -> None:
+    fits = np.ones((3, 2), dtype=np.bool_)
+    seen = Slots(fits=fits, price=np.ones((3, 2)), idle=np.ones(2), rack=np.array([0, 0]), names=("a",))
+    endless = training(2, 2, Workload(name="x", samples=1e200, sample_s=1.0, batch=8, patience_s=100.0))
+    (run,) = best_runs(endless, seen, waited=0.0)
+    assert run.option.worth < 1e-9
+    assert run.option.payoff < 0

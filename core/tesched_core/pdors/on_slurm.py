@@ -95,6 +95,11 @@ class PdOrsOnSlurm:
 
     def turn(self, view: RoundView) -> RoundProposal:
         """Return what is to be done now."""
+        if not view.room.names:
+            before = view.memory.rounds or RoundState(
+                types=(), began_at=view.now, ends_at=view.now, counted_at=view.now, solved_at=view.now
+            )
+            return RoundProposal(plans=(), hold=(), state=before, refusals=())  # no node is there to be planned
         turn = _Turn(policy=self, view=view)
         turn.follow()
         turn.enter()

@@ -43,6 +43,8 @@ from tesched_core.snapshot import Traits
 UNKNOWN_RUN_S = 3600.0
 #: Height of the utility of a job that is in no table.
 USUAL_WORTH = 100.0
+#: No run is longer, whatever a job says of itself: its end is worth nothing long before.
+LONGEST_SLOTS = 1e6
 #: Without a patience, so many times the shortest run.
 PATIENT_FOR = 3.0
 
@@ -130,7 +132,7 @@ class Training:
     def run_slots(self, nodes: int, *, one_rack: bool, rest: float = 1.0) -> float:
         """Return how many slots, not rounded, the `rest` of its samples (a part of all) take on so many nodes."""
         speed = self.model.samples_per_slot(self.workers(nodes), internal=one_rack)
-        return min(rest * self.model.samples / speed, self.limit_slots)
+        return min(rest * self.model.samples / speed, self.limit_slots, LONGEST_SLOTS)
 
 
 def training_of(
