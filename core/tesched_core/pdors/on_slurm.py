@@ -49,9 +49,10 @@ import numpy as np
 from tesched_core.cluster import Job
 from tesched_core.decision import Refusal, RefusalCode
 from tesched_core.fit import UnsupportedConstraintError, demand_of, share_of, vector
-from tesched_core.orders import Ending, Order, OrderState
+from tesched_core.orders import OrderState
 from tesched_core.pdors.calendar import Calendar
 from tesched_core.pdors.crew import Member, crew_of
+from tesched_core.pdors.failed import after_order
 from tesched_core.pdors.model import Machines
 from tesched_core.pdors.prices import PriceBounds
 from tesched_core.pdors.racks import racks_of
@@ -66,14 +67,6 @@ from tesched_core.rounds import RoundProposal, RoundView
 #: Most jobs that are planned, and looked at for a start, in one look; the others have their turn in the next.
 MOST_PLANNED = 50
 MOST_TRIED = 200
-#: So many orders for a job come to nothing, of whatever cause, before it is left to Slurm.
-MOST_FAILURES = 3
-#: Of these one is enough: Slurm has had its time, or has said no.
-_FINAL = frozenset({Ending.EXPIRED, Ending.REFUSED})
-#: These are nothing that another try would not mend, or no failure.
-_HARMLESS = frozenset(
-    {Ending.STARTED_HERE, Ending.STARTED_ELSEWHERE, Ending.NODE_GONE, Ending.BLOCKED, Ending.WITHDRAWN, Ending.SHADOW}
-)
 #: Least part of a job's work that is believed to be left when it is back in the queue.
 LEAST_REST = 0.05
 
@@ -146,7 +139,7 @@ class _Turn:
                 self.again[job_id] = self._left(member, plan)
                 del self.plans[job_id]
             elif plan is not None and not plan.dropped:
-                self.plans[job_id] = _after_failure(plan, member.order)
+                self.plans[job_id] = after_order(plan, member.order)
 
     def _begun(self, member: Member, plan: JobPlan | None) -> JobPlan:
         """Return the plan of a job that runs now, where it does."""
@@ -303,8 +296,8 @@ class _Turn:
         if member.served or member.settling or job_id in self.view.memory.retry_at:
             return False
         # Slurm starts nobody right after his requeue; his submission is the time of it.
-        fresh = member.job.restarts > 0 and self.view.now - member.job.submit_time
-        return fresh is False or fresh >= self.view.snapshot.settings.requeue_delay_s
+        ago_s = self.view.now - member.job.submit_time
+        return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 
     def _try(self, job_id: JobId) -> None:
         """Start the job if its promise, or left-over room, allows it; plan it anew if it is late."""
@@ -397,15 +390,3 @@ class _Turn:
             plan = self.plans.get(job_id)
             text = told(plan) if plan is not None else "it is not planned yet; there are many"
             yield Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.PLAN, text=text)
-
-
-def _after_failure(plan: JobPlan, order: Order | None) -> JobPlan:
-    """Return the plan after its last order; one that Slurm does not hold is dropped, so that nobody waits for ever."""
-    ending = order.ending if order is not None else None
-    if order is None or ending is None or ending in _HARMLESS or order.order_id == plan.failed_order:
-        return plan
-    plan = replace(plan, failures=plan.failures + 1, failed_order=order.order_id)
-    if ending not in _FINAL and plan.failures < MOST_FAILURES:
-        return plan
-    note = "Slurm did not start it on the nodes that it was bound to; it is left to Slurm, like any other"
-    return replace(plan, dropped=True, promised=False, note=note)
