@@ -184,6 +184,27 @@ def test_nodes_that_are_all_down_hold_nobody() -> None:
     assert site.cycle(0) == ()
 
 
+def test_a_job_that_fits_on_none_of_the_types_is_left_to_slurm() -> None:
+    other = Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu:a100", 1),))
+    site = Site(on(A, "v"), replace(queued(C), request=other), speeds={A: {"v100": 2}})
+    site.nodes["a"] = node("a", gres={"gpu:a100": 1})
+    for at_s in (0, 360):
+        site.cycle(at_s)
+        assert site.decision.actions == ()
+
+
+def test_who_is_held_and_can_have_no_turn_any_more_is_let_go() -> None:
+    alike = {"v100": 2, "k80": 1}
+    site = Site(on(A, "v"), on(B, "k"), queued(C), speeds={A: alike, B: alike, C: alike})
+    site.obeys(*site.cycle(0))
+    assert kinds(site) == [("Hold", C)]
+    site.change(C, request=Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 2),)))
+    site.obeys(*site.cycle(5))
+    assert kinds(site) == [("Release", C)]
+    site.obeys(*site.cycle(10))
+    assert kinds(site) == []
+
+
 def test_somebody_elses_hold_is_not_ended() -> None:
     alike = {"v100": 2, "k80": 1}
     site = Site(on(A, "v"), queued(C), speeds={A: alike, C: alike})

@@ -138,6 +138,10 @@ def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
         _members(view, sharing=sharing and not kinds.unshared),
         key=lambda pair: (_since(pair[0], memory), pair[0].job_id),
     )
+    speeds = _speeds([demand for _, demand in found], kinds, room, snapshot.speeds)
+    # Who runs on none of the types would wait for a turn for ever: he is left to Slurm.
+    somewhere = np.flatnonzero(speeds.any(axis=1))
+    throughput, found = speeds[somewhere], [found[row] for row in somewhere.tolist()]
     jobs, demands = tuple(job for job, _ in found), tuple(demand for _, demand in found)
     leaving = {v.job_id for order in memory.open_orders() for v in order.victims if v.state in HOLDS_ROOM}
     served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
@@ -159,7 +163,7 @@ def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
         gpus=np.array([max(requested_gpus(job), 1) for job in jobs], dtype=np.int64),
         shards=shards,
         mate=_mates(jobs, shards, on),
-        throughput=_speeds(demands, shards, kinds, room, snapshot.speeds),
+        throughput=throughput,
         on=on,
         movable=np.array(movable, dtype=np.bool_),
         ready=np.array(ready, dtype=np.bool_),
@@ -228,7 +232,6 @@ def _on(job: Job, kinds: Kinds, room: Room) -> int:
 
 def _speeds(
     demands: Sequence[Demand],
-    shards: NDArray[np.int64],
     kinds: Kinds,
     room: Room,
     known: Mapping[JobId, Mapping[str, float]],
@@ -246,5 +249,6 @@ def _speeds(
         fits[row] = shapes[demand.shape]
         mine = known.get(demand.job.job_id, {})
         speed[row] = [mine.get(name, np.nan) for name in kinds.names]
-    fits &= (shards[:, None] == 0) | (shards[:, None] <= kinds.shards)
+    shards = np.array([[requested_shards(demand.job)] for demand in demands], dtype=np.int64).reshape(-1, 1)
+    fits &= (shards == 0) | (shards <= kinds.shards)
     return np.where(fits, filled(speed), 0.0)
