@@ -56,35 +56,41 @@ def with_time(
 
 def pairs_of(view: RoundView, kinds: Kinds, crew: Crew) -> Pairs:
     """Return the pairs that there may be, with their speeds."""
-    snapshot, room = view.snapshot, view.overview.room
     sharers = np.flatnonzero(crew.shards > 0).tolist()
-    workload = {row: snapshot.workload(crew.jobs[row].job_id) for row in sharers}
+    # Jobs of one workload that ask for the same are alike, and there are few of those.
+    looks = {row: (view.snapshot.workload(crew.jobs[row].job_id), crew.demands[row].shape) for row in sharers}
+    known: dict[object, NDArray[np.float64] | None] = {}
     rows: list[tuple[int, int]] = []
-    speeds: list[tuple[list[float], list[float]]] = []
+    speeds: list[NDArray[np.float64]] = []
     for place, first in enumerate(sharers):
         for second in sharers[place + 1 :]:
-            mine = snapshot.beside.get((workload[first], workload[second]))
-            its = snapshot.beside.get((workload[second], workload[first]))
-            if not mine or not its:
-                continue
-            fits = crew.shards[first] + crew.shards[second] <= kinds.shards
-            both = crew.demands[first].per_node + crew.demands[second].per_node
-            nodes = crew.demands[first].allowed & crew.demands[second].allowed & (room.total >= both).all(axis=1)
-            runs = [
-                bool(fits[kind]) and bool((nodes & (kinds.of_node == kind)).any()) and name in mine and name in its
-                for kind, name in enumerate(kinds.names)
-            ]
-            if any(runs):
+            both = looks[first], looks[second]
+            if both not in known:
+                known[both] = _speeds(view, kinds, crew, first, second)
+            found = known[both]
+            if found is not None:
                 rows.append((first, second))
-                speeds.append(
-                    (
-                        [mine[name] if run else 0.0 for name, run in zip(kinds.names, runs, strict=True)],
-                        [its[name] if run else 0.0 for name, run in zip(kinds.names, runs, strict=True)],
-                    )
-                )
+                speeds.append(found)
     members = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    found = np.array(speeds, dtype=np.float64).reshape(-1, 2, len(kinds.names))
-    return Pairs(first=members[:, 0], second=members[:, 1], first_throughput=found[:, 0], second_throughput=found[:, 1])
+    each = np.array(speeds, dtype=np.float64).reshape(-1, 2, len(kinds.names))
+    return Pairs(first=members[:, 0], second=members[:, 1], first_throughput=each[:, 0], second_throughput=each[:, 1])
+
+
+def _speeds(view: RoundView, kinds: Kinds, crew: Crew, first: int, second: int) -> NDArray[np.float64] | None:
+    """Return (2, types) steps a second beside each other, 0 where they do not go together; None: nowhere."""
+    snapshot, room = view.snapshot, view.overview.room
+    one, other = (snapshot.workload(crew.jobs[row].job_id) for row in (first, second))
+    mine, its = snapshot.beside.get((one, other), {}), snapshot.beside.get((other, one), {})
+    if not mine or not its:
+        return None
+    both = crew.demands[first].per_node + crew.demands[second].per_node
+    nodes = crew.demands[first].allowed & crew.demands[second].allowed & (room.total >= both).all(axis=1)
+    found = np.zeros((2, len(kinds.names)))
+    for kind, name in enumerate(kinds.names):
+        fits = crew.shards[first] + crew.shards[second] <= kinds.shards[kind]
+        if fits and (nodes & (kinds.of_node == kind)).any() and name in mine and name in its:
+            found[:, kind] = mine[name], its[name]
+    return found if found.any() else None
 
 
 def allocated(
