@@ -35,8 +35,8 @@ HERE = Path(__file__).parent
 TESCHED = Path(sys.executable).with_name("tesched")
 #: in this order they come, again and again
 ORDER = ("network", "linear", "svm", "logistic")
-#: seconds for which a task works, and that a slice takes
-TASK_S, SLICE_S = 6.0, 0.17
+#: seconds for which a task works
+TASK_S = 6.0
 MODES = ("slurm", "equal", "slaq")
 
 _CONFIG = """
@@ -51,13 +51,26 @@ socket = ""
 [policy]
 te = "none"
 be = "slaq"
-slaq_epoch_s = 3.0
-slaq_throttle_cool_down_s = 3.0
+slaq_epoch_s = {epoch_s}
+slaq_throttle_cool_down_s = {epoch_s}
 [reports]
 spool = "{spool}"
 [classes]
 default_class = "be"
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is run."""
+
+    names: tuple[str, ...]
+    cpus: int
+    #: seconds between two submissions, of a slice's work, and from one allocation to the next
+    gap_s: float
+    slices: int
+    slice_s: float
+    epoch_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +88,10 @@ LEVELS = (0.5, 0.9, 0.95)
 
 
 @contextmanager
-def daemon(cluster: LocalCluster, folder: Path, spool: str) -> Iterator[Path]:
+def daemon(cluster: LocalCluster, folder: Path, spool: str, epoch_s: float) -> Iterator[Path]:
     """Run tesched beside the cluster; give its configuration."""
     config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(_CONFIG.format(folder=folder, slurm_conf=cluster.slurm_conf, spool=spool))
+    config.write_text(_CONFIG.format(folder=folder, slurm_conf=cluster.slurm_conf, spool=spool, epoch_s=epoch_s))
     with log.open("wb") as out:
         process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
     try:
@@ -92,10 +105,10 @@ def daemon(cluster: LocalCluster, folder: Path, spool: str) -> Iterator[Path]:
         process.wait(timeout=30)
 
 
-def run(mode: str, names: list[str], cpus: int, gap_s: float) -> list[Trained]:
+def run(mode: str, plan: Plan) -> list[Trained]:
     """Run the trainings once. Raises ClickException if one does not come to its end."""
     definition = ClusterDefinition(
-        groups=(NodeGroup(count=1, cpus=cpus, sockets=1, gres={}),),
+        groups=(NodeGroup(count=1, cpus=plan.cpus, sockets=1, gres={}),),
         partitions=(PartitionDefinition(name="main", default=True),),
         min_job_age_s=60,
     )
@@ -103,18 +116,18 @@ def run(mode: str, names: list[str], cpus: int, gap_s: float) -> list[Trained]:
         spool = cluster.shared / "spool"
         spool.mkdir(mode=0o1777)
         if mode == "slurm":
-            return _trained(cluster, names, gap_s, spool)
-        with daemon(cluster, Path(name), str(spool) if mode == "slaq" else ""):
-            return _trained(cluster, names, gap_s, spool)
+            return _trained(cluster, plan, spool)
+        with daemon(cluster, Path(name), str(spool) if mode == "slaq" else "", plan.epoch_s):
+            return _trained(cluster, plan, spool)
 
 
-def _trained(cluster: LocalCluster, names: list[str], gap_s: float, spool: Path) -> list[Trained]:
+def _trained(cluster: LocalCluster, plan: Plan, spool: Path) -> list[Trained]:
     began = time.time()
     submitted: list[tuple[int, float, Path]] = []
-    for number, kind in enumerate(names):
-        time.sleep(max(began + number * gap_s - time.time(), 0))
+    for number, kind in enumerate(plan.names):
+        time.sleep(max(began + number * plan.gap_s - time.time(), 0))
         folder = cluster.shared / f"{number}-{kind}"
-        submitted.append((_submit(cluster, kind, folder, spool), time.time(), folder))
+        submitted.append((_submit(cluster, kind, plan, folder, spool), time.time(), folder))
 
     def over() -> bool:
         return not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
@@ -122,7 +135,7 @@ def _trained(cluster: LocalCluster, names: list[str], gap_s: float, spool: Path)
     cluster.wait_for(over, "all trainings to end", timeout_s=3600)
     told = _told(spool)
     found = []
-    for (array, at, folder), kind in zip(submitted, names, strict=True):
+    for (array, at, folder), kind in zip(submitted, plan.names, strict=True):
         with np.load(folder / "state.npz") as state:
             losses = state["losses"]
         if len(losses) < KINDS[kind].iterations:
@@ -136,12 +149,12 @@ def _trained(cluster: LocalCluster, names: list[str], gap_s: float, spool: Path)
     return found
 
 
-def _submit(cluster: LocalCluster, kind: str, folder: Path, spool: Path) -> int:
+def _submit(cluster: LocalCluster, kind: str, plan: Plan, folder: Path, spool: Path) -> int:
     # Twice as many tasks as it needs if each does its part; the last one cancels the rest.
     script = HERE / "slaq_training.py"
     command = (
         f"export TESCHED_SPOOL={spool} OPENBLAS_NUM_THREADS=1\n"
-        f"exec {sys.executable} {script} {kind} {folder} {TASK_S} {SLICE_S}"
+        f"exec {sys.executable} {script} {kind} {folder} {TASK_S} {plan.slices} {plan.slice_s}"
     )
     return cluster.sbatch(
         "--array=0-499",
@@ -176,12 +189,26 @@ def _check_same(runs: dict[str, list[Trained]]) -> None:
 @click.option("--trainings", type=click.IntRange(1), default=8, show_default=True)
 @click.option("--cpus", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--gap", "gap_s", type=float, default=18.0, show_default=True, help="Seconds between two submissions.")
+@click.option("--slices", type=click.IntRange(1), default=32, show_default=True, help="Of an iteration.")
+@click.option("--slice", "slice_s", type=float, default=0.17, show_default=True, help="Seconds of a slice.")
+@click.option("--epoch", "epoch_s", type=float, default=3.0, show_default=True, help="Seconds between allocations.")
 @click.option("--mode", "modes", default=",".join(MODES), show_default=True)
 @click.option("--json", "as_json", is_flag=True)
-def main(*, trainings: int, cpus: int, gap_s: float, modes: str, as_json: bool) -> None:
+def main(
+    *,
+    trainings: int,
+    cpus: int,
+    gap_s: float,
+    slices: int,
+    slice_s: float,
+    epoch_s: float,
+    modes: str,
+    as_json: bool,
+) -> None:
     """Run the trainings in each mode, and print the times side by side."""
-    names = [ORDER[number % len(ORDER)] for number in range(trainings)]
-    runs = {mode: run(mode, names, cpus, gap_s) for mode in modes.split(",")}
+    names = tuple(ORDER[number % len(ORDER)] for number in range(trainings))
+    plan = Plan(names=names, cpus=cpus, gap_s=gap_s, slices=slices, slice_s=slice_s, epoch_s=epoch_s)
+    runs = {mode: run(mode, plan) for mode in modes.split(",")}
     _check_same(runs)
     if as_json:
         print(json.dumps({mode: [asdict(one) for one in found] for mode, found in runs.items()}))

@@ -1,4 +1,4 @@
-"""One worker of slaq_slurm's trainings: `slaq_training.py KIND FOLDER SECONDS SLICE_S`, run by Slurm.
+"""One worker of slaq_slurm's trainings: `slaq_training.py KIND FOLDER SECONDS SLICES SLICE_S`, run by Slurm.
 
 Real trainings on made data, in NumPy: gradient descent for logistic and linear regression, a support vector machine and
 a small network. What a slice computes takes a millisecond or two; the rest of SLICE_S it sleeps, as if it had a core of
@@ -25,8 +25,8 @@ sys.path[:0] = [str(Path(__file__).parents[1] / place) for place in ("docs/examp
 from elastic import Arrays, work  # noqa: E402 - found there
 
 Floats = NDArray[np.float64]
-ROWS, FEATURES, HIDDEN = 150, 20, 8
-SLICES = 32
+#: rows of data, over all slices
+ROWS, FEATURES, HIDDEN = 4800, 20, 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,14 @@ class Kind:
     classes: bool = True
 
 
-@lru_cache(maxsize=SLICES)
-def data(index: int, *, classes: bool) -> tuple[Floats, Floats]:
+@lru_cache(maxsize=100)
+def data(index: int, rows: int, *, classes: bool) -> tuple[Floats, Floats]:
     """Return a slice of the data."""
     rng = np.random.default_rng(index)
     # Features of different scales: what makes gradient descent slow.
-    x = rng.normal(size=(ROWS, FEATURES)) * np.geomspace(1, 0.2, FEATURES)
+    x = rng.normal(size=(rows, FEATURES)) * np.geomspace(1, 0.2, FEATURES)
     truth = np.random.default_rng(99).normal(size=FEATURES) * np.geomspace(1, 4, FEATURES)
-    y = x @ truth + 0.5 * rng.normal(size=ROWS)
+    y = x @ truth + 0.5 * rng.normal(size=rows)
     return x, (y > 0).astype(np.float64) if classes else y
 
 
@@ -96,13 +96,13 @@ KINDS = {
 }
 
 
-def worker(kind: Kind, folder: Path, seconds: float, slice_s: float) -> bool:
+def worker(kind: Kind, folder: Path, seconds: float, slices: int, slice_s: float) -> bool:
     """Work on a training; return whether it is done."""
 
     def part(model: Arrays, index: int) -> Arrays:
         began = time.monotonic()
-        x, y = data(index, classes=kind.classes)
-        made = {name: np.asarray(value) / (SLICES * ROWS) for name, value in kind.part(model, x, y).items()}
+        x, y = data(index, ROWS // slices, classes=kind.classes)
+        made = {name: np.asarray(value) / (slices * len(x)) for name, value in kind.part(model, x, y).items()}
         time.sleep(max(slice_s - (time.monotonic() - began), 0))
         return made
 
@@ -112,7 +112,7 @@ def worker(kind: Kind, folder: Path, seconds: float, slice_s: float) -> bool:
     return work(
         folder,
         seconds=seconds,
-        slices=SLICES,
+        slices=slices,
         start=kind.start,
         part=part,
         step=step,
@@ -123,8 +123,9 @@ def worker(kind: Kind, folder: Path, seconds: float, slice_s: float) -> bool:
 
 def main() -> None:
     """Be one task of the array."""
-    name, folder, seconds, slice_s = sys.argv[1:]
-    if worker(KINDS[name], Path(folder), float(seconds), float(slice_s)) and "SLURM_ARRAY_JOB_ID" in os.environ:
+    name, folder, seconds, slices, slice_s = sys.argv[1:]
+    done = worker(KINDS[name], Path(folder), float(seconds), int(slices), float(slice_s))
+    if done and "SLURM_ARRAY_JOB_ID" in os.environ:
         subprocess.run(["scancel", "--state=PENDING", os.environ["SLURM_ARRAY_JOB_ID"]], check=False)
 
 
