@@ -39,6 +39,11 @@ def keep_bound(order: Order, work: Advance) -> None:
         arrived = _now(job) != one.previous and (one.previous_count is None or _counted(job, one))
         if arrived or (work.now - one.at > work.limits.bind_for_s and not in_round):
             return
+    elif one is not None and (_now(job) == one.nodes or _counted(job, one)):
+        # What an order before this one has set. It is put back first: of two changes at once one could be lost.
+        if one.nodes == nodes:
+            work.bound[job.job_id] = replace(one, order_id=order.order_id, at=work.now)
+        return
     elif (work.limits.bind_for_s <= 0 and not in_round) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:

@@ -12,14 +12,14 @@ put back, a restarted daemon goes on. The TE policy comes first; what it has pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from tesched_core.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, Refusals
 from tesched_core.fit import Room
-from tesched_core.guard import admitted, excuses
+from tesched_core.guard import Limits, admitted, excuses
 from tesched_core.orders import OrderState
 from tesched_core.overview import Overview
 from tesched_core.policy import Excuses, Plan, View
@@ -28,6 +28,8 @@ from tesched_core.round_state import RoundState
 from tesched_core.snapshot import Snapshot
 from tesched_core.work import RESEND_AFTER_S, Advance
 
+#: Most jobs that are held in one look: each is one call of Slurm, and trials wait meanwhile.
+MOST_HELD = 50
 #: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
 HELD_BY_US = "JobHeldAdmin"
 
@@ -43,6 +45,7 @@ class RoundView:
     excuses: Excuses
     #: room that is free now and promised to nobody
     room: Room
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def now(self) -> UnixSeconds:
@@ -71,6 +74,8 @@ class RoundProposal:
     )
     #: held by tesched, and to be left to Slurm without a place of its own; and why, one sentence
     let_go: tuple[tuple[JobId, str], ...] = ()
+    #: whom the policy looks after now: whoever else is held by tesched is let go
+    minds: frozenset[JobId] = frozenset()
 
 
 @runtime_checkable
@@ -88,26 +93,33 @@ class RoundPolicy(Protocol):
 
 
 def propose_round(
-    memory: Memory, policy: RoundPolicy, room: Room, work: Advance
+    memory: Memory, policy: RoundPolicy, room: Room, work: Advance, *, asked: int = 0
 ) -> tuple[Memory, tuple[Plan, ...], Refusals]:
     """Return the memory after the policy was asked, the plans that the guard admits, and why it is as it is.
 
-    `room` is what is free and promised to nobody. Holds go to `work`; releases come when the plans are orders
-    (`release`), or a job would start wherever there is room before it is bound to its nodes.
+    `room` is what is free and promised to nobody, `asked` how many this cycle has asked to yield before. Holds go to
+    `work`; releases come when the plans are orders (`release`), or a job would start wherever there is room before it
+    is bound to its nodes.
     """
     snapshot, overview, limits = work.snapshot, work.overview, work.limits
     excused = excuses(overview.running, memory, limits, work.now, room.index)
-    seen = RoundView(snapshot=snapshot, memory=memory, overview=overview, excuses=excused, room=room)
+    seen = RoundView(snapshot=snapshot, memory=memory, overview=overview, excuses=excused, room=room, limits=limits)
     proposal = policy.turn(seen)
     view = View(snapshot=snapshot, memory=memory, waiting=(), running=overview.running, excuses=excused, room=room)
     dropped: list[Refusal] = []
-    plans = admitted(proposal.plans, view, limits, dropped.append)
+    plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked)
     held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, work)}
-    for job_id in proposal.hold:
+    # Slurm starts the first in the queue first. Of thousands the others have their turn in the next looks.
+    for job_id in sorted(proposal.hold, key=lambda one: (-snapshot.jobs[one].priority, one))[:MOST_HELD]:
         held[job_id] = work.now
         reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=proposal.hold_because)
         work.actions.append(Hold(job_id=job_id, reason=reason))
-    for job_id, text in proposal.let_go:
+    strangers = [
+        (job_id, "the policy does not look after it any more")
+        for job_id in proposal.state.held
+        if job_id not in proposal.minds and job_id in snapshot.jobs and seen.held_by_us(snapshot.jobs[job_id])
+    ]
+    for job_id, text in dict([*strangers, *proposal.let_go]).items():
         work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
     return replace(memory, rounds=replace(proposal.state, held=held)), plans, Refusals((*proposal.refusals, *dropped))
 

@@ -102,7 +102,11 @@ def step(
     round_plans: tuple[Plan, ...] = ()
     if isinstance(best_effort, RoundPolicy) and not paused:
         memory, round_plans, whys = propose_round(
-            memory, best_effort, unpromised(memory.open_orders(), snapshot, overview.room), work
+            memory,
+            best_effort,
+            unpromised(memory.open_orders(), snapshot, overview.room),
+            work,
+            asked=asked + sum(len(plan.victims) for plan in plans),
         )
         refusals += whys
         for plan in round_plans:
@@ -156,7 +160,7 @@ def _planned(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[
 
 
 def _not_too_soon(plans: tuple[Plan, ...], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: it starts them."""
+    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: they start."""
     soon = [plan for plan in plans if not plan.victims and not has_reason(snapshot.jobs[plan.preemptor].reason)]
     text = "there is room, and Slurm has not looked at it yet"
     refusals = [

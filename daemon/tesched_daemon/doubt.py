@@ -50,7 +50,8 @@ def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
     of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound)
     throttled = memory.shares is not None and bool(memory.shares.throttled)
-    return bool(memory.open_orders()) or any(of_jobs) or throttled
+    held = memory.rounds is not None and bool(memory.rounds.held)
+    return bool(memory.open_orders()) or any(of_jobs) or throttled or held
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:

@@ -28,6 +28,7 @@ from tesched_core.fit import (
     requested_gpus,
 )
 from tesched_core.gavel.estimate import filled
+from tesched_core.guard import protected
 from tesched_core.orders import HOLDS_ROOM, OrderState
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundView
@@ -202,7 +203,10 @@ def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
             # What it asked for itself.
             job = replace(job, request=replace(job.request, required_nodes=memory.bound[job_id].previous))  # noqa: PLW2901
         request = job.request
-        if request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None:
+        if request.exclusive or request.required_nodes or job.array_job_id is not None or job.het_job_id is not None:
+            continue
+        # Whom Slurm did not start in room that was his is left to Slurm for a while, and so is who is protected.
+        if job.pending and (job_id in memory.retry_at or protected(job, view.limits)):
             continue
         shards = requested_shards(job)
         if (shards > 0) == (requested_gpus(job) > 0) or (shards and not (sharing and request.min_nodes <= 1)):

@@ -357,18 +357,10 @@ class _Turn:
         return RoundProposal(
             plans=plans,
             hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
-            let_go=tuple(self._not_ours()),
+            minds=frozenset(job.job_id for job in crew.jobs),
             state=replace(self.state, jobs=jobs),
             refusals=tuple(self._why()),
         )
-
-    def _not_ours(self) -> Iterator[tuple[JobId, str]]:
-        """Yield who is held for a turn that it cannot have any more."""
-        crew = {job.job_id for job in self.crew.jobs}
-        for job_id in self.state.held:
-            job = self.view.snapshot.jobs.get(job_id)
-            if job is not None and job_id not in crew and job.pending and self.view.held_by_us(job):
-                yield job_id, "it can run on none of the types that take turns"
 
     def _why(self) -> Iterator[Refusal]:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""

@@ -67,7 +67,8 @@ class Places:
         self.going = {}
         for row in np.flatnonzero(crew.movable & ((self.want != crew.on) | self._apart())).tolist():
             for name in crew.jobs[row].nodes:
-                self.going.setdefault(room.index[name], []).append(row)
+                if name in room.index:
+                    self.going.setdefault(room.index[name], []).append(row)
 
     def _keep_promised(self) -> None:
         """Take away the GPUs of which an order has promised shards."""
@@ -245,6 +246,7 @@ class Places:
         return freed
 
     def _leave(self, unit: _Unit) -> None:
-        for node in {self.view.room.index[name] for row in unit for name in self.crew.jobs[row].nodes}:
+        index = self.view.room.index
+        for node in {index[name] for row in unit for name in self.crew.jobs[row].nodes if name in index}:
             self.free[node] += self._freed(unit, node)
         self._claimed |= set(unit)

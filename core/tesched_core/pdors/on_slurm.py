@@ -379,6 +379,7 @@ class _Turn:
             plans=tuple(self.starting),
             hold=tuple(hold),
             let_go=tuple(let_go),
+            minds=frozenset(self.members),
             state=state,
             refusals=tuple(self._why()),
             hold_because="it is planned by prices, and held so that it starts neither before its slot nor elsewhere",
