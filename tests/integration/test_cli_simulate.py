@@ -81,6 +81,7 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
     [
         (("--policy", "fitgp"), "there is no policy fitgp; there are fifo,"),
         (("--policy", "fitgpp+pdors"), "fitgpp+pdors: these workloads have no racks"),
+        (("--policy", "fitgpp+slaq"), "these workloads have no losses"),
         (("--policy", "fitgpp+fil"), "there is no best-effort policy fil; there are none, fill"),
         (("--workload", "none"), "there is no workload none; there are fitgpp"),
         (("--set", "workload.jbs=1"), "workload.jbs: there is no such key; there are jobs,"),
