@@ -25,6 +25,9 @@ from tesched_core.share_state import ShareState, Throttled
 from tesched_core.snapshot import Snapshot
 from tesched_core.work import RESEND_AFTER_S, Advance
 
+#: Throttles that are set in one look: each is a command, and the others come with the next look.
+MOST_A_LOOK = 50
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareView:
@@ -95,7 +98,7 @@ def share_out(memory: Memory, policy: SharePolicy, room: Room, work: Advance) ->
     }
     for array, share in state.shares.items():
         seen, before = arrays[array], throttled.get(array)
-        if before is not None and work.now - before.at < policy.throttle_cool_down_s:
+        if (before is not None and work.now - before.at < policy.throttle_cool_down_s) or _full(work):
             continue
         now_at = seen if before is None or not before.dry else before.value
         if now_at == 0 or abs(share - now_at) >= policy.throttle_step:
@@ -143,10 +146,16 @@ def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], work: A
     # None: it has ended. Another one than ours: somebody else has set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
+    if _full(work):
+        return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
     work.actions.append(SetThrottle(job_id=array, reason=reason, throttle=one.previous, previous=seen))
     return True
+
+
+def _full(work: Advance) -> bool:
+    return sum(isinstance(action, SetThrottle) for action in work.actions) >= MOST_A_LOOK
 
 
 def share_no_more(memory: Memory, work: Advance) -> Memory:

@@ -102,3 +102,20 @@ def test_each_array_has_its_own_throttle_again(
         toy.perform(decision.actions, [_FATES[0]] * 3)
     assert toy.now_at == toy.own
     assert changed_still(toy.memory, toy.snapshot()) == 0
+
+
+def test_many_throttles_are_set_over_several_looks() -> None:
+    heads = [waiting(number, array_job_id=JobId(number), array_tasks="0-9") for number in range(1, 121)]
+    memory, now_at, sent = Memory(), dict.fromkeys(range(1, 121), 0), []
+    policy = Told(shares=dict.fromkeys(map(JobId, now_at), 3))
+    for look in range(6):
+        seen = [replace(head, array_throttle=now_at[head.job_id]) for head in heads]
+        snapshot = cluster([node("n1")], seen, exempt=now_at, at=NOW + look)
+        if look < 3:
+            memory, decision = step(memory, snapshot, FitGpp(), LIMITS, policy)
+        else:
+            memory, decision = undo(memory, snapshot, LIMITS)
+        sent.append(len(decision.actions))
+        now_at |= {int(one.job_id): one.throttle for one in decision.actions if isinstance(one, SetThrottle)}
+    assert sent == [50, 50, 20, 50, 50, 20]
+    assert set(now_at.values()) == {0}
