@@ -31,8 +31,8 @@ def test_a_promise_is_shown_with_its_slots_its_nodes_its_price_and_the_next_best
             "so 84.26 is left"
         ),
         (
-            "          next best: 2 nodes in several racks at once for 25 slots; its end is worth 36.1, the price is 4.9, "
-            "so 31.2 is left"
+            "          next best: 2 nodes in several racks at once for 25 slots; its end is worth 36.1, "
+            "the price is 4.9, so 31.2 is left"
         ),
     ]
 
