@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import floor, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +51,9 @@ class Calendar:
         To the nearest slot, so that plans that follow one another do not meet in one. Who begins before now has at
         least the slot that has begun.
         """
-        first = max(round((begin - self.now) / self.slot_s), 0)
-        last = self.horizon if end == float("inf") else round((end - self.now) / self.slot_s)
+        # As `slots_of` rounds, and not to the even number, or a plan is in the way of the one before it.
+        first = max(floor((begin - self.now) / self.slot_s + 0.5), 0)
+        last = self.horizon if end == inf else floor((end - self.now) / self.slot_s + 0.5)
         last = min(max(last, first + 1), self.horizon)
         for name, amount in zip(nodes, amounts, strict=True):
             if name in self.room.index and first < self.horizon:
