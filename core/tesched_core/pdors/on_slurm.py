@@ -64,9 +64,12 @@ from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import JobPlan, RoundState
 from tesched_core.rounds import RoundProposal, RoundView
 
-#: Most jobs that are planned, and looked at for a start, in one look; the others have their turn in the next.
-MOST_PLANNED = 50
-MOST_TRIED = 200
+#: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
+#: next ones. Trials wait for a look to end.
+MOST_PLANNED = 30
+MOST_WEIGHED = 60
+#: So many of those that could start are looked at in each look, in their order; of the others, each time the next ones.
+ALWAYS_TRIED = 30
 #: Least part of a job's work that is believed to be left when it is back in the queue.
 LEAST_REST = 0.05
 
@@ -114,6 +117,8 @@ class _Turn:
     #: part of its work that is left, of those who came back; they keep a promise
     again: dict[JobId, float] = field(init=False, default_factory=dict)
     starting: list[Plan] = field(init=False, default_factory=list)
+    #: for how many runs were weighed
+    weighed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         view, policy = self.view, self.policy
@@ -234,11 +239,16 @@ class _Turn:
     def plan_arrivals(self) -> None:
         """Plan for those who have no plan, or none that can be kept."""
         patience_s = self.policy.horizon * self.policy.slot_s
-        for job_id, plan in list(self.plans.items()):
-            if self._may_start(job_id, plan) and not plan.promised and self.view.now - plan.planned_at > patience_s:
-                self._plan(job_id, always=True, rest=plan.rest, note="it was left over for a whole horizon")
+        late = [
+            job_id
+            for job_id, plan in self.plans.items()
+            if self._may_start(job_id, plan) and not plan.promised and self.view.now - plan.planned_at > patience_s
+        ]
         new = [job_id for job_id, member in self.members.items() if member.waits and job_id not in self.plans]
-        for job_id in new[:MOST_PLANNED]:
+        # Either has half of the look, and what the other leaves of its half.
+        for job_id in late[: MOST_PLANNED - min(len(new), MOST_PLANNED // 2)]:
+            self._plan(job_id, always=True, rest=self.plans[job_id].rest, note="it was left over for a whole horizon")
+        for job_id in new[: MOST_PLANNED - self.weighed]:
             back = job_id in self.again
             note = "it was preempted, and is planned anew with the work that it has left" if back else ""
             self._plan(job_id, always=back, rest=self.again.get(job_id, 1.0), note=note)
@@ -247,6 +257,7 @@ class _Turn:
         member, now, slot_s = self.members[job_id], self.view.now, self.policy.slot_s
         if self.bounds is None:
             return
+        self.weighed += 1
         waited = max(now - member.since, 0.0) / slot_s
         runs = best_runs(member.training, self.calendar.slots(member.demand, self.bounds), waited=waited, rest=rest)
         past = self.view.memory.past.get(job_id)
@@ -282,7 +293,11 @@ class _Turn:
         """Start whoever can, those with a promise first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
-        for job_id in waiting[:MOST_TRIED]:
+        first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
+        begin = self.view.memory.cycle * ALWAYS_TRIED % max(len(others), 1)
+        for job_id in (*first, *others[begin:], *others[:begin]):
+            if self.weighed >= MOST_WEIGHED:
+                break
             self._try(job_id)
 
     def _rank(self, job_id: JobId) -> tuple[bool, float, float, int]:
@@ -315,14 +330,48 @@ class _Turn:
             self._keep(member, plan)
             self._goes(member, run)
         elif late:
-            del self.plans[job_id]
-            self._plan(job_id, always=True, rest=plan.rest, note="its nodes were not free in its slot; planned anew")
+            self._postpone(job_id, plan)
         elif plan.promised:
             self._keep(member, plan)
+
+    def _postpone(self, job_id: JobId, plan: JobPlan) -> None:
+        """Give a late job, whose promise is struck out, another run, or its nodes as soon as they are free.
+
+        What ends sooner; but who was to follow it on its nodes does not come before it by that: he is later, too.
+        """
+        now, note = self.view.now, "its nodes were not free in its slot"
+        self._plan(job_id, always=True, rest=plan.rest, note=f"{note}; planned anew")
+        anew = self.plans[job_id]
+        if anew.promised and anew.start_at + anew.run_s <= now + plan.run_s:
+            return
+        if anew.promised:
+            self._keep(self.members[job_id], anew, sign=-1)
+        free_at = dict.fromkeys(plan.nodes, now + plan.run_s)
+        self._shift(job_id, replace(plan, start_at=now, note=f"{note}; it has them as soon as they are"))
+        behind = [
+            (other, later)
+            for other, later in self.plans.items()
+            if other != job_id
+            and later.promised
+            and (later.start_at, other) > (plan.start_at, job_id)
+            and self._may_start(other, later)
+        ]
+        for other, later in sorted(behind, key=lambda pair: (pair[1].start_at, pair[0])):
+            begins = max((free_at[name] for name in later.nodes if name in free_at), default=0.0)
+            if later.start_at < begins:
+                self._keep(self.members[other], later, sign=-1)
+                later = replace(later, start_at=begins, note="whoever has its nodes before it is late")  # noqa: PLW2901
+                self._shift(other, later)
+                free_at |= dict.fromkeys(later.nodes, begins + later.run_s)
+
+    def _shift(self, job_id: JobId, plan: JobPlan) -> None:
+        self.plans[job_id] = plan
+        self._keep(self.members[job_id], plan)
 
     def _run_now(self, member: Member, plan: JobPlan) -> Run | None:
         if self.bounds is None:
             return None
+        self.weighed += 1
         slots = self.calendar.slots(member.demand, self.bounds)
         waited = max(self.view.now - member.since, 0.0) / self.policy.slot_s
         if plan.promised and plan.option is not None:
