@@ -330,43 +330,10 @@ class _Turn:
             self._keep(member, plan)
             self._goes(member, run)
         elif late:
-            self._postpone(job_id, plan)
+            del self.plans[job_id]
+            self._plan(job_id, always=True, rest=plan.rest, note="its nodes were not free in its slot; planned anew")
         elif plan.promised:
             self._keep(member, plan)
-
-    def _postpone(self, job_id: JobId, plan: JobPlan) -> None:
-        """Give a late job, whose promise is struck out, another run, or its nodes as soon as they are free.
-
-        What ends sooner; but who was to follow it on its nodes does not come before it by that: he is later, too.
-        """
-        now, note = self.view.now, "its nodes were not free in its slot"
-        self._plan(job_id, always=True, rest=plan.rest, note=f"{note}; planned anew")
-        anew = self.plans[job_id]
-        if anew.promised and anew.start_at + anew.run_s <= now + plan.run_s:
-            return
-        if anew.promised:
-            self._keep(self.members[job_id], anew, sign=-1)
-        free_at = dict.fromkeys(plan.nodes, now + plan.run_s)
-        self._shift(job_id, replace(plan, start_at=now, note=f"{note}; it has them as soon as they are"))
-        behind = [
-            (other, later)
-            for other, later in self.plans.items()
-            if other != job_id
-            and later.promised
-            and (later.start_at, other) > (plan.start_at, job_id)
-            and self._may_start(other, later)
-        ]
-        for other, later in sorted(behind, key=lambda pair: (pair[1].start_at, pair[0])):
-            begins = max((free_at[name] for name in later.nodes if name in free_at), default=0.0)
-            if later.start_at < begins:
-                self._keep(self.members[other], later, sign=-1)
-                later = replace(later, start_at=begins, note="whoever has its nodes before it is late")  # noqa: PLW2901
-                self._shift(other, later)
-                free_at |= dict.fromkeys(later.nodes, begins + later.run_s)
-
-    def _shift(self, job_id: JobId, plan: JobPlan) -> None:
-        self.plans[job_id] = plan
-        self._keep(self.members[job_id], plan)
 
     def _run_now(self, member: Member, plan: JobPlan) -> Run | None:
         if self.bounds is None:
