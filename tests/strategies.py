@@ -202,6 +202,7 @@ memories = st.builds(
             at=times,
             nodes=nodes,
             previous=nodes,
+            before=nodes,
             previous_count=st.none() | st.builds(NodeCount, least=counts, most=counts, tasks=counts, cpus=counts),
         ),
         max_size=3,

@@ -35,15 +35,11 @@ def keep_bound(order: Order, work: Advance) -> None:
     if job is None or not job.pending or not (order.victims or in_round) or not _may_be_bound(job):
         return
     nodes = tuple(sorted(order.nodes))
-    if one is not None and one.order_id == order.order_id:
-        arrived = _now(job) != one.previous and (one.previous_count is None or _counted(job, one))
+    if one is not None and one.order_id == order.order_id and one.nodes == nodes:
+        moved = _now(job) == nodes or _now(job) not in {one.previous, one.before}
+        arrived = moved and (one.previous_count is None or _counted(job, one))
         if arrived or (work.now - one.at > work.limits.bind_for_s and not in_round):
             return
-    elif one is not None and (_now(job) == one.nodes or _counted(job, one)):
-        # What an order before this one has set. It is put back first: of two changes at once one could be lost.
-        if one.nodes == nodes:
-            work.bound[job.job_id] = replace(one, order_id=order.order_id, at=work.now)
-        return
     elif (work.limits.bind_for_s <= 0 and not in_round) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:
@@ -57,6 +53,8 @@ def keep_bound(order: Order, work: Advance) -> None:
             at=work.now,
             nodes=nodes,
             previous=previous,
+            # What an order before this one has set is ours, too, until the new list is seen.
+            before=_now(job) if one is not None and _ours(job, one) else (),
             previous_count=own,
         )
         work.bound[job.job_id] = one
@@ -85,7 +83,7 @@ def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Mem
         elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(one, work)):
             # A command may be on its way: what is as it was is believed only after a while.
             may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
-            if _now(job) == one.nodes or _counted(job, one):
+            if _ours(job, one) or _counted(job, one):
                 work.actions.append(_free(one, job))
             elif not may_arrive:
                 del kept[job_id]
@@ -128,7 +126,7 @@ def _free(one: Bound, job: Job) -> SetNodes:
         order_id=one.order_id,
     )
     # What somebody else has set in the meantime stays.
-    nodes = one.previous if _now(job) == one.nodes else _now(job)
+    nodes = one.previous if _ours(job, one) else _now(job)
     count = one.previous_count if _counted(job, one) else None
     return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.nodes, count=count)
 
@@ -136,6 +134,11 @@ def _free(one: Bound, job: Job) -> SetNodes:
 def _may_be_bound(job: Job) -> bool:
     # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
     return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
+
+
+def _ours(job: Job, one: Bound) -> bool:
+    """Return whether the job is bound by us, to these nodes or to those of before."""
+    return _now(job) == one.nodes or (bool(one.before) and _now(job) == one.before)
 
 
 def _now(job: Job) -> tuple[str, ...]:
@@ -152,5 +155,7 @@ def not_bound(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
         kind = outcome.failure.kind if outcome.failure else None
         unknown = outcome.status is Status.FAILED and kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
         if outcome.status is not Status.SENT and not unknown:
-            bound.pop(action.job_id, None)
+            one = bound.pop(action.job_id, None)
+            if one is not None and one.before:
+                bound[action.job_id] = replace(one, nodes=one.before, before=())  # as it was
     return replace(memory, bound=bound)

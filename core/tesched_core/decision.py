@@ -200,7 +200,7 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A TE job that was bound to nodes while it waits for the room that its victims make there."""
+    """A job that was bound to nodes while it waits: for room that its victims make there, or for its turn."""
 
     job_id: JobId
     order_id: OrderId
@@ -208,6 +208,8 @@ class Bound:
     #: the nodes, sorted, and which it asked for itself
     nodes: tuple[str, ...]
     previous: tuple[str, ...]
+    #: to which it was bound by an order before this one when it was bound anew; empty if it was not
+    before: tuple[str, ...] = ()
     #: how many it asked for itself, where that was changed to the number of `nodes`
     previous_count: NodeCount | None = None
 

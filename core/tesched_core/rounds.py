@@ -147,8 +147,8 @@ def release(memory: Memory, work: Advance) -> None:
             work.actions.append(Release(job_id=order.preemptor, reason=reason))
 
 
-def release_all(memory: Memory, work: Advance) -> Memory:
-    """Release whoever is held for his turn, and forget the rounds once nobody is."""
+def release_all(memory: Memory, work: Advance, *, forget: bool = True) -> Memory:
+    """Release whoever is held for his turn, and `forget` the rounds once nobody is."""
     if memory.rounds is None:
         return memory
     left: dict[JobId, UnixSeconds] = {}
@@ -158,7 +158,7 @@ def release_all(memory: Memory, work: Advance) -> Memory:
             left[job_id] = at
             text = "it is held for no round any more"
             work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
-    return replace(memory, rounds=replace(memory.rounds, held=left) if left else None)
+    return replace(memory, rounds=None if forget and not left else replace(memory.rounds, held=left))
 
 
 def shifted(state: RoundState, by_s: float) -> RoundState:

@@ -158,6 +158,22 @@ def _full(work: Advance) -> bool:
     return sum(isinstance(action, SetThrottle) for action in work.actions) >= MOST_A_LOOK
 
 
+def in_earnest(memory: Memory) -> Memory:
+    """Return the memory without what mode shadow would have set: in mode enforce that is still to be done."""
+    forwarded = {
+        job_id: one
+        for job_id, one in memory.forwarded.items()
+        if not (one.raised.restored and one.raised.value != one.raised.previous)
+    }
+    if len(forwarded) < len(memory.forwarded):
+        memory = replace(memory, forwarded=forwarded)
+    state = memory.shares
+    if state is None or not any(one.dry for one in state.throttled.values()):
+        return memory
+    throttled = {array: one for array, one in state.throttled.items() if not one.dry}
+    return replace(memory, shares=replace(state, throttled=throttled))
+
+
 def share_no_more(memory: Memory, work: Advance) -> Memory:
     """Put all throttles back, and forget the shares once that is seen."""
     if memory.shares is None:

@@ -36,6 +36,7 @@ from tesched_core.orders import (
     Ending,
     Order,
     OrderState,
+    Raise,
     Transition,
     Victim,
     VictimState,
@@ -112,7 +113,10 @@ def step(
         for plan in round_plans:
             memory = _open(plan, memory, work)
         release(memory, work)
-    elif not isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
+    elif isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
+        # Paused: nobody would have a turn, and whoever is held would wait for the end of the pause.
+        memory = release_all(memory, work, forget=False)
+    elif memory.rounds is not None:
         memory = release_all(memory, work)  # the site has gone back to another policy
     if isinstance(best_effort, SharePolicy) and not paused:
         room = unpromised(memory.open_orders(), snapshot, overview.room)
@@ -274,8 +278,9 @@ def learned(
             continue
         if outcome.status is Status.WOULD and order.state is OrderState.OPEN:
             order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", work)
-            if any(victim.suspended_at is not None and not victim.settled for victim in order.victims):
-                # By a daemon in another mode; who is suspended may not be forgotten, and is resumed by the next one.
+            suspended = any(victim.suspended_at is not None and not victim.settled for victim in order.victims)
+            if suspended or (order.raised is not None and not _would_raise(order.raised, outcome.action)):
+                # Set by a daemon in another mode: it is not forgotten, and the next one puts it back.
                 orders[order.order_id] = order
                 continue
             work.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
@@ -291,6 +296,11 @@ def learned(
     memory = not_throttled(not_bound(not_forwarded(memory, outcomes), outcomes), outcomes)
     memory = replace(memory, orders=orders, retry_at=retry_at, last_preempted=work.last_preempted)
     return memory, tuple(work.transitions)
+
+
+def _would_raise(raised: Raise, action: Action) -> bool:
+    """Return whether this is the action that would have raised the job for the first time: then nothing is changed."""
+    return isinstance(action, SetNice | SetPriority) and action.previous == raised.previous
 
 
 def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:

@@ -29,7 +29,7 @@ from tesched_core.policy import TePolicy
 from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds, Watcher
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundPolicy
-from tesched_core.shares import SharePolicy
+from tesched_core.shares import SharePolicy, in_earnest
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
 from tesched_core.undo import changed_still, undo
@@ -99,6 +99,8 @@ class Turn:
     trouble: str = ""
     #: of `undo`: nothing is left that tesched has changed
     settled: bool = False
+    #: of `undo`: how many changes are not seen to be put back
+    left: int = 0
 
 
 @dataclass(kw_only=True)
@@ -181,6 +183,10 @@ class Loop:
         self.actuator, self.policy, self.best_effort = actuator, policy, best_effort
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
 
+    def forget(self) -> None:
+        """Forget what is remembered: the next turn reads it from the journal."""
+        self._memory, self._perhaps, self._awaited = None, None, None
+
     def _turn(self) -> Turn:
         lead = self.journal.lead()
         if lead.leader:
@@ -212,6 +218,8 @@ class Loop:
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
+        if self.mode is Mode.ENFORCE:
+            memory = in_earnest(memory)
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:
@@ -264,8 +272,8 @@ class Loop:
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self.journal.conclude(memory, decision, outcomes, transitions)
-        settled = not changed_still(memory, snapshot)
-        return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=settled)
+        left = changed_still(memory, snapshot)
+        return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
         """Return the seconds until the next look.

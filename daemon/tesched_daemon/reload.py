@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.ports import Actuator
+from tesched_core.ports import Actuator, JournalError
 from tesched_slurm.commands import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class Reloader:
         kept = self.running
         now = replace(found, store=kept.store, slurm=kept.slurm, reports=kept.reports, loop=pace)
         changed = _changes(self.running, now)
+        if self.running.mode is Mode.ENFORCE and now.mode is not Mode.ENFORCE:
+            _leave(loop)
         loop.go_on_with(
             actuator=acting(now.mode, self.actuator),
             policy=now.policy.te_policy(),
@@ -65,6 +68,22 @@ class Reloader:
         remark = f"changed in the configuration, and holds after a restart: {', '.join(waiting)}"
         log.warning("%s", remark)
         return remark
+
+
+def _leave(loop: Loop) -> None:
+    """Put back what is changed before the loop may do nothing more: nobody else would, and held jobs would wait."""
+    try:
+        turns = list(put_all_back(loop))
+    except JournalError as error:
+        log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", error)
+        return
+    finally:
+        loop.forget()
+    last = turns[-1]
+    if last.settled:
+        log.info("mode enforce is left: %s", last.summary)
+    else:
+        log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", last.summary)
 
 
 def _changes(before: Config, after: Config) -> Mapping[str, tuple[str, str]]:

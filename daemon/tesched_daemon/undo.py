@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from tesched_daemon.loop import Loop, Turn
 
-#: Looks, and seconds between two of them: what was sent is seen in the next one, a few seconds at most.
+#: Looks that put nothing back before it is given up, and seconds between two of them: what was sent is seen in the next
+#: one, a few seconds at most.
 LOOKS = 10
 PAUSE_S = 0.5
 
@@ -17,10 +18,14 @@ def put_all_back(loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], 
 
     `unseen_s` is for how long nobody has seen the cluster, for a loop that has not seen it itself.
     """
-    for look in range(LOOKS):
+    look, idle, left = 0, 0, None
+    while idle < LOOKS:
         if look:
             sleep(PAUSE_S)
         turn = loop.undo(unseen_s=unseen_s + look * PAUSE_S)
         yield turn
         if turn.settled:
             return
+        # With thousands of jobs held, one look puts back a part of them.
+        look, idle = look + 1, 0 if left is not None and 0 < turn.left < left else idle + 1
+        left = turn.left

@@ -13,7 +13,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from tesched_db.errors import StoreError, store_errors
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0012"
+SCHEMA = "0013"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.

@@ -221,6 +221,7 @@ def _bound_of(row: JobMemoryRow) -> Bound | None:
         at=row.bound_at,
         nodes=tuple(row.bound_nodes or ()),
         previous=tuple(row.bound_previous or ()),
+        before=tuple(row.bound_before or ()),
         previous_count=NodeCount(**row.bound_count) if row.bound_count else None,
     )
 
@@ -231,6 +232,7 @@ def _bound_values(bound: Bound | None) -> Values:
         "bound_order_id": bound.order_id if bound else None,
         "bound_nodes": list(bound.nodes) if bound else None,
         "bound_previous": list(bound.previous) if bound else None,
+        "bound_before": list(bound.before) if bound else None,
         "bound_count": asdict(bound.previous_count) if bound and bound.previous_count else None,
     }
 

@@ -408,6 +408,8 @@ class JobMemoryRow(Base):
     bound_order_id: Mapped[int | None]
     bound_nodes: Mapped[list[str] | None]
     bound_previous: Mapped[list[str] | None]
+    #: and to which an order before that one had bound it, if it still was
+    bound_before: Mapped[list[str] | None]
     #: how many nodes it asked for itself, where that was changed: least, most, tasks, cpus
     bound_count: Mapped[dict[str, Any] | None]
     #: when a best-effort policy brought it forward, and how

@@ -15,6 +15,7 @@ import numpy as np
 from tesched_core.cluster import Job
 from tesched_core.decision import RefusalCode
 from tesched_core.fit import Demand, UnsupportedConstraintError, demand_of
+from tesched_core.guard import protected
 from tesched_core.orders import Order, OrderState
 from tesched_core.pdors.workload import Training, Workload, training_of
 from tesched_core.resources import JobId, UnixSeconds
@@ -61,7 +62,7 @@ def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) 
         waits = seen.pending and _would_start(seen, view)
         if not (waits or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
             continue
-        if job.request.required_nodes:
+        if job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
             continue
         try:
             demand = demand_of(job, snapshot, view.room)
