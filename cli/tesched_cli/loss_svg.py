@@ -50,7 +50,7 @@ def loss_svg(curve: Curve, outlook: Outlook, title: str) -> str:
         # Halves first: the span of two large losses is no number.
         part: NDArray[np.float64] = (loss / 2 - low / 2) / (high / 2 - low / 2)
         if logarithmic:
-            part = np.log(loss / low) / np.log(high / low)
+            part = (np.log(loss) - np.log(low)) / (np.log(high) - np.log(low))
         return _HEIGHT - _BOTTOM - part * (_HEIGHT - _BOTTOM - _TOP)
 
     def line(at: NDArray[np.float64], loss: NDArray[np.float64], looks: str) -> str:

@@ -28,8 +28,8 @@ def test_every_tool_sees_the_same_rooms(project: dict[str, Any]) -> None:
     outer = {room.parent.name for room in ROOMS}
     tools = project["tool"]
     assert set(tools["hatch"]["build"]["dev-mode-dirs"]) == outer
-    assert set(tools["mypy"]["mypy_path"]) == outer
-    assert set(tools["mypy"]["files"]) == outer | {"tests", "benchmarks"}
+    assert set(tools["mypy"]["mypy_path"]) == outer | {"docs/examples"}
+    assert set(tools["mypy"]["files"]) == outer | {"tests", "benchmarks", "docs/examples"}
     assert set(tools["importlinter"]["root_packages"]) == {room.name for room in ROOMS} - {"tesched_testcluster"}
 
 
