@@ -19,6 +19,7 @@ from tesched_core.guard import Limits
 from tesched_core.report import Curve, Reported
 from tesched_core.resources import JobId
 from tesched_core.share_state import ShareState, Training
+from tesched_core.shares import in_earnest
 from tesched_core.slaq.on_slurm import Slaq
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import step
@@ -308,3 +309,12 @@ def test_with_a_weight_of_quality_who_gains_least_yields() -> None:
     assert victims(FitGpp(quality=1.0)) == [2]
     # Of whom nothing is known, the mean: (2 + 0.5) / 2 of 2.
     assert gains(trial).tolist() == [1.0, 0.25, 0.625]
+
+
+def test_what_mode_shadow_would_have_set_is_set_in_mode_enforce() -> None:
+    site = two_arrays()
+    site.says(Status.WOULD, *site.cycle(0))
+    assert site.cycle(31) == ()
+    site.memory = in_earnest(site.memory)
+    assert set(throttles(site.cycle(62))) == {EARLY, LATE}
+    assert in_earnest(site.memory) is site.memory, "what was sent is not forgotten"

@@ -259,3 +259,30 @@ def test_reloads_asked_for_during_a_turn_are_made_after_it(site: Site) -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert order == ["look", "looked", "reload", "look", "looked"]
+
+
+def test_who_leaves_mode_enforce_puts_back_first_what_is_changed(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.loop.turn()
+    acted = len(site.cluster.acted)
+    bound = replace(TRIAL.request, required_nodes=("n1",))
+    raised = replace(TRIAL, nice=-1051, priority=1101, request=bound)
+    site.cluster.seen = replace(FULL_CLUSTER, jobs={job.job_id: job for job in (VICTIM, raised)})
+    # What it is told it does not do: it is told so, and the reload goes on.
+    monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
+    monkeypatch.setattr("tesched_daemon.undo.LOOKS", 2)
+    site.reload(BASE.replace("enforce", "observe"))
+    back = [one for one in site.cluster.acted[acted:] if isinstance(one, SetNice)]
+    assert {one.nice for one in back} == {0}
+    assert SetNodes in {type(one) for one in site.cluster.acted[acted:]}
+    assert "mode enforce is left with changes in place" in caplog.text
+    assert site.loop.mode is Mode.OBSERVE
+    assert site.loop.turn().trouble == ""
+
+
+def test_a_store_that_is_away_does_not_keep_mode_enforce(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    site.notebook.fails.add("load")
+    assert site.reload(BASE.replace("enforce", "shadow")) == ""
+    assert site.loop.mode is Mode.SHADOW
+    assert "disk full" in caplog.text
