@@ -33,6 +33,9 @@ from tesched_core.snapshot import JobClass
 
 Pair = tuple[JobId, JobId]
 
+#: Jobs among which pairs are weighed: they are as many as the square of that, and so is the problem.
+MOST_SHARERS = 300
+
 
 def pair_of(crew: Crew, row: int) -> Pair | None:
     """Return the pair that the job is in now, if it shares its GPU with one other."""
@@ -55,8 +58,11 @@ def with_time(
 
 
 def pairs_of(view: RoundView, kinds: Kinds, crew: Crew) -> Pairs:
-    """Return the pairs that there may be, with their speeds."""
-    sharers = np.flatnonzero(crew.shards > 0).tolist()
+    """Return the pairs that there may be, with their speeds; of many jobs, of the first `MOST_SHARERS`.
+
+    The others have GPUs alone until they are among the first.
+    """
+    sharers = np.flatnonzero(crew.shards > 0)[:MOST_SHARERS].tolist()
     # Jobs of one workload that ask for the same are alike, and there are few of those.
     looks = {row: (view.snapshot.workload(crew.jobs[row].job_id), crew.demands[row].shape) for row in sharers}
     known: dict[object, NDArray[np.float64] | None] = {}
