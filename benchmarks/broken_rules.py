@@ -103,7 +103,7 @@ MUTATIONS = (
     Mutation(
         "forwarded: put back when he has not started in time",
         _FORWARD,
-        "if job.pending and work.now - one.at <= lasts_s:",
+        "if job.pending and (stays or work.now - one.at <= lasts_s):",
         "if job.pending:",
     ),
     Mutation(
@@ -337,8 +337,8 @@ MUTATIONS = (
     Mutation(
         "loop: undo is done when nothing is left",
         _LOOP,
-        "settled = not changed_still(memory, snapshot)",
-        "settled = True",
+        "settled=not left",
+        "settled=True",
     ),
     Mutation("doubt: half of the jobs are gone", _DOUBT, "if lost and 2 * lost >= of:", "if False:"),
     Mutation("doubt: no jobs after a start", _DOUBT, "elif not snapshot.jobs and _jobs_of(memory):", "elif False:"),
