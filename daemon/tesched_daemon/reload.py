@@ -73,6 +73,8 @@ class Reloader:
 def _leave(loop: Loop) -> None:
     """Put back what is changed before the loop may do nothing more: nobody else would, and held jobs would wait."""
     try:
+        if loop.journal.lead().leader:
+            return  # a standby has changed nothing, and may not act
         turns = list(put_all_back(loop))
     except JournalError as error:
         log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", error)

@@ -13,7 +13,7 @@ from tesched_core.actions import Notify, Requeue, SetNice, SetNodes
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
-from tesched_core.ports import CycleReport
+from tesched_core.ports import CycleReport, Lead
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_daemon.config import load
 from tesched_daemon.loop import Loop, Mode
@@ -281,8 +281,16 @@ def test_who_leaves_mode_enforce_puts_back_first_what_is_changed(
     assert site.loop.turn().trouble == ""
 
 
+def test_a_standby_that_leaves_mode_enforce_touches_nothing(site: Site) -> None:
+    site.loop.turn()
+    acted = len(site.cluster.acted)
+    site.notebook.says = Lead(leader="the daemon of the other login node")
+    site.reload(BASE.replace("enforce", "shadow"))
+    assert site.cluster.acted[acted:] == []
+
+
 def test_a_store_that_is_away_does_not_keep_mode_enforce(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.notebook.fails.add("load")
+    site.notebook.fails.add("lead")
     assert site.reload(BASE.replace("enforce", "shadow")) == ""
     assert site.loop.mode is Mode.SHADOW
     assert "disk full" in caplog.text
