@@ -44,6 +44,12 @@ def client_choice(request: pytest.FixtureRequest) -> ClientChoice:
 
 
 @pytest.fixture
+def one_client() -> ClientChoice:
+    """Give the client that a daemon would choose: for tests of what does not depend on it."""
+    return CLIENTS[-1]
+
+
+@pytest.fixture
 def connect(client_choice: ClientChoice) -> Connect:
     """Give what makes clients; the test runs with each client that can run here."""
     return connecting(client_choice)

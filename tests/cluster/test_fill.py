@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slurm
 
 
 def test_a_short_job_fills_the_hole_before_the_first_which_does_not_wait_longer(
-    tmp_path: Path, client_choice: ClientChoice
+    tmp_path: Path, one_client: ClientChoice
 ) -> None:
     with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),))) as cluster:
 
@@ -36,7 +36,7 @@ def test_a_short_job_fills_the_hole_before_the_first_which_does_not_wait_longer(
                 lambda job_id=job_id: cluster.job(job_id)["Reason"] in {"Resources", "Priority"},  # type: ignore[misc]
                 f"job {job_id} to wait for room",
             )
-        with running_daemon(cluster, tmp_path, client_choice, policy="none+fill") as daemon:
+        with running_daemon(cluster, tmp_path, one_client, policy="none+fill") as daemon:
             cluster.wait_state(short, "RUNNING", timeout_s=30)
             assert cluster.state(first) == "PENDING"
             assert cluster.state(late) == "PENDING", "it would end after the holder"

@@ -67,7 +67,7 @@ def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: 
 
 
 def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
-    tmp_path: Path, client_choice: ClientChoice
+    tmp_path: Path, one_client: ClientChoice
 ) -> None:
     with LocalCluster(two_types()) as cluster:
         trainings = [training(cluster, f"be-{number}", "any") for number in range(2)]
@@ -75,7 +75,7 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
             cluster.wait_state(job_id, "RUNNING")
         misplaced = next(job_id for job_id in trainings if cluster.job(job_id)["NodeList"] == "k80-1")
         cluster.run("scontrol", "update", f"jobid={misplaced}", "comment=workload=fits-v")
-        with gavel(cluster, tmp_path, client_choice) as daemon:
+        with gavel(cluster, tmp_path, one_client) as daemon:
             cluster.wait_for(
                 lambda: cluster.job(misplaced)["NodeList"] == "v100-1", "it to be where it is fast", timeout_s=60
             )
@@ -88,13 +88,13 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
             assert "its turn is on" in said
 
 
-def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, client_choice: ClientChoice) -> None:
+def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types()) as cluster:
         running = [training(cluster, f"be-{number}", "any") for number in range(2)]
         for job_id in running:
             cluster.wait_state(job_id, "RUNNING")
         late = training(cluster, "be-late", "any")
-        with gavel(cluster, tmp_path, client_choice) as daemon:
+        with gavel(cluster, tmp_path, one_client) as daemon:
             # It may be its turn a moment later; what was done to it is in the log.
             cluster.wait_for(lambda: f"hold job {late}: sent" in daemon.log.read_text(), "it to be held", timeout_s=30)
             cluster.wait_state(late, "RUNNING", timeout_s=60)
@@ -110,12 +110,12 @@ def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, 
             assert fields["JobState"] == "RUNNING" or fields["ReqNodeList"] == "(null)"
 
 
-def test_a_trial_comes_before_the_rounds(tmp_path: Path, client_choice: ClientChoice) -> None:
+def test_a_trial_comes_before_the_rounds(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types()) as cluster:
         trainings = [training(cluster, f"be-{number}", "any") for number in range(3)]
         for job_id in trainings[:2]:
             cluster.wait_state(job_id, "RUNNING")
-        with gavel(cluster, tmp_path, client_choice):
+        with gavel(cluster, tmp_path, one_client):
             trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=100), cluster.shared)
             cluster.wait_state(trial, "RUNNING", timeout_s=30)
             cluster.wait_state(trial, "COMPLETED", timeout_s=60)
@@ -128,7 +128,7 @@ def test_a_trial_comes_before_the_rounds(tmp_path: Path, client_choice: ClientCh
 
 
 def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
-    tmp_path: Path, client_choice: ClientChoice
+    tmp_path: Path, one_client: ClientChoice
 ) -> None:
     groups = (("k80", {"gpu:k80": 1, "shard": 2}), ("v100", {"gpu:v100": 1, "shard": 2}))
     definition = ClusterDefinition(
@@ -144,7 +144,7 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
             cluster.wait_state(job_id, "RUNNING")
         # Slurm itself puts them on one GPU of the first node, which is the slow one.
         assert {cluster.job(job_id)["NodeList"] for job_id in pair} == {"k80-1"}
-        with gavel(cluster, tmp_path, client_choice, policy="las-sharing") as daemon:
+        with gavel(cluster, tmp_path, one_client, policy="las-sharing") as daemon:
             cluster.wait_for(
                 lambda: {cluster.job(job_id)["NodeList"] for job_id in pair} == {"v100-1"},
                 "both to be on the fast GPU",

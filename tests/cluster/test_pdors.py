@@ -55,7 +55,7 @@ def pdors(cluster: LocalCluster, folder: Path, client: ClientChoice) -> Iterator
         yield daemon
 
 
-def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Path, client_choice: ClientChoice) -> None:
+def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_racks()) as cluster:
         fillers = {
             node: training(cluster, f"be-{node}", f"--nodelist={node}", comment=f"run={3600 if node == 'n1' else 10}")
@@ -66,7 +66,7 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
         job_id = training(cluster, "be-wide", "--nodes=1-2")
         # It wants all nodes, and n1 is taken: it stays held.
         late = training(cluster, "be-late", "--nodes=4")
-        with pdors(cluster, tmp_path, client_choice) as daemon:
+        with pdors(cluster, tmp_path, one_client) as daemon:
             cluster.wait_for(lambda: f"hold job {job_id}: sent" in daemon.log.read_text(), "it to be held")
             for node in ("n2", "n3"):
                 cluster.run("scancel", str(fillers[node]))
@@ -89,8 +89,8 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
         assert cluster.job(job_id)["Nice"] == "0"
 
 
-def test_a_trial_comes_first_and_who_made_room_is_planned_anew(tmp_path: Path, client_choice: ClientChoice) -> None:
-    with LocalCluster(two_racks()) as cluster, pdors(cluster, tmp_path, client_choice) as daemon:
+def test_a_trial_comes_first_and_who_made_room_is_planned_anew(tmp_path: Path, one_client: ClientChoice) -> None:
+    with LocalCluster(two_racks()) as cluster, pdors(cluster, tmp_path, one_client) as daemon:
         trainings = [training(cluster, f"be-{number}", "--nodes=2") for number in range(2)]
         for job_id in trainings:
             cluster.wait_state(job_id, "RUNNING", timeout_s=30)

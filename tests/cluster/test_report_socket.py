@@ -59,7 +59,7 @@ def all_losses(cluster: LocalCluster, daemon: Daemon, job: str) -> list[tuple[in
 
 
 def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else_is_heard(
-    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     if os.geteuid() != 0:
         pytest.fail("only root can be another user: run the tests of the cluster as root")
@@ -75,7 +75,7 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
     go, script = cluster.shared / "go", cluster.shared / "worker.py"
     script.write_text(WORKER.format(iterations=ITERATIONS, go=str(go)))
     exported = "".join(f"export {name}={value}\n" for name, value in there.items())
-    with running_daemon(cluster, tmp_path, client_choice) as daemon:
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
         findings = {each["check"]: each for each in json.loads(daemon.ask("doctor", "--json").stdout)["findings"]}
         assert findings["report socket"]["level"] == "ok", findings["report socket"]
         output = f"--output={cluster.shared}/%A_%a.out"

@@ -53,9 +53,9 @@ def spool(typed: LocalCluster, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def daemon(typed: LocalCluster, spool: Path, tmp_path: Path, client_choice: ClientChoice) -> Iterator[Daemon]:
+def daemon(typed: LocalCluster, spool: Path, tmp_path: Path, one_client: ClientChoice) -> Iterator[Daemon]:
     """Give a daemon that reads the spool."""
-    with running_daemon(typed, tmp_path, client_choice) as started:
+    with running_daemon(typed, tmp_path, one_client) as started:
         yield started
 
 

@@ -36,7 +36,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def daemon(cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -> Iterator[Daemon]:
+def daemon(cluster: LocalCluster, tmp_path: Path, one_client: ClientChoice) -> Iterator[Daemon]:
     """Give a daemon that shares anew every two seconds, and hears losses."""
     spool = cluster.shared / "spool"
     spool.mkdir()
@@ -47,7 +47,7 @@ def daemon(cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -
         "[policy]\nslaq_epoch_s = 2.0\nslaq_throttle_cool_down_s = 2.0\nfitgpp_quality = 1.0\n"
         f'[reports]\nspool = "{spool}"\n'
     )
-    with running_daemon(cluster, tmp_path, client_choice, policy="fitgpp+slaq") as started:
+    with running_daemon(cluster, tmp_path, one_client, policy="fitgpp+slaq") as started:
         yield started
 
 

@@ -16,10 +16,10 @@ pytestmark = pytest.mark.slurm
 
 
 def test_what_was_stands_beside_what_would_have_been(
-    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(None)  # of its own: Slurm remembers no other test's jobs
-    with running_daemon(cluster, tmp_path, client_choice) as daemon:
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
         ids = [
             submit(cluster, LoadJob(name=f"be-{number}", kind="be", cpus=8, gpus=8, ticks=30), cluster.shared)
             for number in range(3)
