@@ -5,7 +5,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
-PYTEST_WORKERS ?= 2
+# One more than the cores of a small machine: most tests wait for Slurm.
+PYTEST_WORKERS ?= 3
 
 .PHONY: help setup install demo test test-docker check format bench clean
 
