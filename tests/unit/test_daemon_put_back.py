@@ -1,0 +1,37 @@
+"""How long putting back goes on: as long as a look puts something back, and ten looks after that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tesched_daemon.loop import Loop, Turn
+from tesched_daemon.undo import LOOKS, put_all_back
+
+
+class Emptying(Loop):
+    """A loop that has so many changes left after each look."""
+
+    def __init__(self, left: Iterator[int]) -> None:
+        """Make no parts: none is asked."""
+        self.lefts = left
+
+    def undo(self, *, unseen_s: float = 0.0) -> Turn:
+        left = next(self.lefts)
+        return Turn(summary="", next_in_s=0.0, settled=not left, left=left)
+
+
+@pytest.mark.parametrize(
+    ("left", "looks"),
+    [
+        ([0], 1),
+        ([3, 0], 2),
+        ([*range(1000, -1, -50)], 21),
+        ([5] * 100, LOOKS),
+        ([9, 8, *[7] * 100], 3 + LOOKS),
+    ],
+)
+def test_it_goes_on_while_something_is_put_back(left: list[int], looks: int) -> None:
+    turns = list(put_all_back(Emptying(iter(left)), sleep=lambda _: None))
+    assert len(turns) == looks
+    assert turns[-1].settled == (0 in left)
