@@ -8,7 +8,7 @@ PYTHON ?= python3
 # One more than the cores of a small machine: most tests wait for Slurm.
 PYTEST_WORKERS ?= 3
 
-.PHONY: help setup install demo test test-docker check format bench clean
+.PHONY: help setup install demo test test-docker test-clients check format bench clean
 
 help:  ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -30,7 +30,7 @@ demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that st
 	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
 
 test: install  ## Run all tests: on a real Slurm and PostgreSQL here and, where a Docker engine answers, in containers.
-	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -m 'not docker'
+	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -m 'not docker and not clients'
 	@if docker info >/dev/null 2>&1; then $(MAKE) --no-print-directory test-docker; else \
 	  echo 'No Docker engine answers: not run are the Docker cluster (make test-docker) and all that needs Slurm 26.05,'; \
 	  echo 'the pyslurm client among it.'; fi
@@ -38,7 +38,13 @@ test: install  ## Run all tests: on a real Slurm and PostgreSQL here and, where 
 test-docker: install  ## Run the tests of the Docker cluster, and those of Slurm with pyslurm on Slurm 26.05.
 	$(BIN)/python -m tesched_testcluster docker image
 	$(BIN)/pytest -m docker
-	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker' -n $(PYTEST_WORKERS) --dist loadfile
+	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker and not clients' -n $(PYTEST_WORKERS) --dist loadfile
+
+# 216 MB of Debian's packages (torch for CPUs) and 90 MB of PyPI's, once; 1.5 GB in .clients and the image.
+test-clients: install  ## Run trainings with Lightning and Transformers, on this host's Slurm and on 26.05 (needs Docker).
+	$(BIN)/python -m tesched_testcluster docker clients
+	$(BIN)/pytest -m clients
+	$(BIN)/python -m tesched_testcluster docker run --clients -- pytest tests/cluster -m clients
 
 check: setup  ## Run ruff, its formatter, mypy (strict) and import-linter.
 	$(BIN)/ruff check

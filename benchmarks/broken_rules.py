@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-
-class Mutation(NamedTuple):
-    """One rule, and how it is broken."""
-
-    rule: str
-    path: str
-    text: str
-    instead: str
-
+from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
+from benchmarks.mutation import Mutation
 
 _SLURM, _PASS, _ENGINE = (f"sim/tesched_sim/{name}.py" for name in ("slurm", "scheduling", "engine"))
 _GUARD, _PLAN, _TRIAL, _STEP = (f"core/tesched_core/{name}.py" for name in ("guard", "planning", "trial", "step"))
@@ -21,10 +12,19 @@ _FITGPP, _PATIENT = "core/tesched_core/fitgpp.py", "core/tesched_core/patient.py
 _FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
     f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
 )
+_CLASSIFY, _OVERVIEW = "core/tesched_core/classify.py", "core/tesched_core/overview.py"
+_DECLARED = "slurm/tesched_slurm/declared_signal.py"
 _ROBBED = "core/tesched_core/robbed.py"
 _SHADOW = "core/tesched_core/shadow.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/doubt.py"
+_VISIBLE, _COMMON = "core/tesched_core/visible.py", "cli/tesched_cli/common.py"
+_LOG_LINES, _NOTIFY = "daemon/tesched_daemon/log_lines.py", "daemon/tesched_daemon/sdnotify.py"
+_POKE, _SHARES, _RATES = (f"daemon/tesched_daemon/{name}.py" for name in ("poke", "poke_shares", "rates"))
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
+_FILE, _ENGINE_DB, _PROCESS, _LIVENESS, _SEEN = (
+    f"db/tesched_db/{name}.py" for name in ("store_file", "engine", "process", "liveness", "seen")
+)
+_INBOX = "daemon/tesched_daemon/inbox.py"
 
 MUTATIONS = (
     Mutation("a requeue counts", _SLURM, "self.restarts[row] += 1", "pass"),
@@ -56,15 +56,15 @@ MUTATIONS = (
     Mutation(
         "a preemption is remembered",
         _ADVANCE,
-        "work.last_preempted[victim.job_id] = work.now\n        work.paid",
-        "work.paid",
+        "            work.last_preempted[victim.job_id] = work.now\n        before",
+        "        before",
     ),
     Mutation("who leaves after all has paid", _ADVANCE, "return victim if may_leave else", "return"),
     Mutation(
         "room that is promised is taken",
         "core/tesched_core/promised.py",
-        "        changes += _coming(order, snapshot, room)\n    return _changed(room, changes)\n\n\ndef unpromised",
-        "    return _changed(room, changes)\n\n\ndef unpromised",
+        "        room = _changed(room, list(_coming(order, snapshot, room)))\n    return room",
+        "        pass\n    return room",
     ),
     Mutation("ahead of all others", _QUEUE, "return 1 + max(paying,", "return max(paying,"),
     Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
@@ -209,21 +209,21 @@ MUTATIONS = (
     Mutation(
         "budget: who has paid has paid",
         _ADVANCE,
-        "work.paid.append(paying(replace(victim, state=VictimState.LEFT), work.now))",
+        "work.paid.append(paying(victim, work.now, order.preemptor))",
         "pass",
     ),
-    Mutation("order: BLOCKED", _WAITING, 'return why[1] if why and why[0] in _FIRM else ""', 'return ""'),
+    Mutation("order: BLOCKED", _WAITING, 'return why[1] if why[0] in _FIRM else ""', 'return ""'),
     Mutation(
         "order: blocked by what is certain alone",
         _WAITING,
-        "return why[1] if why and why[0] in _FIRM else",
+        "return why[1] if why[0] in _FIRM else",
         "return why[1] if why else",
     ),
     Mutation(
         "order: NODE_GONE",
         _ADVANCE,
-        "return [name for name in order.nodes if name not in room.index or",
-        "return [name for name in order.nodes if False and",
+        "gone = [name for name in order.nodes if name not in room.index or",
+        "gone = [name for name in order.nodes if False and",
     ),
     Mutation(
         "order: a cool-down after a requeue that Slurm refused",
@@ -232,12 +232,6 @@ MUTATIONS = (
         "pass",
     ),
     Mutation("order: a preemptor that is held", _ADVANCE, "elif job.held:", "elif False:"),
-    Mutation(
-        "order: not tried again at once",
-        _ADVANCE,
-        "work.retry_at[order.preemptor] = work.now + work.limits.retry_after_s",
-        "pass",
-    ),
     Mutation(
         "order: a cool-down after a notice in vain",
         _ADVANCE,
@@ -274,9 +268,60 @@ MUTATIONS = (
     Mutation(
         "order: a finished job does not count as preempted",
         _ADVANCE,
-        "if departure in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:",
-        "if True:",
+        "if departure in PREEMPTED:\n        if victim.purpose",
+        "if True:\n        if victim.purpose",
     ),
+    Mutation(
+        "notice: no signal that nothing declared",
+        _ADVANCE,
+        "if not victim.notice_signal or victim.grace_period_s <= 0:",
+        "if victim.grace_period_s < 0:",
+    ),
+    Mutation(
+        "notice: a signal goes where it was declared to",
+        _CLASSIFY,
+        "target=signal.target or Target.STEPS,",
+        "target=Target.STEPS,",
+    ),
+    Mutation(
+        "notice: ships as none", _CLASSIFY, "default_notice_signal: str = NONE", 'default_notice_signal: str = "USR1"'
+    ),
+    Mutation("notice: the comment goes before the script", _CLASSIFY, "if said is not None:", "if False:"),
+    Mutation("notice: a declared time is bounded", _CLASSIFY, "min(seconds_s, most_s)", "seconds_s"),
+    Mutation("notice: an unread script's job is no victim", _OVERVIEW, "return 8 if traits.unread else 0", "return 0"),
+    Mutation(
+        "notice: KillWait counts where nothing is declared",
+        _OVERVIEW,
+        "return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))",
+        "return traits.grace_period_s",
+    ),
+    Mutation(
+        "notice: options end at the first command",
+        _DECLARED,
+        "return  # the first command: sbatch looks no further",
+        "pass",
+    ),
+    Mutation(
+        "ending: a victim that died of the notice runs again",
+        _ADVANCE,
+        "return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED",
+        "return Departure.DIED",
+    ),
+    Mutation(
+        "ending: a job that failed without a notice does not",
+        _ADVANCE,
+        "had_its_notice = bool(victim.notice_signal) and",
+        "had_its_notice =",
+    ),
+    Mutation("ending: a rerun is asked for again", _ADVANCE, "work.now - sent_at > RESEND_AFTER_S", "False"),
+    Mutation(
+        "ending: a forgotten one is lost",
+        _ADVANCE,
+        'return lost(victim, "Slurm has forgotten it before it was back in the queue", order, work)',
+        "return victim",
+    ),
+    Mutation("ending: dependents are mended", _ADVANCE, "mend_dependents(victim, job, order, work)", "pass"),
+    Mutation("guard: what a TE job causes", _GUARD, "        if count > most:", "        if False:"),
     Mutation(
         "queue: what somebody else has set is left",
         _QUEUE,
@@ -318,7 +363,7 @@ MUTATIONS = (
         "set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)",
         "bring_back(memory, work, lasts_s=-1)",
     ),
-    Mutation("bound: not for ever", _BIND, "return work.now - one.at > work.limits.bind_for_s", "return False"),
+    Mutation("bound: not for ever", _BIND, "or work.now - since > work.limits.bind_for_s", ""),
     Mutation("undo: the cool-down", _UNDO, "work.last_preempted[victim.job_id] = work.now", "pass"),
     Mutation("undo: a victim left held", _UNDO, "return leave(victim, departure, order, work)", "pass"),
     Mutation(
@@ -328,8 +373,14 @@ MUTATIONS = (
         "if True:",
     ),
     Mutation("paused: nothing new", _STEP, "if waiting and paused:", "if False:"),
+    Mutation("loop: no command once the lease may have run out", _LOOP, "if since_s > ACT_WITHIN_S:", "if False:"),
+    Mutation("loop: no command once the store is lost", _LOOP, "return self.journal.lost()\n", 'return ""\n'),
+    Mutation("loop: asked again before the command", _LOOP, "act(action, self._barred)", "act(action)"),
     Mutation(
-        "loop: nobody acts whose lease may have run out", _LOOP, "if unreachable or too_late or", "if unreachable or"
+        "loop: a running job's class outlives the daemon",
+        _LOOP,
+        "classified(seen, self.classes, self._last, questions)",
+        "classified(seen, self.classes, self._last)",
     ),
     Mutation("loop: the rest of an order waits after a failure", _LOOP, "failed.add(action.reason.order_id)", "pass"),
     Mutation("loop: a set clock", _LOOP, "return shifted(memory, jumped_s)", "return memory"),
@@ -387,8 +438,20 @@ MUTATIONS = (
         "if holder == ours or row.lease_until <= now:",
     ),
     Mutation(
-        "lease: given up at a stop", _LEASE, ".values(lease_until=0.0)", ".values(lease_until=DaemonRow.lease_until)"
+        "lease: given up at a stop", _LEASE, ".values(lease_until=0.0, ", ".values(lease_until=DaemonRow.lease_until, "
     ),
+    Mutation("lease: a pid is another process's by now", _PROCESS, "or now == ticks", "or now != -1"),
+    Mutation("store: another file in its place", _FILE, "if now != self._identity:", "if False:"),
+    Mutation("store: its log is gone", _FILE, "elif log != self._log_identity:", "elif False:"),
+    Mutation("store: the log goes with the last connection", _FILE, "if self._connections <= 0:", "if False:"),
+    Mutation("store: another user writes nothing", _FILE, "if os.geteuid() not in {0, owner}:", "if False:"),
+    Mutation("store: root makes it for the directory's owner", _FILE, "        if theirs:\n", "        if False:\n"),
+    Mutation("store: a reader makes no file", _ENGINE_DB, "if create:", "if True:"),
+    Mutation("status: stopped", _LIVENESS, "if daemon.stopped_at is not None:", "if False:"),
+    Mutation("status: undo is no daemon", _LIVENESS, "if daemon.role != DAEMON:", "if False:"),
+    Mutation("status: dead", _LIVENESS, "if there is False:", "if False:"),
+    Mutation("what a job said at its start stays", _SEEN, "        return before\n", "        pass\n"),
+    Mutation("inbox: a share for each", _INBOX, "if theirs <= mine:", "if True:"),
     Mutation("who takes an order's room has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"),
     Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
@@ -398,4 +461,43 @@ MUTATIONS = (
         "True",
     ),
     Mutation("who is asked besides counts in the cycle", _ROBBED, "asked += len(plan.victims)", "pass"),
+    Mutation(
+        "exit 0 means saved in the grace period alone",
+        _ADVANCE,
+        "victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)",
+        "True",
+    ),
+    *FUTILITY_MUTATIONS,
+    Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
+    Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
+    Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),
+    Mutation("text: no tags on a page", _VISIBLE, "html.escape(visible(text))", "visible(text)"),
+    Mutation("text: no markup on a terminal", _COMMON, "markup=False", "markup=True"),
+    Mutation("text: no emoji codes on a terminal", _COMMON, "emoji=False", "emoji=True"),
+    Mutation("text: a cell is one line", _COMMON, "super().render_str(visible(text), ", "super().render_str(text, "),
+    Mutation("text: a styled text, too", _COMMON, "if visible(text.plain) == text.plain:", "if True:"),
+    Mutation("text: a name is bounded in a table", _COMMON, "if bound and isinstance(one, str)", "if False"),
+    Mutation(
+        "text: what is no node's name is not unfolded", _COMMON, "if not all(map(_NODE.fullmatch, nodes)):", "if False:"
+    ),
+    Mutation(
+        "text: a message is one line of the log", _LOG_LINES, "visible(record.getMessage())", "record.getMessage()"
+    ),
+    Mutation("text: a traceback's lines are no messages", _LOG_LINES, '.replace("\\n", _CONTINUED)', ""),
+    Mutation("text: one field for systemd", _NOTIFY, "{key}={visible(value)}", "{key}={value}"),
+    Mutation("pokes: looks for all of them are bounded", _POKE, "self._looks.take(at)", "pass"),
+    Mutation("pokes: a look that may not be yet waits", _POKE, "max(wanted, at + self._looks.wait_s(at))", "wanted"),
+    Mutation("pokes: a poll is no look for a poke", _POKE, "if at < self._poll_at:", "if True:"),
+    Mutation("pokes: a full queue is one", _POKE, "len(served) >= _FULL and shares.turned_away()", "False"),
+    Mutation("pokes: above a share none is served", _POKE, "if any(served) or", "if served or"),
+    Mutation(
+        "pokes: nobody but the hook names a user",
+        _SHARES,
+        "_SUBMITTED.fullmatch(said) if sender in self._hooks else None",
+        "_SUBMITTED.fullmatch(said)",
+    ),
+    Mutation("pokes: each user's own share", _SHARES, '("submission", int(named[1]))', '("submission", 0)'),
+    Mutation("pokes: shares at rest are forgotten", _SHARES, "if not kept.rested(now)", "if True"),
+    Mutation("pokes: a bucket is never above its burst", _RATES, "float(self.allowance.burst))", "1e9)"),
+    Mutation("glances at new jobs are bounded", _LOOP, "if not self._glances.take(self.stopwatch()):", "if False:"),
 )

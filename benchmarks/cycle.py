@@ -88,7 +88,8 @@ class Timed:
 
     def __post_init__(self) -> None:
         """Take the calls over that only read."""
-        self.lead, self.load = self.journal.lead, self.journal.load
+        self.lead, self.load, self.lost = self.journal.lead, self.journal.load, self.journal.lost
+        self.questions = self.journal.questions
         self.resign, self.unseen = self.journal.resign, self.journal.unseen
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:

@@ -51,18 +51,12 @@ gavel_policy = "{policy}"
 gavel_round_s = {round_s}
 gavel_types = {types}
 gavel_fills = true
+round_min_run_time_s = 1
+round_max_preemptions_per_job_hour = 10000
 [guard]
-min_run_time_s = 1
-cool_down_s = 0
 max_slowdown = 1e6
-max_preemptions_per_job = 10000
 max_victims_per_cycle = 1000
 max_open_orders = 1000
-max_preemptions_per_hour = 100000
-max_preemptions_per_user_hour = 100000
-max_preemptions_per_account_hour = 100000
-max_preemptions_per_node_hour = 100000
-max_lost_node_hours_per_day = 100000
 [classes]
 default_class = "be"
 default_grace_period_s = 5
@@ -187,7 +181,7 @@ def _submitted(cluster: LocalCluster, jobs: Sequence[GavelJob]) -> dict[int, flo
                 "--cpus-per-task=1",
                 "--mem=100M",
                 "--time=60",
-                f"--comment=workload=m{job.row}",
+                f"--comment=workload=m{job.row} signal=B:USR1",
                 "--output=/dev/null",
                 script=JOB_SCRIPT,
                 arguments=(str(job.steps), speeds, str(cluster.shared), str(cluster.definition.requeue_exit)),

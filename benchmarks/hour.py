@@ -3,10 +3,11 @@
 Time is compressed: a minute takes `--minute` seconds (5), so an hour takes five minutes, and more until all are done.
 Jobs have time limits as users set them, about three times what they need; Slurm's backfill goes by them. With
 `--no-limits` they have none, and backfill, which plans a day ahead, starts whatever fits somewhere (docs/adr/0011).
-Best-effort jobs keep the cluster full and answer a notice in every way that there is: they exit with the site's
-code, requeue themselves, save and work on, finish, or do not care. Trials come evenly. Printed, from the state store,
-from Slurm and from what the jobs wrote themselves: what was preempted, what of it in vain, and who was lost. Exit
-status 1 unless nothing was futile, every victim ran again, and every job ran to its end once.
+Best-effort jobs keep the cluster full. They are ordinary scripts, which trap nothing; with `--savers` five of eight
+answer a notice in every way that there is: they exit with the site's code, requeue themselves, save and work on,
+finish, or ignore it. Trials come evenly. Printed, from the state store, from Slurm and from what the jobs wrote
+themselves: what was preempted, what of it in vain, and what was lost. Exit status 1 unless nothing was futile, every
+victim ran again, and every job ran to its end once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 import click
 import numpy as np
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
-from tesched_testcluster.load import EventName, LoadJob, Mix, plan, read_events, submit_load
+from tesched_testcluster.load import EventName, LoadJob, Mix, OnNotice, plan, read_events, submit_load
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.stage import LocalStage
 
@@ -36,6 +37,7 @@ LOAD = 1.2
 BE_MIN, TE_MIN = (4, 8, 16), (1, 1, 2)
 
 
+SAVERS: tuple[OnNotice, ...] = ("unaware", "unaware", "unaware", "exit", "requeue", "stay", "finish", "ignore")
 #: a time limit by the work that a job has
 LIMIT = 3
 #: who has had a notice and was let go is left alone for a while, as at any site
@@ -45,7 +47,7 @@ cool_down_s = 30
 """
 
 
-def mix_of(minutes: int, minute_s: float) -> Mix:
+def mix_of(minutes: int, minute_s: float, *, savers: bool) -> Mix:
     """Return a load of so many minutes: best-effort jobs as many as fill the cluster, and half as many trials."""
     tick_s = minute_s / 10
     be_gpu_min = 20 / 3 * sum(BE_MIN) / len(BE_MIN)
@@ -62,7 +64,7 @@ def mix_of(minutes: int, minute_s: float) -> Mix:
         te_gpus=(2, 4, 8),
         cpus_per_gpu=1,
         mem_mib_per_gpu=1000,
-        on_notice=("exit", "exit", "requeue", "stay", "finish", "ignore"),
+        on_notice=SAVERS if savers else ("unaware",),
         checkpoint_s=(0.2, 0.5, 1.0),
     )
 
@@ -72,9 +74,10 @@ def mix_of(minutes: int, minute_s: float) -> Mix:
 @click.option("--minute", "minute_s", type=click.FloatRange(1), default=5.0, show_default=True, help="Seconds.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--limits/--no-limits", default=True, show_default=True, help="Whether jobs have time limits.")
-def main(*, minutes: int, minute_s: float, seed: int, limits: bool) -> None:
+@click.option("--savers", is_flag=True, help="Five of eight best-effort jobs declare a signal.")
+def main(*, minutes: int, minute_s: float, seed: int, limits: bool, savers: bool) -> None:
     """Run it and print what came of it."""
-    mix = mix_of(minutes, minute_s)
+    mix = mix_of(minutes, minute_s, savers=savers)
     jobs = plan(mix, random.Random(seed))  # noqa: S311 - a workload
     if limits:
         jobs = tuple(replace(job, options=(*job.options, f"--time={_limit_min(job, mix)}")) for job in jobs)

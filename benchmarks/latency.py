@@ -8,9 +8,9 @@ Five private clusters of eight nodes take turns, so that all see the same machin
 - hook-early, poll-early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
 
 First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
-of the trial itself. The victims leave at once: Slurm's end by SIGTERM, tesched's by exiting on their notice. With
-`--checkpoint` they take that long before; Slurm then has GraceTime=10 with preempt_send_user_signal, the only way in
-which it gives such a notice.
+of the trial itself. The victims are ordinary scripts, which Slurm and tesched alike requeue at once: they end by
+SIGTERM. With `--checkpoint` they declare a signal and take that long before they leave; Slurm then has GraceTime=10
+with preempt_send_user_signal, the only way in which it gives such a notice.
 
 Where the time goes comes from slurmctld's log, the state store and what the jobs wrote. Its columns are means: they add
 up to the mean.
@@ -74,7 +74,7 @@ STAGES = (
     "tesched looks",
     "tesched decides and writes it down",
     "tesched raises the trial",
-    "notice, until the victim leaves",
+    "notice or requeue, until the victim leaves",
     "until slurmctld gives its room to the trial",
     "slurmd starts the trial",
 )
@@ -124,7 +124,8 @@ class Stand:
                 cpus=8,
                 gpus=GPUS,
                 ticks=36_000,
-                on_notice="exit",
+                # Only one that shall save its work is told of anything; the others are ordinary scripts.
+                on_notice="exit" if checkpoint_s else "unaware",
                 checkpoint_s=checkpoint_s,
                 options=options,
             )
@@ -156,9 +157,7 @@ class Stand:
         """Submit a trial `phase` s (below 1) after a pass; return its id, when sbatch began, and its first word."""
         self._trials += 1
         options = (*PLAIN, *(("--partition=te",) if self.way == "slurm" else ()))
-        job = LoadJob(
-            name=f"te-{self._trials}", kind="te", cpus=2, gpus=2, ticks=36_000, on_notice="ignore", options=options
-        )
+        job = LoadJob(name=f"te-{self._trials}", kind="te", cpus=2, gpus=2, ticks=36_000, options=options)
         # Else chance gives one cluster submissions right before its passes, and another one such right behind them.
         time.sleep((self._last_pass() + phase - time.time()) % 1.0)
         began = time.time()
@@ -196,11 +195,15 @@ class Stand:
             marks |= {1: left}
         else:
             looked, looked_until, raised, noticed = self._acted(te)
-            left = next(
-                event.time
-                for event in read_events(self.cluster.shared)
-                if event.job_id == victim and event.name is EventName.LEAVE
-            )
+            if self.setting.checkpoint_s:
+                left = next(
+                    event.time
+                    for event in read_events(self.cluster.shared)
+                    if event.job_id == victim and event.name is EventName.LEAVE
+                )
+            else:
+                # An ordinary script says nothing when it is requeued; slurmctld does.
+                left = said(rf"_job_requeue_op: JobId={victim} ", noticed - 1)
             marks |= {2: looked, 3: looked_until, 4: raised, 5: noticed, 6: left}
         marks |= {7: said(rf"(Allocate|Started) JobId={te}\b"), 8: started}
         stages, before = {}, began
@@ -222,7 +225,7 @@ class Stand:
         finally:
             engine.dispose()
         first = rows[0]
-        notice = next(row for row in rows if row.kind == "notify")
+        notice = next(row for row in rows if row.kind in {"notify", "requeue"})
         return first.first_at, first.first_at + first.observe_s, first.at, notice.at
 
 

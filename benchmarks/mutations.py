@@ -15,10 +15,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.broken_rules import MUTATIONS, Mutation
+from benchmarks.broken_rules import MUTATIONS
+from benchmarks.mutation import Mutation
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "sim", "slurm", "db", "daemon", "tests")
+ROOMS = ("core", "sim", "slurm", "db", "daemon", "report", "cli", "systemd", "slurm_test_cluster", "tests")
 TESTS = (
     "tests/unit/test_core_planning.py",
     "tests/unit/test_core_budget.py",
@@ -39,19 +40,42 @@ DAEMON_TESTS = (
 )
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
-    "advance": ("tests/scenarios/test_victim.py", "tests/scenarios/test_preemptor.py"),
+    "advance": (
+        "tests/scenarios/test_notice.py",
+        "tests/scenarios/test_victim.py",
+        "tests/scenarios/test_preemptor.py",
+    ),
     "binding": ("tests/scenarios/test_binding.py",),
     "budget": ("tests/unit/test_core_guard.py", "tests/unit/test_core_budget.py"),
+    "classify": ("tests/unit/test_core_classify.py",),
+    "declared_signal": ("tests/unit/test_slurm_declared_signal.py",),
+    "common": ("tests/integration/test_cli_users_text.py",),
     "doubt": ("tests/unit/test_daemon_doubt.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "forwarding": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
-    "guard": ("tests/unit/test_core_guard.py",),
+    "first_look": ("tests/scenarios/test_first_look.py",),
+    "futility": ("tests/scenarios/test_futility.py",),
+    "guard": ("tests/unit/test_core_guard.py", "tests/scenarios/test_notice.py"),
+    "missing": ("tests/scenarios/test_missing.py",),
     "journal": ("tests/integration/test_lease.py",),
     "lease": ("tests/integration/test_lease.py",),
-    "loop": ("tests/integration/test_loop.py",),
+    "process": ("tests/integration/test_lease.py",),
+    "store_file": ("tests/integration/test_store_lost.py",),
+    "engine": ("tests/integration/test_store_lost.py",),
+    "liveness": ("tests/integration/test_cli_status.py",),
+    "seen": ("tests/integration/test_class_of_a_run.py",),
+    "inbox": ("tests/integration/test_report_socket.py",),
+    "log_lines": ("tests/unit/test_daemon_log_lines.py",),
+    "loop": ("tests/integration/test_loop.py", "tests/integration/test_class_of_a_run.py"),
+    "poke": ("tests/unit/test_daemon_poke.py", "tests/unit/test_daemon_poke_shares.py"),
+    "poke_shares": ("tests/unit/test_daemon_poke_shares.py",),
+    "rates": ("tests/unit/test_daemon_poke_shares.py",),
     "robbed": ("tests/scenarios/test_robbed.py",),
+    "overview": ("tests/scenarios/test_notice.py",),
     "queue_order": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_victim.py"),
+    "sdnotify": ("tests/unit/test_daemon_log_lines.py",),
     "undo": ("tests/scenarios/test_undo.py",),
+    "visible": ("tests/unit/test_core_visible.py",),
 }
 
 

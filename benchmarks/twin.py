@@ -197,7 +197,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
         pass_s=PASS_S,
         poll_s=POLL_S,
     )
-    limits = Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0)
+    limits = Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0, wait_for_free_s=0)
     tesched = FitGpp() if policy == "fitgpp" else None
     return Simulation(workload, behaviour, policy=tesched, limits=limits).run()
 

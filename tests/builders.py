@@ -15,6 +15,7 @@ from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Requ
 from tesched_core.decision import Memory, RefusalCode, Why
 from tesched_core.fit import Room
 from tesched_core.guard import Limits, excuses
+from tesched_core.notice import ExitZero, Target
 from tesched_core.overview import overview_of
 from tesched_core.policy import Excuses, View
 from tesched_core.resources import JobId, Tres, with_bare_names
@@ -51,9 +52,6 @@ class Extra(TypedDict, total=False):
     start_time: float | None
     end_time: float | None
     time_limit_s: int | None
-    warn_signal: int | None
-    warn_time_s: int | None
-    warn_batch: bool
     reservation: str
     comment: str
 
@@ -103,8 +101,17 @@ def waiting(job_id: int, request: Request | None = None, *, cpus: int = 1, **ext
 
 
 def traits(job_class: JobClass, grace_period_s: float = 30.0) -> Traits:
-    """Return traits, as if a rule named `test` had given them."""
-    return Traits(job_class=job_class, rule="test", grace_period_s=grace_period_s, grace_source="test")
+    """Return traits, as if a rule named `test` had given them: a job that has declared USR1 to its batch shell."""
+    return Traits(
+        job_class=job_class,
+        rule="test",
+        grace_period_s=grace_period_s,
+        grace_source="test",
+        notice_signal="USR1",
+        notice_target=Target.BATCH,
+        notice_source="test",
+        exit0=ExitZero.FINISHED,
+    )
 
 
 def cluster(

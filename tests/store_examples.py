@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from tesched_core.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.cluster import Job, JobState, NodeShare
 from tesched_core.decision import Decision, Memory, Refusal, RefusalCode
+from tesched_core.notice import Target
 from tesched_core.orders import Order, OrderState, Transition, Victim, VictimState
 from tesched_core.ports import CycleReport
 from tesched_core.resources import JobId, Tres
@@ -19,7 +20,15 @@ from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base
 
 TE = Traits(job_class=JobClass.TE, rule="debug", grace_period_s=0.0, grace_source="rule debug")
-BE = Traits(job_class=JobClass.BE, rule="default", grace_period_s=30.0, grace_source="the site's default")
+BE = Traits(
+    job_class=JobClass.BE,
+    rule="default",
+    grace_period_s=30.0,
+    grace_source="the site's default",
+    notice_signal="USR1",
+    notice_target=Target.BATCH,
+    notice_source="its script's --signal",
+)
 
 
 def job(job_id: int, state: JobState = JobState.PENDING, *, nodes: Iterable[str] = (), **more: Any) -> Job:
@@ -107,7 +116,7 @@ def victim(job_id: int, state: VictimState = VictimState.NOTICED, **more: Any) -
         "restarts": 0,
         "grace_period_s": 30.0,
         "notice_signal": "USR1",
-        "notice_batch_only": True,
+        "notice_target": Target.BATCH,
         "score": 1.5,
         "nodes": ("n1", "n2"),
         "started_at": 100.0,
@@ -145,7 +154,7 @@ def notice(job_id: int, preemptor: int, order_id: int) -> Notify:
             code=ReasonCode.NOTICE, text="its room is needed", preemptor=JobId(preemptor), order_id=OrderId(order_id)
         ),
         signal="USR1",
-        batch_only=True,
+        target=Target.BATCH,
         restarts=0,
     )
 

@@ -11,17 +11,33 @@ from tesched_core.actions import (
     OrderId,
     Reason,
     ReasonCode,
+    Record,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetDependency,
     SetNice,
     SetPriority,
     SetThrottle,
     Suspend,
+    TellUser,
 )
 from tesched_core.budget import Paid
-from tesched_core.decision import Bound, Decision, Forwarded, Memory, Past, Refusal, RefusalCode
-from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
+from tesched_core.decision import Bound, Decision, Forwarded, Futility, Memory, Past, Refusal, RefusalCode
+from tesched_core.notice import ExitZero, Target
+from tesched_core.orders import (
+    Departure,
+    Ending,
+    Lever,
+    Order,
+    OrderState,
+    Purpose,
+    Raise,
+    Transition,
+    Victim,
+    VictimState,
+)
 from tesched_core.resources import JobId
 from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
 from tesched_core.share_state import ShareState, Throttled, Training
@@ -80,13 +96,17 @@ victims = st.builds(
     restarts=counts,
     grace_period_s=st.floats(0, 86400),
     notice_signal=signals,
-    notice_batch_only=st.booleans(),
+    notice_target=st.sampled_from(Target),
+    exit0=st.sampled_from(ExitZero),
     score=st.floats(allow_nan=False, allow_infinity=False),
     nodes=nodes,
     started_at=times,
     queued_at=times,
     user=words,
     account=words,
+    for_user=words,
+    for_account=words,
+    purpose=st.sampled_from(Purpose),
     noticed_at=st.none() | times,
     requeue_sent_at=st.none() | times,
     by_suspending=st.booleans(),
@@ -96,6 +116,7 @@ victims = st.builds(
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
     raised=st.none() | raises,
+    held_before=st.booleans(),
 )
 
 
@@ -111,6 +132,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         nodes=nodes,
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
         waits_until=st.none() | times,
+        newest_task=st.none() | job_ids,
         raised=st.none() | raises,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),
@@ -182,6 +204,20 @@ memories = st.builds(
     preemptions=st.dictionaries(job_ids, counts, max_size=3),
     last_preempted=st.dictionaries(job_ids, times, max_size=3),
     retry_at=st.dictionaries(job_ids, times, max_size=3),
+    futile=st.dictionaries(
+        job_ids,
+        st.builds(
+            Futility,
+            count=st.integers(1, 9),
+            ending=st.sampled_from(Ending),
+            said=words,
+            basis=words,
+            fellows=st.integers(0, 9),
+            changed=st.booleans(),
+        ),
+        max_size=3,
+    ),
+    bound_since=st.dictionaries(job_ids, times, max_size=3),
     paid=st.lists(
         st.builds(Paid, at=times, job_id=job_ids, user=words, account=words, nodes=nodes, node_s=st.floats(0, 2**40)),
         max_size=3,
@@ -221,11 +257,28 @@ reasons = st.builds(
 )
 
 actions: st.SearchStrategy[Action] = st.one_of(
-    st.builds(Notify, job_id=job_ids, reason=reasons, signal=signals, batch_only=st.booleans(), restarts=counts),
+    st.builds(Notify, job_id=job_ids, reason=reasons, signal=signals, target=st.sampled_from(Target), restarts=counts),
     st.builds(Requeue, job_id=job_ids, reason=reasons, restarts=counts),
+    st.builds(Rerun, job_id=job_ids, reason=reasons, restarts=counts),
+    st.builds(SetDependency, job_id=job_ids, reason=reasons, dependency=words),
     st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
     st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
     st.builds(SetThrottle, job_id=job_ids, reason=reasons, throttle=counts, previous=counts),
+    st.builds(
+        TellUser,
+        job_id=job_ids,
+        reason=reasons,
+        label=words,
+        name=words,
+        user=words,
+        at=times,
+        cause=words,
+        departure=words,
+        times=counts,
+        most=counts,
+        lost=st.booleans(),
+        record=st.sampled_from(Record),
+    ),
     *(st.builds(kind, job_id=job_ids, reason=reasons) for kind in (Suspend, Resume, Hold, Release)),
 )
 

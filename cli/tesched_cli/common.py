@@ -1,4 +1,8 @@
-"""What the commands share: the configuration, the state store, how things are printed."""
+"""What the commands share: the configuration, the state store, how things are printed.
+
+Whatever a command prints goes through `Terminal` (tables and lines), `say` (plain lines) or `print_json`. None of them
+takes text as markup, and none lets a control character of a user's text through to the terminal.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +20,34 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from ClusterShell.NodeSet import NodeSet
-from rich.console import Console
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 from sqlalchemy import Engine
+from tesched_core.visible import shortened, visible, visible_lines
 from tesched_daemon.config import DEFAULT_PATH, Config, load
-from tesched_db.engine import open_store
+from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.config_files import DROP_INS
+from tesched_db.engine import open_store, parse_url
+from tesched_db.errors import StoreError
+
+from tesched_cli.access import missing_group
 
 T = TypeVar("T")
 
 #: Changes when a field of the JSON output changes its name or meaning.
 JSON_VERSION = 1
+
+#: Characters of a name that are shown in a table; `--json` has all of it.
+LONGEST_CELL = 24
+#: Characters of a sentence of Slurm's, such as a reason, that are shown in a table.
+LONGEST_TEXT = 60
+
+#: What a node may be called.
+_NODE = re.compile(r"[\w.-]+", re.ASCII)
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
@@ -58,31 +78,98 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def configuration(path: Path) -> Config:
-    """Return the configuration. Raises ConfigError."""
-    return load(path)
+    """Return the configuration. Raises ConfigError; where the caller may not read it, with the group that may."""
+    try:
+        return load(path)
+    except ConfigError:
+        if why := _forbidden(path):
+            raise ConfigError(why) from None
+        raise
+
+
+def _forbidden(path: Path) -> str:
+    """Return why the caller may not read one of the configuration's files; empty if nothing forbids it."""
+    folder = path.parent / DROP_INS
+    if why := missing_group(path):
+        return why
+    if folder.is_dir() and (why := missing_group(folder, folder=True)):
+        return why
+    parts = sorted(folder.glob("*.toml")) if folder.is_dir() else []
+    return next(filter(None, map(missing_group, parts)), "")
 
 
 @contextmanager
 def store(path: Path) -> Iterator[Engine]:
     """Open the state store that the configuration names, for reading. Raises ConfigError and JournalError."""
-    engine = open_store(configuration(path).store.url, read_only=True)
+    url = configuration(path).store.url
+    try:
+        engine = open_store(url, read_only=True)
+    except StoreError:
+        parsed = parse_url(url)
+        if parsed.get_backend_name() == "sqlite" and (why := missing_group(Path(parsed.database or ""))):
+            raise StoreError(why) from None
+        raise
     try:
         yield engine
     finally:
         engine.dispose()
 
 
-def console() -> Console:
+@contextmanager
+def writable_store(path: Path) -> Iterator[Engine]:
+    """Open the same store for writing. Raises ConfigError and JournalError."""
+    engine = open_store(configuration(path).store.url)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+class Terminal(Console):
+    """A console that prints users' text as it is to be seen: no markup, no emoji codes, and each string on one line."""
+
+    def __init__(self, *, width: int | None = None, stderr: bool = False) -> None:
+        """Take the width, which else is the terminal's."""
+        super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=False, width=width, stderr=stderr)
+
+    def render_str(self, text: str, *args: Any, **more: Any) -> Text:
+        """Return a string as it is printed, alone or in a cell."""
+        return super().render_str(visible(text), *args, **more)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield what is printed of a renderable; every text in it comes through here."""
+        yield from super().render(_seen(self, renderable) if isinstance(renderable, Text) else renderable, options)
+
+
+def _seen(console: Console, text: Text) -> Text:
+    """Return the text with all of it visible, on one line, in its styles."""
+    if visible(text.plain) == text.plain:
+        return text
+    parts = ((visible(part.text), part.style or "") for part in text.render(console) if not part.control)
+    return Text.assemble(*parts, style=text.style, justify=text.justify, overflow=text.overflow, no_wrap=text.no_wrap)
+
+
+def console() -> Terminal:
     """Return the terminal. In a pipe nothing is cut: lines are as wide as they need, or as COLUMNS says.
 
     What its encoding lacks, such as a letter of a job's name in ASCII, becomes a question mark.
     """
-    piped = Console(highlight=False, soft_wrap=False)
+    piped = Terminal()
     if piped.options.ascii_only and isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     if piped.is_terminal or "COLUMNS" in os.environ:
         return piped
-    return Console(highlight=False, width=200)
+    return Terminal(width=200)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line."""
+    click.echo(visible(text), err=err)
+
+
+def say_lines(text: str) -> None:
+    """Print a text of ours, which has its own line feeds."""
+    click.echo(visible_lines(text), nl=False)
 
 
 def print_json(command: str, data: Mapping[str, object]) -> None:
@@ -129,22 +216,44 @@ def clock(at: float | None) -> str:
 
 
 def hostlist(nodes: Sequence[str]) -> str:
-    """Return the nodes folded: `n[1-3]`."""
-    return str(NodeSet.fromlist(list(nodes))) if nodes else ""
+    """Return the nodes folded: `n[1-3]`; what is no node's name is neither expanded nor looked up as a group."""
+    if not all(map(_NODE.fullmatch, nodes)):
+        return shortened(",".join(nodes), LONGEST_TEXT)
+    return str(NodeSet.fromlist(list(nodes), resolver=RESOLVER_NOGROUP))
+
+
+class Listing(Table):
+    """A table whose cells are bounded in the columns of users' text: one long name spoils no line."""
+
+    #: by column: whether it is one of users' text
+    bounded: tuple[bool, ...] = ()
+
+    def add_row(self, *cells: RenderableType | None, **more: Any) -> None:
+        """Add a row."""
+        pairs = zip(cells, self.bounded, strict=True)
+        kept = (shortened(one, LONGEST_CELL) if bound and isinstance(one, str) else one for one, bound in pairs)
+        super().add_row(*kept, **more)
 
 
 def table(*columns: str, title: str = "") -> Table:
-    """Return an empty table in squeue's plain looks; a column that ends in `>` is aligned to the right."""
-    made = Table(box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
+    """Return an empty table in squeue's plain looks.
+
+    A column that ends in `>` is aligned to the right; one that ends in `~` is a name that a user chose.
+    """
+    made = Listing(box=None, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
     for column in columns:
-        right = column.endswith(">")
-        made.add_column(column.rstrip(">"), justify="right" if right else "left", overflow="fold")
+        made.add_column(
+            column.rstrip(">~"),
+            justify="right" if column.endswith(">") else "left",
+            overflow="fold",
+        )
+    made.bounded = tuple(column.endswith("~") for column in columns)
     return made
 
 
 def progress(things: Iterable[T], what: str, *, total: int | None = None) -> Iterator[T]:
     """Yield them, and show on a terminal how far it is, with an estimate; nothing in a pipe."""
-    terminal = Console(stderr=True)
+    terminal = Terminal(stderr=True)
     if not terminal.is_terminal:
         yield from things
         return

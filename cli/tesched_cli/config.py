@@ -8,11 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import click
-from rich.text import Text
 from tesched_daemon.config import DEFAULT_PATH, Loaded, leaves, load_files
 from tesched_daemon.config_errors import SECRET, toml
 
-from tesched_cli.common import config_option, console, json_option, print_json, table
+from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +41,8 @@ def show(*, config_path: Path, as_json: bool) -> None:
         return
     shown = table("KEY", "VALUE", "FROM")
     for each in found:
-        # A name in a rule is its author's text: nothing in it is markup.
         value = "-" if each.value is None else toml(each.value)
-        shown.add_row(each.key, Text(value), Text(each.file or "default"))
+        shown.add_row(each.key, value, each.file or "default")
     console().print(shown)
 
 
@@ -57,13 +55,13 @@ def check(path: Path) -> None:
     more = len(loaded.tree.files) - 1
     with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""
     policy = f"mode {loaded.config.mode}, policy {loaded.config.policy.te}, {rules} rule(s)"
-    click.echo(f"{path}{with_more}: good ({policy})")
+    say(f"{path}{with_more}: good ({policy})")
 
 
 @config.command()
 def example() -> None:
     """Print an example with every key explained."""
-    click.echo(example_text(), nl=False)
+    say_lines(example_text())
 
 
 def settings(loaded: Loaded) -> Iterator[Setting]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -30,7 +31,8 @@ def doctor(*, config_path: Path, as_json: bool) -> None:
         found.append(finding)
         if not as_json:
             # Each as soon as it is known: a slurmctld that does not answer takes its time.
-            out.print(_line(finding), soft_wrap=True)
+            for line in _lines(finding):
+                out.print(line, soft_wrap=True)
     counts = Counter(finding.level for finding in found)
     if as_json:
         print_json("doctor", {"counts": {level: counts[level] for level in Level}, "findings": found})
@@ -40,6 +42,7 @@ def doctor(*, config_path: Path, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _line(finding: Finding) -> Text:
-    line = Text.assemble((f"{finding.level.upper():<5}", _STYLES[finding.level]), f"{finding.check:<15}{finding.text}")
-    return line.append(f"\n{'':5}{'':15}to do: {finding.advice}") if finding.advice else line
+def _lines(finding: Finding) -> Iterator[Text]:
+    yield Text.assemble((f"{finding.level.upper():<5}", _STYLES[finding.level]), f"{finding.check:<15}{finding.text}")
+    if finding.advice:
+        yield Text(f"{'':5}{'':15}to do: {finding.advice}")

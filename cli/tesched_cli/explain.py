@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 import click
 from sqlalchemy import Engine
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.metrics import lost_node_s
+from tesched_core.notice import TARGET_WORDS, ExitZero
+from tesched_core.orders import Departure, Ending, Victim
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass
 from tesched_db import read, reports, trainings
@@ -26,6 +29,7 @@ _CLASS_WORDS = {
     JobClass.BE: "best effort (BE): it may be asked to step aside",
     JobClass.EXEMPT: "exempt: it neither makes others yield nor is asked to",
 }
+_SHADOW = "mode shadow: recorded, nothing was done"
 #: jobs named in one line before the rest is counted
 _NAMED = 12
 
@@ -58,8 +62,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     said += training.training_lines(array, together, out) if array else ()
     said += plan.lines(story.plan) if story.plan else ()
     for line in (*said, *lines(story)):
-        # A job's name is its owner's text: nothing in it is markup.
-        out.print(line, markup=False)
+        out.print(line)
 
 
 def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:
@@ -77,11 +80,39 @@ def head(story: JobStory) -> Iterator[str]:
     yield f"job {job.label} {job.name!r} of {job.user}, partition {job.partition}: {job.state}{where}{reason}{gone}"
     yield f"  class   {_CLASS_WORDS[job.job_class]} (rule: {job.rule})"
     if job.job_class is JobClass.BE:
-        yield (
-            f"  grace   {job.grace_period_s:.0f} s between notice (SIG{job.notice_signal}) and requeue, "
-            f"from {job.grace_source}"
-        )
+        yield from _notice(story)
     yield f"  time    {_times(story)}"
+
+
+def _notice(story: JobStory) -> Iterator[str]:
+    """Yield which notice it gets, and who said so."""
+    job = story.job
+    # Scripts of waiting jobs are not read: there may be a hundred thousand.
+    if job.state is JobState.PENDING and not job.restarts and not job.gone:
+        yield "  notice  its own --signal, if it has one, is read when it runs; without one:"
+    if not job.notice_signal:
+        yield (
+            f"  notice  no signal ({job.notice_source}): it is requeued at once, and has Slurm's SIGTERM and KillWait "
+            "to save its work"
+        )
+        yield f"  grace   {_leaving(story.leave_times)}"
+        return
+    target = TARGET_WORDS[job.notice_target]
+    yield f"  notice  SIG{job.notice_signal} to {target}, from {job.notice_source}"
+    yield f"  grace   {job.grace_period_s:.0f} s between notice and requeue, from {job.grace_source}"
+    if job.exit0 is not ExitZero.SLURM:
+        meaning = "is to run again" if job.exit0 is ExitZero.AGAIN else "has finished"
+        yield f"  exit 0  in its grace period means that it {meaning}"
+
+
+def _leaving(times: Sequence[float]) -> str:
+    """Return how long it is expected to take to leave."""
+    if not times:
+        return "no job of the same user and name was requeued so yet: it is expected to take KillWait to leave"
+    usual_s = median(times)
+    usual = f"{usual_s:.0f}" if usual_s >= 10 else f"{usual_s:.1f}"
+    jobs = "1 job" if len(times) == 1 else f"{len(times)} jobs"
+    return f"leaves in about {usual} s (learned from {jobs} of the same user and name), at most KillWait"
 
 
 def lines(story: JobStory) -> Iterator[str]:
@@ -108,8 +139,18 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
     order = view.order
     ending = order.ending.replace("_", " ") if order.ending else "under way"
     if not order.nodes:
-        yield f"order {order.order_id}: it is first in the queue, for room that comes free by itself ({ending})"
+        shadow = order.ending is Ending.SHADOW
+        first, ending = ("would be", _SHADOW) if shadow else ("is", ending)
+        yield f"order {order.order_id}: it {first} first in the queue, for room that comes free by itself ({ending})"
+        if shadow:
+            return
         yield from _steps(view)
+        return
+    if order.ending is Ending.SHADOW:
+        yield f"order {order.order_id}: room would have been made for it on {hostlist(order.nodes)} ({_SHADOW})"
+        for victim, label in zip(order.victims, view.victim_labels, strict=True):
+            asked = "have been suspended" if victim.by_suspending else "have been asked to yield"
+            yield f"  job {label} would {asked}: its score was {victim.score:.3f}, the lowest that fitted"
         return
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
@@ -123,21 +164,50 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
 def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     order = view.order
     victim = next(victim for victim in order.victims if victim.job_id == job_id)
-    yield f"order {order.order_id}: it was asked to yield to job {view.preemptor_label} of {view.preemptor_user}"
+    to = f"job {view.preemptor_label} of {view.preemptor_user}"
+    if order.ending is Ending.SHADOW:
+        yield f"order {order.order_id}: it would have been asked to yield to {to} ({_SHADOW})"
+        return
+    yield f"order {order.order_id}: it was asked to yield to {to}"
     if victim.suspended_at is not None:
         until = victim.back_at if victim.back_at is not None else victim.left_at
         for_s = "is suspended" if until is None else f"was suspended for {duration(until - victim.suspended_at)}"
         yield f"  {for_s}; it lost nothing of its work by that"
     elif victim.noticed_at is not None and victim.left_at is not None:
         used_s = victim.left_at - victim.noticed_at
-        how = victim.departure.replace("_", " ") if victim.departure else ""
-        yield f"  used {used_s:.1f} s of its {victim.grace_period_s:.0f} s of grace; how it left: {how}"
+        yield f"  {_what_it_did(victim, used_s)}"
     if victim.left_at is not None and victim.back_at is not None:
         yield f"  was away for {duration(victim.back_at - victim.left_at)}"
     lost = lost_node_s(victim)
     if lost:
         yield f"  its run was ended after {duration(lost / max(len(victim.nodes), 1))}; what it had saved is not lost"
     yield from _steps(view)
+
+
+_DID: Mapping[Departure, str] = {
+    Departure.REQUEUED_ITSELF: "left by itself and put itself back in the queue",
+    Departure.FINISHED: "finished; it does not run again",
+    Departure.DIED_OF_NOTICE: "died of the signal; it was put back in the queue",
+    Departure.SAVED: "ended with exit status 0, which for it means that it has saved its work; it was put back",
+    Departure.DIED: "was cancelled or ended by Slurm",
+    Departure.VANISHED: "is unknown to Slurm since",
+    Departure.LOST: "ended, and could not be put back in the queue: it is LOST, and must be submitted again",
+}
+
+
+def _what_it_did(victim: Victim, used_s: float) -> str:
+    """Return what the job did with its notice."""
+    if not victim.notice_signal:
+        how = (
+            "" if victim.departure is Departure.REQUEUED or victim.departure is None else f": {_DID[victim.departure]}"
+        )
+        return f"was requeued at once, without a signal, and had left {used_s:.1f} s later{how}"
+    target = TARGET_WORDS[victim.notice_target]
+    told = f"SIG{victim.notice_signal} was sent to {target}"
+    grace = f"{used_s:.1f} s of its {victim.grace_period_s:.0f} s of grace"
+    if victim.departure is Departure.REQUEUED or victim.departure is None:
+        return f"{told}; it stayed until it was requeued, {used_s:.1f} s later: it may not have saved its work"
+    return f"{told}; it used {grace} and {_DID[victim.departure]}"
 
 
 def _steps(view: OrderView) -> Iterator[str]:
@@ -160,6 +230,9 @@ def _refusals(story: JobStory) -> Iterator[str]:
         if refusal.code is RefusalCode.SHARE:
             yield f"what slaq {'has' if refusal.stands else 'had'} in mind for it: {refusal.text}"
             continue
+        if refusal.code is RefusalCode.RETRY_LATER and _last_was_shadow(story):
+            yield f"its order was recorded in mode shadow; the next comes after guard.retry_after_s  [{refusal.code}]"
+            continue
         tense = "makes" if refusal.stands else "made"
         yield f"tesched {tense} nobody yield for it: {refusal.text}  [{refusal.code}]"
     if others:
@@ -175,6 +248,11 @@ def _refusals(story: JobStory) -> Iterator[str]:
         yield ""
         yield "it was looked at as a victim, and spared:"
         yield from _grouped(spared, by_preemptor=True)
+
+
+def _last_was_shadow(story: JobStory) -> bool:
+    orders = story.orders_as_preemptor
+    return bool(orders) and orders[-1].order.ending is Ending.SHADOW
 
 
 def _grouped(refusals: Sequence[RefusalView], *, by_preemptor: bool) -> Iterator[str]:

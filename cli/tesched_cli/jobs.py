@@ -7,12 +7,25 @@ from pathlib import Path
 
 import click
 from tesched_core.cluster import JobState
-from tesched_core.orders import Victim, VictimState
+from tesched_core.orders import Ending, Victim, VictimState
 from tesched_core.snapshot import JobClass
+from tesched_core.visible import shortened
 from tesched_db import read
 from tesched_db.views import JobFilter, JobView, OrderFilter
 
-from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store, table
+from tesched_cli.common import (
+    LONGEST_TEXT,
+    clock,
+    config_option,
+    console,
+    duration,
+    hostlist,
+    json_option,
+    print_json,
+    store,
+    table,
+)
+from tesched_cli.mine import my_jobs, show, who_asks
 
 #: squeue's compact state codes
 SHORT_STATES = {
@@ -47,6 +60,7 @@ def _states(_context: click.Context, _parameter: click.Parameter, value: str | N
 @click.option("-u", "--user", help="Only this user's jobs.")
 @click.option("-p", "--partition", help="Only jobs of this partition.")
 @click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R.")
+@click.option("--mine", is_flag=True, help="Only your own, and what became of those that were preempted.")
 @click.option("--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows.")
 def jobs(
     *,
@@ -56,9 +70,19 @@ def jobs(
     user: str | None,
     partition: str | None,
     states: frozenset[JobState],
+    mine: bool,
     with_gone: bool,
 ) -> None:
-    """List the jobs with their class and the rule that gave it."""
+    """List the jobs with their class and the rule that gave it.
+
+    With --mine: your own jobs, how often each was preempted of how many times, for what kind of job, what is known of
+    its saved state, and what comes next (docs/preempted.md). Exit status 2 and one line that names the group where you
+    may not read the state store.
+    """
+    if mine:
+        if user is not None:
+            raise click.UsageError("--mine is your own jobs: it cannot be together with --user")
+        user = who_asks()
     which = JobFilter(
         user=user,
         partition=partition,
@@ -66,16 +90,20 @@ def jobs(
         states=states,
         with_gone=with_gone,
     )
+    if mine and user is not None:
+        show(my_jobs(config_path, user, which), as_json=as_json)
+        return
     with store(config_path) as engine:
         found = read.jobs(engine, which)
     if as_json:
         print_json("jobs", {"jobs": found})
         return
     shown = table(
-        "JOBID", "CLASS", "PARTITION", "NAME", "USER", "ST", "TIME>", "GPUS>", "NICE>", "PREEMPTED>", "RULE", "WHERE"
+        *("JOBID", "CLASS", "PARTITION~", "NAME~", "USER~", "ST", "TIME>", "GPUS>", "NICE>", "PREEMPTED>"),
+        *("RULE~", "WHERE"),
     )
     for job in found:
-        where = hostlist(job.nodes) or (f"({job.reason})" if job.reason else "")
+        where = hostlist(job.nodes) or (f"({shortened(job.reason, LONGEST_TEXT)})" if job.reason else "")
         shown.add_row(
             job.label,
             job.job_class.upper(),
@@ -118,12 +146,15 @@ def orders(*, config_path: Path, as_json: bool, open_only: bool, futile_only: bo
     for view in found:
         order = view.order
         ending = (order.ending or order.state).replace("_", " ")
+        if order.ending is Ending.SHADOW:
+            ending = "would have been given (mode shadow: recorded, nothing was done)"
         out.print(
             f"order {order.order_id} for job {view.preemptor_label} ({view.preemptor_user}): {ending}", style="bold"
         )
         for step in view.transitions:
             who = f"job {step.job_id}: " if step.job_id else ""
-            out.print(f"  {clock(step.at)}  {who}{step.text}", markup=False)
+            would = "would have: " if order.ending is Ending.SHADOW and step.after != order.state else ""
+            out.print(f"  {clock(step.at)}  {would}{who}{step.text}")
 
 
 def grace_left(victim: Victim, now: float) -> str:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from tesched_core.cluster import JobState
+from tesched_core.visible import html_text
 from tesched_db.trainings import TrainingsView, TrainingView
 from tesched_db.views import StatusView
 from tesched_sim.reports.looks import style_sheet
 
-from tesched_cli.common import clock, duration, hostlist
+from tesched_cli.common import clock, duration, hostlist, say
 from tesched_cli.loss_svg import loss_svg
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write(path: Path, health: str, view: StatusView, trained: TrainingsView, exp
         path.write_text(page(health, view, trained, expected, at=time.time()), encoding="utf-8")
     except OSError as error:
         raise PageError(f"--html {path}: cannot be written: {error.strerror}") from error
-    click.echo(f"{path} is written", err=True)
+    say(f"{path} is written", err=True)
 
 
 def page(health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook], *, at: float) -> str:
@@ -64,23 +64,27 @@ def page(health: str, view: StatusView, trained: TrainingsView, expected: Mappin
 
 
 def _daemon(health: str, view: StatusView) -> Iterator[str]:
-    yield f"<p>{escape(health)}</p>"
+    yield f"<p>{html_text(health)}</p>"
     if view.daemon:
         said = f"mode {view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}; last: {view.daemon.summary}"
-        yield f"<p>{escape(said)}</p>"
+        yield f"<p>{html_text(said)}</p>"
+    if view.daemon and view.daemon.doubtful:
+        jobs = "; ".join(f"job {label} of {user}: {why}" for label, user, why in view.daemon.doubts)
+        said = f"{view.daemon.doubtful} job record(s) could not be read whole; left alone: {jobs}"
+        yield f'<p class="warn">{html_text(said)}</p>'
     if view.paused:
-        yield f'<p class="warn">{escape(f"paused: {view.paused}")}</p>'
+        yield f'<p class="warn">{html_text(f"paused: {view.paused}")}</p>'
 
 
 def _table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table; its cells are escaped here."""
-    heads = "".join(f'<th scope="col">{escape(word)}</th>' for word in head)
+    heads = "".join(f'<th scope="col">{html_text(word)}</th>' for word in head)
     body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(word)}</td>" for word in row[1:])}</tr>\n'
-        for row in rows
+        f'<tr><th scope="row">{html_text(first)}</th>{"".join(f"<td>{html_text(word)}</td>" for word in more)}</tr>\n'
+        for first, *more in rows
     )
     return (
-        f'<div class="wide"><table><caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>\n'
+        f'<div class="wide"><table><caption>{html_text(caption)}</caption><thead><tr>{heads}</tr></thead>\n'
         f"<tbody>{body}</tbody></table></div>"
     )
 
@@ -155,7 +159,7 @@ def _row(one: TrainingView, ahead: Outlook | None) -> tuple[str, ...]:
 
 
 def _figure(one: TrainingView, ahead: Outlook) -> str:
-    name = escape(f"job {one.label}, {one.workload or one.name} of {one.user}")
+    name = html_text(f"job {one.label}, {one.workload or one.name} of {one.user}")
     how = f"a {ahead.family} curve" if ahead.family else "the mean ratio so far"
     words = (
         f"Loss {ahead.loss:.4g} at iteration {ahead.iteration}; {ahead.predicted:.4g} is expected at {ahead.ahead}, by "
@@ -164,7 +168,7 @@ def _figure(one: TrainingView, ahead: Outlook) -> str:
     if one.target_loss is not None:
         words += f" Its target is {one.target_loss:.4g}."
     if one.refused:
-        words += f" Its newest report is not used: {escape(one.refused)}."
+        words += f" Its newest report is not used: {html_text(one.refused)}."
     return (
         f"<figure><figcaption><strong>{name}.</strong> {words}</figcaption>{loss_svg(one.curve, ahead, name)}</figure>"
     )

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import click
 from tesched_core.ports import JournalError
+from tesched_core.visible import visible_lines
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.wiring import StartError
 from tesched_sim.reports.case import ReportError
@@ -58,7 +59,20 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (ConfigError, StartError, JournalError, ReportError, WorkloadError) as error:
-            raise _InputError(str(error)) from error
+            raise _InputError(visible_lines(str(error))) from error
+        except click.ClickException as error:
+            # It may quote what Slurm, a file or the store says.
+            text = error.format_message()
+            if visible_lines(text) == text:
+                raise
+            raise _shown(error, visible_lines(text)) from error
+
+
+def _shown(error: click.ClickException, text: str) -> click.ClickException:
+    """Return the error with another text."""
+    if isinstance(error, click.UsageError):
+        return click.UsageError(text, error.ctx)
+    return _InputError(text) if error.exit_code == _InputError.exit_code else click.ClickException(text)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

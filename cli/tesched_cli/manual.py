@@ -29,8 +29,9 @@ _CONF_D = DEFAULT_PATH.parent / DROP_INS
 
 _EXIT_STATUS = {
     "0": "It is done. Nothing to show is no error.",
-    "1": "What was asked for is not there, or could not be done.",
+    "1": "What was asked for is not there, or could not be done. Of `tesched status`: the daemon has trouble.",
     "2": "The command line, the configuration, the state store or a given file cannot be used.",
+    "3": "Of `tesched status`: no daemon runs.",
 }
 _ENVIRONMENT = {
     "SLURM_CONF": "Slurm's own: where slurm.conf is, unless `slurm.conf` in the configuration says it.",

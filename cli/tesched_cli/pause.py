@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from pathlib import Path
 
 import click
-from tesched_db import lease
-from tesched_db.engine import open_store
+from tesched_db import deeds, lease
 
-from tesched_cli.common import Duration, config_option, configuration, json_option, print_json
+from tesched_cli.common import Duration, config_option, json_option, print_json, say, writable_store
 
 
 @click.command()
@@ -23,15 +21,12 @@ def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool)
     The daemon goes on to look and to record. Orders under way go on to their end, so that no victim has left for
     nothing and every priority is put back; `tesched undo` withdraws them instead.
     """
-    engine = open_store(configuration(config_path).store.url)
-    try:
-        made = lease.pause(engine, by=getpass.getuser(), reason=reason, for_s=for_s)
-    finally:
-        engine.dispose()
+    with writable_store(config_path) as engine:
+        made = lease.pause(engine, by=deeds.caller(), reason=reason, for_s=for_s)
     if as_json:
         print_json("pause", {"pause": made})
     else:
-        click.echo(f"tesched is {made}")
+        say(f"tesched is {made}")
 
 
 @click.command()
@@ -39,12 +34,9 @@ def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool)
 @json_option
 def unpause(config_path: Path, *, as_json: bool) -> None:
     """End a pause."""
-    engine = open_store(configuration(config_path).store.url)
-    try:
-        was = lease.unpause(engine)
-    finally:
-        engine.dispose()
+    with writable_store(config_path) as engine:
+        was = lease.unpause(engine, by=deeds.caller())
     if as_json:
         print_json("unpause", {"was_paused": was})
     else:
-        click.echo("tesched goes on" if was else "tesched was not paused")
+        say("tesched goes on" if was else "tesched was not paused")

@@ -9,7 +9,7 @@ from tesched_sim.pdors.methods import NAMES
 from tesched_sim.pdors.study import Done, Line, best_of, lines, perform, trials, variants
 from tesched_sim.workload import WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress, table
+from tesched_cli.common import console, json_option, print_json, progress, say, table
 
 
 @click.command("simulate-pdors")
@@ -51,7 +51,7 @@ def simulate_pdors(
     try:
         done.extend(progress(perform(some), "runs", total=len(some)))
     except KeyboardInterrupt:
-        click.echo(f"interrupted: {len(done)} of {len(some)} runs had finished", err=True)
+        say(f"interrupted: {len(done)} of {len(some)} runs had finished", err=True)
     if not done:
         raise click.ClickException("interrupted before the first run had finished")
     made = [one.trial for one in done]

@@ -16,6 +16,8 @@ from tesched_report.reporter import Reporter
 from tesched_report.sender import SOCKET_VARIABLE
 from tesched_report.where import SPOOL_VARIABLE
 
+from tesched_cli.common import say
+
 #: Seconds that the command waits for its write, at the end.
 _LAST_S = 10.0
 
@@ -110,7 +112,7 @@ def _follow(follower: Follower, file: Path, reporter: Reporter, *, once: bool) -
     signal.signal(signal.SIGTERM, _end)
     try:
         try:
-            follow(follower, say=lambda text: click.echo(f"{file}: {text}", err=True), once=once)
+            follow(follower, say=lambda text: say(f"{file}: {text}", err=True), once=once)
         except _EndError:
             follower.look()
     except (ReadError, OSError) as error:

@@ -7,9 +7,16 @@ from pathlib import Path
 import click
 from tesched_daemon.wiring import run
 from tesched_db import migrate, retention
-from tesched_db.engine import open_store
 
-from tesched_cli.common import Duration, config_option, configuration, json_option, print_json
+from tesched_cli.common import (
+    Duration,
+    config_option,
+    configuration,
+    json_option,
+    print_json,
+    say,
+    writable_store,
+)
 
 
 @click.command()
@@ -29,14 +36,14 @@ def db() -> None:
 @config_option
 def upgrade(config_path: Path) -> None:
     """Make the tables, or bring them up to date."""
-    click.echo(f"the state store is at schema {migrate.upgrade(configuration(config_path).store.url)}")
+    say(f"the state store is at schema {migrate.upgrade(configuration(config_path).store.url)}")
 
 
 @db.command()
 @config_option
 def current(config_path: Path) -> None:
     """Say which schema the store has."""
-    click.echo(migrate.current(configuration(config_path).store.url) or "empty: run `tesched db upgrade`")
+    say(migrate.current(configuration(config_path).store.url) or "empty: run `tesched db upgrade`")
 
 
 @db.command()
@@ -52,15 +59,12 @@ def current(config_path: Path) -> None:
 @json_option
 def prune(config_path: Path, *, older_than_s: float, as_json: bool) -> None:
     """Forget what ended long ago; may run beside the daemon. What is under way stays, with all that was done for it."""
-    engine = open_store(configuration(config_path).store.url)
-    try:
+    with writable_store(config_path) as engine:
         gone = retention.prune(engine, older_than_s)
-    finally:
-        engine.dispose()
     if as_json:
         print_json("db prune", {"pruned": gone})
     else:
-        click.echo(
+        say(
             f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs, "
             f"{gone.throughputs} throughputs"
         )

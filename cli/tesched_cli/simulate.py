@@ -18,7 +18,7 @@ from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import Run, Variant, made, perform_all, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress
+from tesched_cli.common import console, json_option, print_json, progress, say
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
@@ -163,7 +163,7 @@ def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
     try:
         cases.extend(progress(done, "runs", total=len(runs)))
     except KeyboardInterrupt:
-        click.echo(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
+        say(f"interrupted: {len(cases)} of {len(runs)} runs had finished", err=True)
     place = {(run.contender, run.seed, run.variant.name): index for index, run in enumerate(runs)}
     return sorted(cases, key=lambda case: place[case.policy, case.seed, case.variant])
 
@@ -176,5 +176,5 @@ def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkloadError(f"--html {path}: cannot be written: {error.strerror}") from None
-    click.echo(f"{path} is written", err=True)
+    say(f"{path} is written", err=True)
     sys.stderr.flush()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,10 +15,12 @@ from tesched_core.cluster import JobState
 from tesched_core.guard import Limits
 from tesched_core.snapshot import JobClass
 from tesched_core.suspension import overdue_since
+from tesched_daemon.loop import Mode
+from tesched_daemon.poke_shares import LEFT, SERVED
 from tesched_db import read
 from tesched_db.lease import Standby
 from tesched_db.trainings import trainings
-from tesched_db.views import DaemonView, JobFilter, JobView, Percentiles, StatusView
+from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
 
 from tesched_cli.common import (
     clock,
@@ -33,11 +34,12 @@ from tesched_cli.common import (
     store,
     table,
 )
+from tesched_cli.health import health
 from tesched_cli.jobs import grace_left
 from tesched_cli.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
-#: A daemon that has missed its own next look by this many seconds is reported as not running.
-LATE_S = 15.0
+#: How many jobs whose records could not be read are named; --json has more.
+SHOWN_DOUBTS = 5
 
 
 @click.command()
@@ -47,7 +49,11 @@ LATE_S = 15.0
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
-    """Show how the daemon and its queues are, and how far trainings are that report (docs/reports.md)."""
+    """Show how the daemon and its queues are, and how far trainings are that report (docs/reports.md).
+
+    Exit status 0 if the daemon is well, 1 if it has trouble (it cannot see Slurm, or does not answer), 3 if no daemon
+    runs; with --watch always 0.
+    """
     if html is not None and (watch or as_json):
         raise click.UsageError(f"--html writes one page: it cannot be together with {'--watch' if watch else '--json'}")
     limits = configuration(config_path).guard
@@ -56,15 +62,20 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
             found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
             expected = outlooks_of(found)
+            how = health(view.daemon, time.time(), view.standbys)
             if html is not None:
                 from tesched_cli.live_page import write  # noqa: PLC0415 - for whoever asks for it
 
-                write(html, health(view.daemon, time.time())[1], view, found, expected)
-                return
-            if as_json:
-                said = health(view.daemon, time.time())[1]
-                head = {"health": said, "daemon": view.daemon, "standbys": view.standbys, "paused": view.paused}
-                data = {"queues": view.queues, "orders": view.open_orders, "tally": view.tally}
+                write(html, how.line, view, found, expected)
+            elif as_json:
+                head: dict[str, object] = {
+                    "health": how.line,
+                    "state": how.state,
+                    "daemon": view.daemon,
+                    "standbys": view.standbys,
+                }
+                head |= {"paused": view.paused, "deeds": view.deeds}
+                data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
                 trained = [training_json(one, expected.get(one.label)) for one in found.shown]
@@ -72,6 +83,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             else:
                 out = console()
                 out.print(_page(view, running, limits, trainings_table(found, expected, out)))
+            if how.exit_status:
+                raise SystemExit(how.exit_status)
             return
         try:
             out = console()
@@ -101,36 +114,6 @@ def _running(jobs: tuple[JobView, ...]) -> dict[str, dict[str, int]]:
             "nodes": len({node for job in mine for node in job.nodes}),
         }
     return use
-
-
-def health(daemon: DaemonView | None, now: float) -> tuple[bool, str]:
-    """Return whether the daemon does its work, and one line on it."""
-    if daemon is None:
-        return False, "no daemon has ever run on this store"
-    who = f"pid {daemon.pid} on {daemon.host}"
-    late_s = now - daemon.next_at
-    if late_s > LATE_S:
-        silent = f"was last heard of {duration(now - daemon.reported_at)} ago"
-        if process_of(daemon):
-            return False, f"TROUBLE: {who} {silent}; it cannot write to the state store, or hangs: its log says which"
-        return False, f"NOT RUNNING: {who} {silent}"
-    if daemon.failure_kind is not None:
-        seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
-        return False, f"TROUBLE: {who}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
-    return True, f"well: {who}, up {duration(now - daemon.started_at)}, last look {now - daemon.reported_at:.1f} s ago"
-
-
-def process_of(daemon: DaemonView) -> bool | None:
-    """Return whether there is a process of the daemon's number; None if it is on another host: nobody can tell here."""
-    if daemon.host != socket.gethostname():
-        return None
-    try:
-        os.kill(daemon.pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # another user's, as the daemon's is
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,15 +148,18 @@ def _page(
 ) -> RenderableType:
     now = time.time()
     parts: list[RenderableType] = []
-    good, line = health(view.daemon, now)
-    parts.append(Text.assemble("daemon   ", (line, "green" if good else "bold red")))
+    how = health(view.daemon, now, view.standbys)
+    parts.append(Text.assemble("daemon   ", (how.line, "green" if how.well else "bold red")))
     if view.daemon:
         mode = f"{view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}, tesched {view.daemon.version}"
+        parts += [Text(f"mode     {mode}")] if view.daemon.role == DAEMON else []
         parts += [
-            Text(f"mode     {mode}"),
-            Text(f"last     {view.daemon.summary}"),
-            Text(f"slurm    {_calls(view.daemon)}"),
+            Text(f"last     {would_have(view.daemon.mode, view.daemon.summary)}"),
+            Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
+        parts += _doubts(view.daemon)
+        if pokes := _pokes(view.daemon):
+            parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]
     if view.paused:
         parts.append(Text(f"PAUSED   {view.paused}; `tesched unpause` ends it", style="bold yellow"))
@@ -182,15 +168,44 @@ def _page(
         if late.suspended:
             waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
-    parts += [Text(), _queues(view, use), Text(), *trained, *_orders(view, now), *_tally(view), *_decisions(view)]
+    parts += [Text(f"admin    {clock(deed.at)} {deed.by}: {deed.what}") for deed in view.deeds]
+    parts += [
+        Text(),
+        _queues(view, use),
+        Text(),
+        *trained,
+        *_orders(view, now),
+        *_retries(view, now),
+        *_tally(view),
+        *_decisions(view),
+    ]
     return Group(*parts)
+
+
+def _doubts(daemon: DaemonView) -> Iterator[Text]:
+    """Yield the jobs whose records could not be read whole: they are as last known, and left alone."""
+    if daemon.doubtful:
+        yield Text(f"UNREAD   {daemon.doubtful} job record(s) could not be read whole; left alone:", style="bold red")
+    for label, user, why in daemon.doubts[:SHOWN_DOUBTS]:
+        yield Text(f"         job {label} of {user}: {why}", style="red")
 
 
 def _calls(daemon: DaemonView) -> str:
     """Return how often slurmctld is called, the most frequent kinds first."""
-    kinds = sorted(daemon.calls.items(), key=lambda kind: (-kind[1], kind[0]))
+    kinds = sorted(
+        ((kind, rate) for kind, rate in daemon.calls.items() if kind not in {SERVED, LEFT}),
+        key=lambda kind: (-kind[1], kind[0]),
+    )
     shown = ", ".join(f"{kind} {rate:.0f}" for kind, rate in kinds)
-    return f"{sum(daemon.calls.values()):.0f} RPCs/min" + (f" ({shown})" if shown else "")
+    return f"{sum(rate for _, rate in kinds):.0f} RPCs/min" + (f" ({shown})" if shown else "")
+
+
+def _pokes(daemon: DaemonView) -> str:
+    """Return how many pokes came; empty where none was left to the poll."""
+    left = daemon.calls.get(LEFT, 0.0)
+    if not left:
+        return ""
+    return f"{daemon.calls.get(SERVED, 0.0):.0f}/min, and {left:.0f}/min above a user's share, left to the next poll"
 
 
 def _standby(standby: Standby, daemon: DaemonView | None) -> str:
@@ -244,17 +259,65 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     return [shown]
 
 
+def _retries(view: StatusView, now: float) -> list[RenderableType]:
+    return [
+        Text(
+            f"job {each.label} of {each.user} waits: it is tried again in {duration(each.at - now)}, "
+            f"at {clock(each.at)}, or later"
+        )
+        for each in view.retries
+    ]
+
+
+def would_have(mode: str, summary: str) -> str:
+    """Return a cycle's summary; of a cycle in mode shadow, as what would have been done."""
+    if mode != Mode.SHADOW or summary.startswith("did nothing"):
+        return summary
+    return f"would have (mode shadow, nothing was done): {summary}"
+
+
 def _tally(view: StatusView) -> list[RenderableType]:
     tally = view.tally
     hours = view.window_s / 3600
+    shadow = [
+        Text(f"last {hours:.0f} h in mode shadow: {tally.shadow} order(s) would have been given; nothing was done")
+    ]
+    turns = [
+        Text(
+            f"rounds in that time: {tally.turns} job(s) started in their turn, {tally.gave_way} gave way; "
+            f"{tally.turns_lost_node_s / 3600:.2f} node-hours of runs ended"
+        )
+    ]
     return [
+        *(shadow if tally.shadow else ()),
         Text(
             f"last {hours:.0f} h: {tally.orders} order(s) ended, {tally.started_here} TE job(s) started where room was "
             f"made; {tally.victims_left} victim(s) left, {tally.victims_saved} of them by themselves in their grace "
             f"period; {tally.lost_node_s / 3600:.2f} node-hours of runs ended"
         ),
+        *(turns if tally.turns or tally.gave_way else ()),
         Text(f"futile preemptions: {tally.futile}", style="bold red" if tally.futile else "green"),
+        Text(
+            f"jobs lost by a preemption: {tally.lost} (died of their notice, and back in the queue: "
+            f"{tally.died_of_notice})",
+            style="bold red" if tally.lost else "green",
+        ),
+        *_told(view),
     ]
+
+
+def _told(view: StatusView) -> Iterator[Text]:
+    """Yield whether the users of preempted jobs were told: in the jobs' records, and by the site's command."""
+    tally, by_command = view.tally, view.daemon.told if view.daemon else {}
+    if tally.noted or tally.not_noted:
+        why = f"; {tally.not_noted} not ({tally.not_noted_why})" if tally.not_noted else ""
+        style = "yellow" if tally.not_noted else ""
+        yield Text(f"users told: {tally.noted} preemption(s) noted in the jobs' Slurm records{why}", style=style)
+    told, failed, held_off = (by_command.get(word, 0) for word in ("told", "failed", "held_off"))
+    if told or failed or held_off:
+        why = f" (the last: {by_command.get('last_failure', '')})" if failed else ""
+        text = f"users told by the site's command since the daemon's start: {told}; failed: {failed}{why}"
+        yield Text(f"{text}; held off: {held_off}", style="yellow" if failed or held_off else "")
 
 
 def _decisions(view: StatusView) -> list[RenderableType]:
@@ -262,5 +325,5 @@ def _decisions(view: StatusView) -> list[RenderableType]:
         return []
     shown = table("WHEN", "DECISION", title="Last decisions")
     for cycle in view.decisions[:5]:
-        shown.add_row(clock(cycle.last_at), Text(cycle.summary))
+        shown.add_row(clock(cycle.last_at), would_have(cycle.mode, cycle.summary))
     return [Text(), shown]

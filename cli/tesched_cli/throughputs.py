@@ -12,11 +12,20 @@ from pathlib import Path
 
 import click
 from tesched_core.report import LARGEST, LONGEST_NAME
-from tesched_db import reports
-from tesched_db.engine import open_store
+from tesched_db import deeds, reports
 from tesched_db.reports import Throughput
 
-from tesched_cli.common import clock, config_option, configuration, console, json_option, print_json, store, table
+from tesched_cli.common import (
+    clock,
+    config_option,
+    console,
+    json_option,
+    print_json,
+    say,
+    store,
+    table,
+    writable_store,
+)
 from tesched_cli.report import BadFileError
 
 #: Largest file that is read, bytes: Gavel's own has 1.2 MB.
@@ -42,13 +51,11 @@ def import_(config_path: Path, *, file: Path) -> None:
     `partner_scale`), or JSON in the form of Gavel's throughput files.
     """
     speeds = read(file)
-    engine = open_store(configuration(config_path).store.url)
-    try:
+    with writable_store(config_path) as engine:
         reports.replace_throughputs(engine, speeds)
-    finally:
-        engine.dispose()
+        deeds.record(engine, f"throughputs import: {len(speeds)} from {file}")
     alone = sum(not speed.partner for speed in speeds)
-    click.echo(f"{len(speeds)} throughputs from {file}: {alone} alone, {len(speeds) - alone} beside another workload")
+    say(f"{len(speeds)} throughputs from {file}: {alone} alone, {len(speeds) - alone} beside another workload")
 
 
 @throughputs.command("list")
@@ -62,12 +69,11 @@ def list_(config_path: Path, *, user: str | None, as_json: bool) -> None:
     if as_json:
         print_json("throughputs list", {"throughputs": found})
         return
-    shown = table("USER", "WORKLOAD", "SCALE>", "ACCELERATOR", "STEPS/S>", "SAMPLES>", "AT", "BESIDE")
+    shown = table("USER~", "WORKLOAD~", "SCALE>", "ACCELERATOR~", "STEPS/S>", "SAMPLES>", "AT", "BESIDE~")
     for one in found:
         beside = f"{one.partner} ({one.partner_scale})" if one.partner else ""
         words = (one.user or "(file)", one.workload, str(one.scale), one.accelerator, f"{one.steps_per_s:.4g}")
-        # Users name their workloads: nothing in them is markup.
-        shown.add_row(*(word.replace("[", "\\[") for word in (*words, str(one.samples), clock(one.at), beside)))
+        shown.add_row(*words, str(one.samples), clock(one.at), beside)
     console().print(shown)
 
 

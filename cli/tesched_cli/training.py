@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console, RenderableType
 from rich.text import Text
 from tesched_core.report import Curve
+from tesched_core.visible import shortened
 from tesched_db.reports import ReportView
 from tesched_db.trainings import Share, TrainingsView, TrainingView
 
@@ -56,8 +57,7 @@ def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: C
     for one in view.shown:
         ahead = expected.get(one.label)
         part = "-" if one.share.part is None else f"{100 * one.share.part:.0f} %"
-        # Users name their workloads: nothing in them is markup.
-        what = Text(_short(one.workload or one.name, 16))
+        what = shortened(one.workload or one.name, 16)
         if ahead is None:
             shown.add_row(one.label, what, "-", "-", "-", "", "", str(one.share.cpus), part)
             continue
@@ -110,10 +110,6 @@ def _told(
     )
     for line in chart(curve, ahead, width=min(out.width, _WIDEST) - 10, plain=out.options.ascii_only):
         yield f"          {line}"
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 2]}.."
 
 
 def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> dict[str, object]:

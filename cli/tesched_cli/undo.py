@@ -17,11 +17,12 @@ from tesched_core.undo import undo as undone
 from tesched_daemon.loop import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, look, opened_loop
-from tesched_db import read
+from tesched_db import deeds, read
 from tesched_db.engine import open_store
+from tesched_db.liveness import State
 
-from tesched_cli.common import config_option, configuration, console, json_option, print_json, table
-from tesched_cli.status import health, process_of
+from tesched_cli.common import config_option, configuration, console, json_option, print_json, table, writable_store
+from tesched_cli.health import health
 
 
 @click.command()
@@ -42,10 +43,9 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
         memory = read.memory(engine)
     finally:
         engine.dispose()
-    well, line = health(daemon, time.time())
-    # One that was heard of a moment ago may have died since.
-    if well and not dry_run and daemon is not None and process_of(daemon) is not False:
-        raise StartError(f"the daemon is {line}: stop it first, or it goes on changing priorities")
+    how = health(daemon, time.time())
+    if how.state in {State.WELL, State.BLIND} and not dry_run:
+        raise StartError(f"the daemon runs ({how.line}): stop it first, or it goes on changing priorities")
     if dry_run:
         memory, decision = undone(memory, classified(look(config), config.classes), config.guard)
         rows = [(action, "would be put back") for action in decision.actions]
@@ -61,6 +61,10 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
                 rows += [(outcome.action, _became(outcome)) for outcome in turn.outcomes]
                 settled = turn.settled
             stuck = _stuck(loop.journal.load())
+            loop.journal.resign()
+        with writable_store(config_path) as engine:
+            became = "all is put back" if settled else "not all is put back"
+            deeds.record(engine, f"undo: {len(rows)} change(s), {became}")
     if as_json:
         changes = [_plain(*row) for row in rows]
         print_json("undo", {"dry_run": dry_run, "settled": settled, "changes": changes, "suspended": stuck})

@@ -14,7 +14,6 @@ from pathlib import Path
 import click
 import numpy as np
 from numpy.typing import NDArray
-from rich.table import Table
 from tesched_core.cluster import FINISHED
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
@@ -27,7 +26,17 @@ from tesched_sim.contenders import CONTENDERS, Setting, check, run_one
 from tesched_sim.reports.summary import Percentiles, summarise
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
-from tesched_cli.common import config_option, configuration, console, duration, json_option, print_json, progress, store
+from tesched_cli.common import (
+    config_option,
+    configuration,
+    console,
+    duration,
+    json_option,
+    print_json,
+    progress,
+    store,
+    table,
+)
 
 DAY_S = 86_400.0
 
@@ -255,12 +264,12 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Lin
 
 
 def _show(lines: Sequence[Line], past: Past) -> None:
-    table = Table(title=past.title, title_justify="left", box=None, pad_edge=False)
-    names = ("CASE", "CLASS", "JOBS", "WAIT 50%", "WAIT 95%", "SLOWDOWN 50%", "95%", "PREEMPTED", "LOST NODE-H")
-    for name in names:
-        table.add_column(name, justify="left" if name in {"CASE", "CLASS"} else "right")
+    shown = table(
+        *("CASE", "CLASS", "JOBS>", "WAIT 50%>", "WAIT 95%>", "SLOWDOWN 50%>", "95%>", "PREEMPTED>", "LOST NODE-H>"),
+        title=past.title,
+    )
     for line in lines:
-        table.add_row(
+        shown.add_row(
             line.case,
             line.job_class.upper(),
             str(line.jobs),
@@ -272,7 +281,7 @@ def _show(lines: Sequence[Line], past: Past) -> None:
             _number(line.lost_node_h),
         )
     out = console()
-    out.print(table)
+    out.print(shown)
     if past.left_out:
         out.print(f"{past.left_out} job(s) are left out: no node that is up now could hold them")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType, TypeAlias
 
+from tesched_core.notice import Target
 from tesched_core.resources import JobId, UnixSeconds
 
 #: A preemption under way; counted up from 1 in the memory, never used twice.
@@ -25,6 +26,14 @@ class ReasonCode(StrEnum):
     GRACE_OVER = "grace_over"
     #: the victim has no grace period
     NO_GRACE = "no_grace"
+    #: no signal was declared for the victim: it has Slurm's own SIGTERM and KillWait
+    NO_SIGNAL = "no_signal"
+    #: the victim died of its notice, or has saved its work and exited: it is to run again
+    RUNS_AGAIN = "runs_again"
+    #: a job depends on a victim that had died of its notice
+    MENDS_DEPENDENCY = "mends_dependency"
+    #: the victim is back in the queue, or lost: its user is told
+    TELLS_USER = "tells_user"
     #: the victim's CPUs are enough, and it loses nothing
     GIVES_CPUS = "gives_cpus"
     #: the CPUs of a suspended victim are free again, or it is not needed any more
@@ -73,20 +82,39 @@ class Notify:
     reason: Reason
     #: "USR1", "USR2", "TERM", …
     signal: str
-    #: to the batch shell alone; else to the shell and all its children
-    batch_only: bool
+    #: which of its processes get it
+    target: Target
     #: the run that is meant: the job's `restarts` when it was decided
     restarts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """End the job's present run and put it back in the queue."""
+    """End the job's present run and put it back in the queue; a job that has ended meanwhile is left alone."""
 
     job_id: JobId
     reason: Reason
     #: the run that is meant; the actuator refuses if the job has restarted or ended since
     restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rerun:
+    """Put a job back in the queue whose run has ended in its grace period, while Slurm remembers it."""
+
+    job_id: JobId
+    reason: Reason
+    #: the run that is meant; the actuator refuses if the job has restarted since
+    restarts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDependency:
+    """Write a pending job's dependency anew, after Slurm has called it never satisfied: it keeps to that by itself."""
+
+    job_id: JobId
+    reason: Reason
+    dependency: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +212,58 @@ class Release:
     reason: Reason
 
 
+class Record(StrEnum):
+    """Where in a job's Slurm record its user is told of a preemption."""
+
+    #: nowhere
+    NONE = "none"
+    #: AdminComment: squeue and scontrol show it, only SlurmUser, root and administrators write it
+    #: `extra` where this Slurm has it, else its AdminComment
+    AUTO = "auto"
+    ADMIN_COMMENT = "admin_comment"
+    #: extra (Slurm 23.11 and later): scontrol shows it; the job's user and Operators write it, too
+    EXTRA = "extra"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellUser:
+    """Tell a preempted job's user what happened: in the job's record, and by the site's command."""
+
+    job_id: JobId
+    reason: Reason
+    #: the job as squeue writes it, and its user's own name for it
+    label: str
+    name: str
+    user: str
+    #: when it was seen to have left its room
+    at: UnixSeconds
+    #: for what kind of job, in words
+    cause: str
+    #: how it left (`orders.Departure`)
+    departure: str
+    #: how often it has been preempted by now, and how often it may be
+    times: int
+    most: int
+    #: it could not be put back in the queue
+    lost: bool
+    #: which part of its record is written; another's text there is left
+    record: Record
+
+
 Action: TypeAlias = (
-    Notify | Requeue | Suspend | Resume | SetNice | SetPriority | SetNodes | SetThrottle | Hold | Release
+    Notify
+    | Requeue
+    | Rerun
+    | SetDependency
+    | Suspend
+    | Resume
+    | SetNice
+    | SetPriority
+    | SetNodes
+    | SetThrottle
+    | Hold
+    | Release
+    | TellUser
 )
 
 

@@ -7,9 +7,9 @@ since nobody can take a notice back. Slurm's scheduler then starts whoever fits 
 A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes. If it has
 asked for a range of nodes (--nodes=2-4) it is told at the same time how many of them it gets.
 
-It is set free when its order no longer makes room, and after `guard.bind_for_s` in any case: who has asked for a long
-grace period shall not sit beside an empty node. Slurm lets nobody change this of a job that runs. So it is remembered
-until the job has ended, and a job that is put back in the queue is set free there.
+It is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the first
+time: who has asked for a long grace period shall not sit beside an empty node. Slurm lets nobody change this of a job
+that runs. So it is remembered until the job has ended, and a job that is put back in the queue is set free there.
 As with priorities: it is believed to be free only when that is seen, and what somebody else has set is left.
 """
 
@@ -38,9 +38,9 @@ def keep_bound(order: Order, work: Advance) -> None:
     if one is not None and one.order_id == order.order_id and one.nodes == nodes:
         moved = _now(job) == nodes or _now(job) not in {one.previous, one.before}
         arrived = moved and (one.previous_count is None or _counted(job, one))
-        if arrived or (work.now - one.at > work.limits.bind_for_s and not in_round):
+        if arrived or _long_enough(one.job_id, work):
             return
-    elif (work.limits.bind_for_s <= 0 and not in_round) or (one is None and job.request.required_nodes):
+    elif _long_enough(job.job_id, work) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:
         previous = one.previous if one is not None else _now(job)
@@ -58,6 +58,7 @@ def keep_bound(order: Order, work: Advance) -> None:
             previous_count=own,
         )
         work.bound[job.job_id] = one
+        work.bound_since.setdefault(job.job_id, work.now)
     reason = Reason(
         code=ReasonCode.BOUND,
         text=(
@@ -78,21 +79,29 @@ def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Mem
     kept = dict(work.bound)
     for job_id, one in work.bound.items():
         job = work.snapshot.jobs.get(job_id)
+        if job_id in work.absent:
+            continue
         if job is None or job.finished:
             del kept[job_id]
-        elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(one, work)):
+        elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(job_id, work)):
             # A command may be on its way: what is as it was is believed only after a while.
             may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
             if _ours(job, one) or _counted(job, one):
                 work.actions.append(_free(one, job))
             elif not may_arrive:
                 del kept[job_id]
-    return replace(memory, bound=kept)
+    return replace(memory, bound=kept, bound_since=work.bound_since)
 
 
-def _long_enough(one: Bound, work: Advance) -> bool:
-    in_round = work.snapshot.job_class(one.job_id) is JobClass.BE
-    return work.now - one.at > work.limits.bind_for_s and not in_round
+def _long_enough(job_id: JobId, work: Advance) -> bool:
+    """Return whether a TE job has been bound for `guard.bind_for_s`, counted from its first binding in this wait.
+
+    An order after the first one does not count anew: the TE job would sit beside free nodes for as long as it waits.
+    """
+    if work.snapshot.job_class(job_id) is JobClass.BE:
+        return False  # in a round it is bound however long it takes
+    since = work.bound_since.get(job_id, work.now)
+    return work.limits.bind_for_s <= 0 or work.now - since > work.limits.bind_for_s
 
 
 def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:
@@ -147,7 +156,7 @@ def _now(job: Job) -> tuple[str, ...]:
 
 def not_bound(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
     """Return the memory without those that certainly were not bound; in shadow mode, nobody was."""
-    bound = dict(memory.bound)
+    bound, since = dict(memory.bound), dict(memory.bound_since)
     for outcome in outcomes:
         action = outcome.action
         if not isinstance(action, SetNodes) or action.reason.code is not ReasonCode.BOUND:
@@ -158,4 +167,6 @@ def not_bound(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
             one = bound.pop(action.job_id, None)
             if one is not None and one.before:
                 bound[action.job_id] = replace(one, nodes=one.before, before=())  # as it was
-    return replace(memory, bound=bound)
+            elif one is not None and since.get(action.job_id) == one.at:
+                del since[action.job_id]  # that would have been the first time
+    return replace(memory, bound=bound, bound_since=since)

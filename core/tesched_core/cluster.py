@@ -63,13 +63,38 @@ class Request:
     #: exactly one of these two is set where the job asked for memory; 0 a node is "all of it"
     mem_per_node_mib: int | None = None
     mem_per_cpu_mib: int | None = None
+    #: what Slurm counts over all nodes for a pending job of which the two above say nothing or "all of it"
+    mem_counted_mib: int | None = None
     #: (name, count) as asked for, each device once: `gpu`, `gpu:a100`; by node, job, task and socket
     gres_per_node: tuple[tuple[str, int], ...] = ()
     gres_per_job: tuple[tuple[str, int], ...] = ()
     gres_per_task: tuple[tuple[str, int], ...] = ()
     gres_per_socket: tuple[tuple[str, int], ...] = ()
+    #: CPUs, and MiB of memory, for each device of a GRES (--cpus-per-gpu, --mem-per-gpu, or the site's defaults)
+    cpus_per_gres: tuple[tuple[str, int], ...] = ()
+    mem_per_gres: tuple[tuple[str, int], ...] = ()
+    #: how many tasks on one node, socket and core; 0: not said
+    tasks_per_node: int = 0
+    tasks_per_socket: int = 0
+    tasks_per_core: int = 0
+    #: shape of the nodes (--sockets-per-node, --cores-per-socket, --threads-per-core); 0: not said
+    sockets_per_node: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    #: MiB of local disk that each node must have (--tmp)
+    tmp_mib: int = 0
+    #: neighbouring nodes only (--contiguous)
+    contiguous: bool = False
+    #: at most so many leaf switches (--switches); 0: not said
+    switches: int = 0
+    #: cores, or threads, kept free for the system on each node (--core-spec, --thread-spec), as Slurm writes it
+    core_spec: str = ""
     #: whole nodes only (--exclusive)
     exclusive: bool = False
+    #: Slurm's word for how it shares its cores and nodes: NO, YES, OK, USER, MCS, TOPO; empty where it does not say
+    sharing: str = ""
+    #: what the job asks for and tesched does not model, each as "--option=value"; such a TE job is refused
+    not_modelled: tuple[str, ...] = ()
     #: node feature expression (--constraint), empty without one
     features: str = ""
     #: nodes that must be part of the allocation, and those that must not, unfolded and in Slurm's order
@@ -128,11 +153,6 @@ class Job:
     #: end of a finished job; None otherwise
     end_time: UnixSeconds | None = None
     time_limit_s: int | None = None
-    #: signal, and seconds before its end, that the job asked for (sbatch --signal=[B:]SIG@SECONDS), where Slurm says
-    warn_signal: int | None = None
-    warn_time_s: int | None = None
-    #: the signal goes to the batch shell alone (B:)
-    warn_batch: bool = False
     request: Request = Request()
     #: what it holds, by node, in Slurm's node order; empty unless on nodes (running, suspended, completing)
     allocation: tuple[NodeShare, ...] = ()
@@ -144,6 +164,12 @@ class Job:
     #: exit status of the batch script and the signal that ended it, for a finished job (0, 0 otherwise)
     exit_status: int = 0
     exit_signal: int = 0
+    #: why what stands here may be wrong, in words: its record, or part of it, could not be read, and this is what was
+    #: last known. Nothing is asked of such a job, and nothing done for it. Empty as a rule
+    doubt: str = ""
+    #: why it is not known what it asks for, or holds on each node, in words; all else is as Slurm says. It is no victim
+    #: then, and no room is made for it. Empty as a rule; of a job that has just changed it may be so for one poll
+    partly_read: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -187,6 +213,11 @@ class Job:
         return str(self.job_id)
 
 
+#: Flags with which Slurm starts jobs on a node. Any other one, also one that tesched does not know, keeps jobs off it;
+#: of a maintenance or another reservation's nodes the reservation says more.
+_HARMLESS = frozenset({"COMPLETING", "PLANNED", "RESERVED", "MAINTENANCE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One compute node."""
@@ -198,6 +229,14 @@ class Node:
     flags: frozenset[str] = frozenset()
     #: what jobs may use: CPUs and memory less what is set aside for the system
     total: Tres = Tres()
+    #: what its own record says is allocated there, whatever jobs say; None where it does not say
+    held: Tres | None = None
+    #: its shape; 0 where Slurm does not say
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    #: MiB of local disk (TmpDisk)
+    tmp_mib: int = 0
     #: features now active
     features: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
@@ -207,8 +246,7 @@ class Node:
     @property
     def available(self) -> bool:
         """Return whether Slurm would start a job on it if there were room."""
-        bad = {"DRAIN", "NOT_RESPONDING", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "REBOOT_ISSUED"}
-        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and not (self.flags & bad)
+        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +262,20 @@ class Partition:
     preempt_mode: str = ""
     grace_time_s: int = 0
     max_time_s: int | None = None
+    min_nodes: int = 0
     max_nodes: int | None = None
+    max_cpus_per_node: int | None = None
+    max_cpus_per_socket: int | None = None
+    #: most memory of one job on a node, or for each of its CPUs there, MiB
+    max_mem_per_node_mib: int | None = None
+    max_mem_per_cpu_mib: int | None = None
+    #: OverSubscribe, in Slurm's words: NO, YES:4, FORCE:2, EXCLUSIVE
+    oversubscribe: str = "NO"
+    #: nodes are given to one user at a time (ExclusiveUser)
+    exclusive_user: bool = False
+    #: CPUs and MiB that each GPU brings along where the job does not say (DefCpuPerGPU, DefMemPerGPU); 0: the site's
+    def_cpus_per_gpu: int = 0
+    def_mem_per_gpu_mib: int = 0
     default: bool = False
     #: empty means everybody
     allow_accounts: frozenset[str] = frozenset()
@@ -242,6 +293,8 @@ class Reservation:
     users: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()
+    #: it holds some cores of its nodes, not all
+    cores: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,10 +323,21 @@ class SlurmSettings:
     priority_type: str = ""
     #: PreemptType, such as preempt/none
     preempt_type: str = ""
+    #: slurm.conf has limits of users, accounts or QOS enforced (AccountingStorageEnforce), or does not say
+    limits_enforced: bool = True
+    #: AccountingStorageType is slurmdbd
+    has_slurmdbd: bool = False
     #: seconds for which slurmctld remembers a finished job
     min_job_age_s: int = 300
     job_requeue: bool = True
     #: SelectTypeParameters has …_Memory: memory is shared out, and a job that asks for none gets all of a node's
     memory_is_shared_out: bool = True
+    #: SelectType, such as select/cons_tres; empty where it is not known
+    select_type: str = ""
+    #: SelectTypeParameters has CR_Socket: CPUs are given out by the socket
+    whole_sockets: bool = False
+    #: CPUs and MiB that each GPU brings along where neither the job nor its partition says; 0: none
+    def_cpus_per_gpu: int = 0
+    def_mem_per_gpu_mib: int = 0
     #: leaves of the topology, where the site has told Slurm one
     switches: tuple[Switch, ...] = ()

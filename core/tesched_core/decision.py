@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tesched_core.actions import Action, NodeCount, OrderId
 from tesched_core.budget import Paid
-from tesched_core.orders import Order, Raise, Transition
+from tesched_core.orders import Ending, Order, Raise, Transition
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import RoundState
 from tesched_core.share_state import ShareState
+from tesched_core.snapshot import LeaveTimes
 
 
 class RefusalCode(StrEnum):
@@ -33,10 +34,16 @@ class RefusalCode(StrEnum):
     OTHER_REASON = "other_reason"
     NOT_CONSIDERED_YET = "not_considered_yet"
     UNSUPPORTED = "unsupported"
+    UNREAD = "unread"
     IMPOSSIBLE = "impossible"
     NO_VICTIM = "no_victim"
     ORDER_OPEN = "order_open"
     RETRY_LATER = "retry_later"
+    #: a job that waits in a partition of a higher PriorityTier over the same nodes would take the room
+    OUTRANKED = "outranked"
+    #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is asked
+    AWAITS_FREE = "awaits_free"
+    FUTILE = "futile"
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
@@ -69,10 +76,15 @@ class RefusalCode(StrEnum):
     ACCOUNT_LIMIT = "account_limit"
     NODE_LIMIT = "node_limit"
     BUDGET = "budget"
+    # what one TE job, its user or its account causes
+    CAUSED_LIMIT = "caused_limit"
+    # what rounds (gavel, pdors) may cost
+    ROUND_LIMIT = "round_limit"
     SLOWDOWN = "slowdown"
     ALREADY_LEAVING = "already_leaving"
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
+    SCRIPT_UNREAD = "script_unread"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +227,24 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Futility:
+    """What came of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
+
+    #: how many there were
+    count: int
+    #: how the last one ended
+    ending: Ending
+    #: what Slurm said of the job then (its reason word)
+    said: str = ""
+    #: a digest of what decides whether another order can do better (`futility.basis_of`); empty until it was taken
+    basis: str = ""
+    #: after one that ended at a limit: the most jobs of its user, account and QOS that were seen running since
+    fellows: int = 0
+    #: something that mattered has changed since
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
     """What a job has behind it that Slurm does not say: it resets the submission at each requeue."""
 
@@ -240,16 +270,28 @@ class Memory:
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
     #: when a job last left its room for somebody, or was let go after its notice
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: TE jobs whose order came to nothing, and when they may be tried again
+    #: TE jobs whose order came to nothing, and when they may be tried again; of an array, by the array's id
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: what came of their futile orders, by the same id
+    futile: Mapping[JobId, Futility] = field(default_factory=dict)
+    #: TE jobs for which shadow mode has recorded an order, and when it may record the next. Not persisted
+    shadowed: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: victims that Slurm has just refused to put back in the queue, whose users are yet to be told. Not persisted
+    newly_lost: frozenset[JobId] = frozenset()
+    #: remembered jobs that the last answers did not show, and since when. Not persisted
+    missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
+    #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest
+    leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: what became of a preempted job before its present turn in the queue
     past: Mapping[JobId, Past] = field(default_factory=dict)
     #: BE jobs that a best-effort policy has brought to the head of the queue
     forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
     #: TE jobs that were bound to nodes, until they have ended or are seen to be free again
     bound: Mapping[JobId, Bound] = field(default_factory=dict)
+    #: when such a job was bound for the first time since it last ran: `guard.bind_for_s` counts from there
+    bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: of a policy that goes in rounds
     rounds: RoundState | None = None
     #: of a policy that shares workers among trainings

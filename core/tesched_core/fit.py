@@ -7,44 +7,32 @@ resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.cluster import Job, JobState, Request
+from tesched_core.cluster import Job, JobState, NodeShare, Partition, Request
+from tesched_core.columns import ALONE, SHARD, Columns, of_one_gpu, shards_of_each_gpu, threads_of, vector
+from tesched_core.modelled import unsupported, unsupported_in
 from tesched_core.resources import Tres, with_bare_names
 from tesched_core.snapshot import Snapshot
+from tesched_core.wants import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
 
-#: the GRES that stands for parts of GPUs
-SHARD = "shard"
+#: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
+MOST_TRIED = 64
+#: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
+MOST_TASKS = 256
 
 
 def demand_per_node(request: Request) -> Tres:
     """Return what the job wants on each of its nodes, if it gets the fewest nodes that it asked for.
 
-    Amounts asked for by job or by task are spread evenly and rounded up. Memory "all of the node" (`--mem=0`, or
-    nothing asked and no default at the site) is 0 here; see `wants_all_memory`.
+    Of a node with one thread a core, and without the site's defaults for GPUs; `demand_of` has both.
     """
-    nodes = max(request.min_nodes, 1)
-    cpus = max(request.min_cpus_per_node, ceil(request.cpus / nodes))
-    by_cpu = request.mem_per_cpu_mib
-    mem_mib = by_cpu * cpus if by_cpu is not None else request.mem_per_node_mib or 0
-    tasks_here = ceil(request.cpus / max(request.cpus_per_task, 1) / nodes)
-    gres = [
-        *request.gres_per_node,
-        *((name, ceil(count / nodes)) for name, count in request.gres_per_job),
-        *((name, count * tasks_here) for name, count in request.gres_per_task),
-        *request.gres_per_socket,
-    ]
-    return Tres(cpus=cpus, mem_mib=mem_mib, gres=with_bare_names(gres))
-
-
-def wants_all_memory(request: Request) -> bool:
-    """Return whether the job takes all memory of each of its nodes."""
-    return not request.mem_per_node_mib and not request.mem_per_cpu_mib
+    return wanted_on_each(request, max(request.min_nodes, 1))
 
 
 def requested_gpus(job: Job) -> int:
@@ -67,48 +55,70 @@ class Room:
     available: NDArray[np.bool_]
     #: [nodes] of each partition that starts jobs
     partitions: Mapping[str, NDArray[np.bool_]]
+    #: [nodes] CPUs of each core, which are given out together; None: one everywhere
+    threads: NDArray[np.intp] | None = None
+    #: (row, user) of nodes that a running job shares with its own user's jobs alone
+    kept_by: tuple[tuple[int, str], ...] = ()
+    #: which columns are there beside amounts; None: none
+    columns: Columns | None = None
+    #: [nodes] shards of each GPU; None: no GPU has shards
+    shards_each: NDArray[np.int64] | None = None
 
     @staticmethod
     def of(snapshot: Snapshot) -> Room:
-        """Return the room as the snapshot shows it. A suspended job's CPUs are free; its memory and GRES are not.
+        """Return the room as the snapshot shows it.
 
-        A GPU of which somebody has a shard is free for nobody who wants it whole, and none of its shards is while
-        somebody has it whole.
+        What the nodes' own records say is held counts where the jobs' say less: a job whose record is missing, or not
+        true, makes no free room.
         """
         names = tuple(snapshot.nodes)
         index = {name: row for row, name in enumerate(names)}
-        gres = sorted({name for node in snapshot.nodes.values() for name, _ in node.total.gres})
-        resources = ("cpu", "mem_mib", *gres)
-        total = np.zeros((len(names), len(resources)), dtype=np.int64)
+        columns = Columns.of(snapshot)
+        total = np.zeros((len(names), len(columns.names)), dtype=np.int64)
+        limits = [snapshot.partitions[name] for name in columns.limited]
+        each = np.zeros(len(names), dtype=np.int64)
         for row, node in enumerate(snapshot.nodes.values()):
-            total[row] = vector(node.total, resources)
-        free = total.copy()
+            total[row] = columns.of_node(node.total, [one for one in limits if node.name in one.nodes])
+            each[row] = shards_of_each_gpu(node.total)
+        shards_each = each if each.any() else None
+        room = Room(
+            names=names,
+            index=index,
+            resources=columns.names,
+            total=total,
+            free=total,
+            available=np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_),
+            partitions={
+                name: _mask(partition.nodes, index)
+                for name, partition in snapshot.partitions.items()
+                if partition.state == "UP"
+            },
+            columns=columns,
+            shards_each=shards_each,
+        )
+        taken = np.zeros_like(total)
+        alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
+        kept_by: set[tuple[int, str]] = set()
         for job in snapshot.jobs.values():
             for share in job.allocation:
                 row_of = index.get(share.node)
-                if row_of is None:
-                    continue
-                taken = vector(share.tres, resources)
-                if job.state is JobState.SUSPENDED:
-                    taken[0] = 0
-                free[row_of] -= taken
-        _less_shared(resources, total, free)
-        available = np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_)
-        for array in (total, free, available):
+                if row_of is not None:
+                    taken[row_of] += freed_by(job, share, room)
+                    if job.request.sharing == "USER" or (alone and job.partitions[0] in alone):
+                        kept_by.add((row_of, job.user))
+        for row, node in enumerate(snapshot.nodes.values()):
+            if node.held is not None:
+                held = vector(node.held, columns.names)
+                if each[row]:
+                    columns.with_shards(held, int(each[row]))
+                np.maximum(taken[row], held, out=taken[row])
+        free = total - taken
+        of_one_gpu(columns.names, total, free)
+        for array in (total, free, room.available):
             array.setflags(write=False)
-        partitions = {
-            name: _mask(partition.nodes, index)
-            for name, partition in snapshot.partitions.items()
-            if partition.state == "UP"
-        }
-        return Room(
-            names=names,
-            index=index,
-            resources=resources,
-            total=total,
-            free=free,
-            available=available,
-            partitions=partitions,
+        threads = threads_of(snapshot)
+        return replace(
+            room, free=free, kept_by=tuple(sorted(kept_by)), threads=threads if (threads > 1).any() else None
         )
 
     def changed(self, rows: Sequence[int] | NDArray[np.intp], by: NDArray[np.int64]) -> Room:
@@ -119,30 +129,29 @@ class Room:
         return replace(self, free=free)
 
 
-def _less_shared(resources: Sequence[str], total: NDArray[np.int64], free: NDArray[np.int64]) -> None:
-    """Take from what is free the GPUs that are held in part, and the shards that are held as GPUs.
-
-    Slurm fills a GPU's shards before it begins with another's (seen on 22.05 and 26.05), so as many GPUs are held in
-    part as the shards need. Source: gres.conf(5), sharing GPUs.
-    """
-    if "gpu" not in resources or SHARD not in resources:
-        return
-    gpu, shard = resources.index("gpu"), resources.index(SHARD)
-    rows = np.flatnonzero((total[:, gpu] > 0) & (total[:, shard] >= total[:, gpu]))
-    each = total[rows, shard] // total[rows, gpu]
-    whole, parts = total[rows, gpu] - free[rows, gpu], total[rows, shard] - free[rows, shard]
-    for name, less in (("gpu", -(-parts // each)), (SHARD, whole * each)):
-        for column, resource in enumerate(resources):
-            # Of a node with GPUs of two types nobody says which of them are held in part.
-            if resource.partition(":")[0] == name:
-                of_all = total[rows, column] == total[rows, resources.index(name)]
-                free[rows, column] = np.where(of_all, np.maximum(free[rows, column] - less, 0), free[rows, column])
+def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
+    """Return what becomes free on one node of the room when the job goes, [resources]."""
+    if room.columns is not None:
+        each = 0 if room.shards_each is None else int(room.shards_each[room.index[share.node]])
+        return room.columns.of_job(job, share, each)
+    freed = vector(share.tres, room.resources)
+    if job.state is JobState.SUSPENDED:
+        freed[0] = 0  # free already
+    return freed
 
 
-def vector(tres: Tres, resources: Sequence[str]) -> NDArray[np.int64]:
-    """Return the amounts in the order of `resources`; a resource that is not among them is left out."""
-    amounts = tres.as_mapping()
-    return np.array([amounts.get(name, 0) for name in resources], dtype=np.int64)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Uneven:
+    """How the tasks of a job of several nodes may be spread over them, at least one on each (`spread.py`)."""
+
+    tasks: int
+    #: fewest and most nodes
+    least: int
+    most: int
+    #: [nodes] where it may run, however many it gets
+    allowed: NDArray[np.bool_]
+    #: what so many tasks take of each node, and what they hold there: [nodes, resources]
+    takes_of: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,8 +160,10 @@ class Demand:
 
     job: Job
     nodes: int
-    #: [resources] on each node
+    #: [resources] on each node; of nodes that give out CPUs in other ways, the most
     per_node: NDArray[np.int64]
+    #: [nodes, resources] what must be free on each: all of a whole node, whole cores
+    takes: NDArray[np.int64]
     #: [nodes] where it may run, whatever is free there
     allowed: NDArray[np.bool_]
     #: all of the node's memory
@@ -161,34 +172,47 @@ class Demand:
     required: tuple[int, ...]
     #: a GRES that no node has
     unknown_gres: str = ""
+    #: [nodes, resources] what is free no more once it runs there, where that is more
+    holds: NDArray[np.int64] | None = None
+    #: how else its tasks may be spread; None if each node gets the same
+    uneven: Uneven | None = None
+    #: fewest nodes that Slurm may start it on, by what it asks for
+    fewest: int = 1
 
     @property
     def shape(self) -> tuple[object, ...]:
         """Return what is the same for jobs that fit into the same places."""
         by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
-        return self.nodes, self.allowed.tobytes(), self.required, *by_node
+        used = self.job.request.threads_per_core, self.job.request.tasks_per_core
+        return self.nodes, self.allowed.tobytes(), self.required, *by_node, *used
 
     def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
         """Return for each node (or each of `rows`) whether the job's share fits into what is free there."""
         free = room.free if rows is None else room.free[rows]
-        total = room.total if rows is None else room.total[rows]
         allowed = self.allowed if rows is None else self.allowed[rows]
-        return self.fits_into(free, total) & allowed
+        return self.fits_into(free, rows) & allowed
 
-    def fits_into(self, free: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each row whether the share fits into `free` [rows, resources] of nodes that have `total`."""
+    def fits_into(self, free: NDArray[np.int64], rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+        """Return for each of `rows` (or each node) whether the share fits into `free` [rows, resources]."""
         if self.unknown_gres:
             return np.zeros(len(free), dtype=np.bool_)
-        fits: NDArray[np.bool_] = np.all(free >= self.per_node, axis=1)
-        if self.all_memory:
-            fits &= free[:, 1] == total[:, 1]
-        if self.job.request.exclusive:
-            fits &= np.all(free == total, axis=1)
+        takes = self.takes if rows is None or self.takes.strides[0] == 0 else self.takes[rows]
+        if takes.strides[0] == 0:
+            takes = self.per_node
+        fits: NDArray[np.bool_] = np.all(free >= takes, axis=1)
         return fits
 
 
-class UnsupportedConstraintError(ValueError):
-    """A feature expression that tesched cannot weigh; the job is left to Slurm."""
+class UnsupportedRequestError(ValueError):
+    """The job asks for something that placement does not model; it is left to Slurm. The text names it."""
+
+
+class UnsupportedConstraintError(UnsupportedRequestError):
+    """A feature expression that tesched cannot weigh."""
+
+    def __init__(self, expression: str) -> None:
+        """Name the expression."""
+        super().__init__(f"--constraint={expression}")
 
 
 _FEATURE_PART = re.compile(r"\s*(?:([\w.:/=-]+)|(.))")
@@ -238,33 +262,260 @@ def has_features(expression: str, features: frozenset[str]) -> bool:
 
 
 def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
-    """Return what the pending job wants and where it may run.
+    """Return what the pending job wants and where it may run, for callers that weigh one demand a job.
 
-    Raises UnsupportedConstraintError if its constraint cannot be weighed.
+    A job of one node may run in any of its partitions; of one that wants several, the partition with most such nodes
+    counts, as all of them must be of one partition. Raises UnsupportedRequestError if it asks for something that is not
+    modelled.
     """
-    request = job.request
-    wanted = demand_per_node(request)
-    missing = [name for name, count in wanted.gres if count and name not in room.resources]
-    return Demand(
-        job=job,
-        nodes=max(request.min_nodes, 1),
-        per_node=vector(wanted, room.resources),
-        allowed=_allowed(job, snapshot, room),
-        all_memory=snapshot.settings.memory_is_shared_out and wants_all_memory(request),
-        required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
-        unknown_gres=missing[0] if missing else "",
+    demands = demands_of(job, snapshot, room)
+    if (
+        len({(demand.nodes, demand.per_node.tobytes(), demand.all_memory) for demand in demands})
+        == demands[0].nodes
+        == 1
+    ):
+        return replace(demands[0], allowed=np.any([demand.allowed for demand in demands], axis=0))
+    return max(demands, key=lambda demand: int(demand.allowed.sum()))
+
+
+def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
+    """Return what the pending job wants in each of its partitions, in the order in which Slurm tries them.
+
+    Raises UnsupportedRequestError if it asks for something that is not modelled.
+    """
+    what = unsupported(job, snapshot)
+    if what:
+        raise UnsupportedRequestError(what)
+    up = [name for name in job.partitions if name in room.partitions]
+    if len(up) > 1:
+        up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
+    where = _allowed_anywhere(job, snapshot, room)
+    others = {name: unsupported_in(job, snapshot.partitions[name], snapshot) for name in up}
+    if any(others.values()):
+        # In which of its partitions Slurm starts it there can't be known for nodes that are in one of these, too.
+        for name in [name for name in up if others[name]]:
+            where = where & ~room.partitions[name]
+        up = [name for name in up if not others[name]]
+        if not any((where & room.partitions[name]).any() for name in up):
+            raise UnsupportedRequestError(", ".join(dict.fromkeys(filter(None, others.values()))))
+    leaves = _leaves(job, snapshot, room)
+    found: list[Demand] = []
+    shapes: set[tuple[object, ...]] = set()
+    for name in up or [""]:
+        for leaf in leaves:
+            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, room, where & leaf)
+            if demand.shape not in shapes:
+                shapes.add(demand.shape)
+                found.append(demand)
+        # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
+        # One that can never hold it, as it is too small, keeps none.
+        if name and room.partitions[name].sum() >= max(job.request.min_nodes, 1):
+            where = where & ~room.partitions[name]
+    return tuple(found)
+
+
+def _leaves(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]:
+    """Return the sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
+    switches, request = snapshot.settings.switches, job.request
+    if request.switches == 1 and request.max_nodes > 1 and switches:
+        return [_rows(switch.nodes, room) for switch in switches]
+    return [np.ones(len(room.names), dtype=np.bool_)]
+
+
+def _demand_in(
+    partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_]
+) -> Demand:
+    settings = snapshot.settings
+    per_gpu = PerGpu(
+        cpus=(partition.def_cpus_per_gpu if partition else 0) or settings.def_cpus_per_gpu,
+        mem_mib=(partition.def_mem_per_gpu_mib if partition else 0) or settings.def_mem_per_gpu_mib,
     )
+    request = with_default_memory(job.request, per_gpu, _least_memory(job, room))
+    allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
+    if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
+        allowed &= ~_with_other_users(job.user, snapshot, room)
+    if partition is not None and not _memory_allowed(request, partition):
+        allowed = np.zeros_like(where)
+    all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
+    whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
+    least = max(request.min_nodes, 1, len(request.required_nodes))
+    if request.tasks_per_node:
+        least = max(least, ceil(request.tasks / request.tasks_per_node))
+    most = max(least, min(request.max_nodes, request.tasks, least + MOST_TRIED))
+    if request.cpus_per_gres or whole:
+        most = least  # of these Slurm takes fewer nodes than it is bound to, where fewer are enough
+    if partition is not None and partition.max_nodes is not None:
+        most = max(least, min(most, partition.max_nodes))
+    required = _rows(request.required_nodes, room)
+    amounts = _Amounts(
+        request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
+    )
+    best: Demand | None = None
+    for nodes in range(least, most + 1):
+        per_node, takes, holds, missing = amounts.on_each(request, nodes)
+        demand = Demand(
+            job=job,
+            nodes=nodes,
+            per_node=per_node,
+            takes=takes,
+            allowed=allowed & required if len(request.required_nodes) == nodes else allowed,
+            all_memory=all_memory,
+            required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
+            unknown_gres=missing,
+            holds=holds,
+            uneven=amounts.uneven(least, most, allowed),
+            fewest=least,
+        )
+        best = best or demand
+        if least == most or int((demand.fits_into(room.total) & demand.allowed).sum()) >= nodes:
+            return demand
+    if best is None:  # there is at least one number of nodes
+        raise AssertionError
+    return best
 
 
-def share_of(demand: Demand, room: Room, rows: Sequence[int]) -> NDArray[np.int64]:
+def _least_memory(job: Job, room: Room) -> int:
+    """Return the memory of the smallest node of the job's partitions."""
+    where = [room.partitions[name] for name in job.partitions if name in room.partitions]
+    nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
+    return int(room.total[nodes, 1].min(initial=np.iinfo(np.int64).max)) if nodes.any() else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Amounts:
+    """What a job takes of nodes in one partition, by how many nodes or tasks there are."""
+
+    request: Request
+    partition: Partition | None
+    room: Room
+    per_gpu: PerGpu
+    whole: bool
+    all_memory: bool
+
+    def on_each(
+        self, request: Request, nodes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None, str]:
+        """Return `Demand.per_node`, `takes` and `holds`, and a GRES that no node has."""
+        room = self.room
+        kinds, kind_of = ([1], None) if room.threads is None else _kinds(room.threads)
+        wanted = [wanted_on_each(request, nodes, threads, self.per_gpu) for threads in kinds]
+        rows = np.array([_with_columns(one, self.partition, room) for one in wanted], dtype=np.int64)
+        takes = np.broadcast_to(rows[0], room.total.shape)
+        if len(rows) > 1:
+            takes = rows[kind_of]
+        if self.all_memory or self.whole:
+            takes = takes.copy()
+            if self.whole:
+                np.maximum(takes, room.total, out=takes)
+                takes[:, 1] = np.maximum(takes[:, 1], _memory_of_whole(request, room))
+            if self.all_memory:
+                takes[:, 1] = room.total[:, 1]
+        holds = _held(takes, room, whole=self.whole)
+        if not self.whole:
+            takes = _with_one_gpus_shards(takes, room)
+        missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
+        return rows.max(axis=0), takes, holds, missing[0] if missing else ""
+
+    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
+        """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
+        request = self.request
+        each = max(request.cpus_per_task, 1)
+        devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
+        fixed = (
+            *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
+            *(self.whole, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
+            *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
+        )
+        if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
+            return None
+
+        def takes_of(tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            on_one = replace(request, tasks=tasks, cpus=tasks * each, min_nodes=1)
+            _, takes, holds, _ = self.on_each(on_one, 1)
+            return takes, takes if holds is None else holds
+
+        return Uneven(tasks=request.tasks, least=least, most=most, allowed=allowed, takes_of=takes_of)
+
+
+def _memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
+    """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
+    found: NDArray[np.int64] = room.total[:, 0] * (request.mem_per_cpu_mib or 0)
+    if request.mem_per_gres:
+        found = np.zeros(len(room.total), dtype=np.int64)
+        for name, mem_mib in request.mem_per_gres:
+            if name in room.resources:
+                found += room.total[:, room.resources.index(name)] * mem_mib
+    return found
+
+
+def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
+    kinds, kind_of = np.unique(threads, return_inverse=True)
+    return kinds.tolist(), kind_of.reshape(-1)
+
+
+def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDArray[np.int64]:
+    """Return the amounts as the room counts them: what must be free for such a job of this partition."""
+    found = vector(wanted, room.resources)
+    if room.columns is not None and partition is not None:
+        if partition.name in room.columns.limited:
+            found[room.columns.limited[partition.name]] = wanted.cpus
+        found[[column for name, column in room.columns.sharing.items() if name != partition.name]] = ALONE
+    return found
+
+
+def _with_one_gpus_shards(takes: NDArray[np.int64], room: Room) -> NDArray[np.int64]:
+    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
+
+    Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
+    """
+    if room.shards_each is None:
+        return takes
+    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
+    if not takes[:, columns].any():
+        return takes
+    gpus = room.total[:, room.resources.index("gpu")]
+    takes = takes.copy()
+    for column in columns:
+        wanted = takes[:, column]
+        certain = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1)
+        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), certain, wanted)
+    return takes
+
+
+def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:
+    """Return what such a job holds, where that differs from what must be free for it."""
+    columns = room.columns
+    if columns is None or whole or (room.shards_each is None and not columns.sharing):
+        return None
+    holds = takes.copy()
+    holds[:, list(columns.sharing.values())] = 0
+    if room.shards_each is not None:
+        for row in np.flatnonzero(room.shards_each).tolist():
+            columns.with_shards(holds[row], int(room.shards_each[row]))
+    return holds
+
+
+def share_of(demand: Demand, rows: Sequence[int]) -> NDArray[np.int64]:
     """Return what the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
-    where = np.asarray(rows, dtype=np.intp)
-    if demand.job.request.exclusive:
-        return room.total[where].copy()
-    share = np.tile(demand.per_node, (len(rows), 1))
-    if demand.all_memory:
-        share[:, 1] = room.total[where, 1]
+    holds = demand.takes if demand.holds is None else demand.holds
+    share: NDArray[np.int64] = holds[np.asarray(rows, dtype=np.intp)]
     return share
+
+
+def _memory_allowed(request: Request, partition: Partition) -> bool:
+    """Return whether the partition lets a job have so much memory; Slurm never starts one there that wants more."""
+    by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
+    if by_node is not None and request.mem_per_node_mib is not None:
+        return 0 < request.mem_per_node_mib <= by_node
+    if by_cpu is not None and request.mem_per_cpu_mib is not None:
+        return request.mem_per_cpu_mib <= by_cpu
+    return True
+
+
+def _with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where another user's job is."""
+    names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}
+    return _mask(names, room.index)
 
 
 def _mask(names: Iterable[str], index: Mapping[str, int]) -> NDArray[np.bool_]:
@@ -277,19 +528,17 @@ def _rows(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
     return _mask(names, room.index)
 
 
-def _allowed(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
-    allowed = np.zeros(len(room.names), dtype=np.bool_)
-    for name in job.partitions:
-        if name in room.partitions:
-            allowed |= room.partitions[name]
-    allowed &= room.available
+def _allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where it may run, whatever its partition."""
+    allowed = room.available.copy()
     request = job.request
+    allowed[[row for row, user in room.kept_by if user != job.user]] = False
+    if request.tmp_mib:
+        allowed &= np.array([node.tmp_mib >= request.tmp_mib for node in snapshot.nodes.values()], dtype=np.bool_)
     if request.excluded_nodes:
         allowed &= ~_rows(request.excluded_nodes, room)
     if any(name not in room.index for name in request.required_nodes):
         allowed[:] = False  # it cannot have them all
-    if request.required_nodes and len(request.required_nodes) >= max(request.min_nodes, 1):
-        allowed &= _rows(request.required_nodes, room)
     if request.features:
         # Nodes of a cluster come in few kinds: weigh the expression once a kind.
         kinds: dict[frozenset[str], bool] = {}

@@ -15,8 +15,9 @@ from tesched_core.actions import FailureKind, Outcome, Reason, ReasonCode, SetNi
 from tesched_core.best_effort import BePolicy, BeView
 from tesched_core.cluster import Job
 from tesched_core.decision import Forwarded, Memory, Refusals
-from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of
+from tesched_core.fit import Demand, Room, UnsupportedRequestError, demand_of
 from tesched_core.orders import Lever, Raise
+from tesched_core.queue_order import MIN_NICE
 from tesched_core.resources import JobId
 from tesched_core.work import Advance
 
@@ -31,6 +32,9 @@ def bring_back(memory: Memory, work: Advance, *, lasts_s: float = LASTS_S) -> Me
     kept: dict[JobId, Forwarded] = {}
     for job_id, one in memory.forwarded.items():
         job = work.snapshot.jobs.get(job_id)
+        if job_id in work.absent:
+            kept[job_id] = one
+            continue
         if job is None or job.finished:
             continue
         # Who is to be first for as long as he gains most waits for room that nobody can foretell.
@@ -80,15 +84,16 @@ def brought_first(memory: Memory, job: Job, text: str, work: Advance) -> Memory:
 
 def _demands(jobs: Sequence[Job], room: Room, work: Advance) -> Iterator[Demand]:
     for job in jobs:
-        with suppress(UnsupportedConstraintError):  # it is left to Slurm
+        with suppress(UnsupportedRequestError):  # it is left to Slurm
             yield demand_of(job, work.snapshot, room)
 
 
 def _brought_forward(job: Job, going: set[JobId], reason: Reason, work: Advance) -> Forwarded:
-    missing = 1 + work.overview.first_in_queue(job.partitions, going, best_effort=True) - job.priority
-    if missing <= 0:
+    rivals = work.partitions_beside(job.partitions)
+    missing = 1 + work.overview.first_in_queue(rivals, going, best_effort=True) - job.priority
+    value = max(job.nice - missing - MARGIN, MIN_NICE)
+    if missing <= 0 or value >= job.nice:
         return Forwarded(job_id=job.job_id, at=work.now, raised=_as_it_is(job))
-    value = job.nice - missing - MARGIN
     work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
     raised = Raise(lever=Lever.NICE, previous=job.nice, value=value)
     return Forwarded(job_id=job.job_id, at=work.now, raised=raised)

@@ -1,5 +1,8 @@
 """The limits that no policy can pass. Only the guard excuses a job, or drops a plan, and it says why.
 
+There are two sets of limits that count: `Limits` for what TE jobs cause, `RoundLimits` for the turns of a BE policy
+that goes in rounds. Neither uses up the other's. Protection, and the bound on the slowdown, hold for both.
+
 Two questions, asked at two moments of a cycle:
 
 - `excuses`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
@@ -14,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +26,11 @@ from tesched_core.budget import HOUR_S, Paid, Tally
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, RefusalCode, Why
 from tesched_core.metrics import BOUND_S
-from tesched_core.orders import HOLDS_ROOM, VictimState
+from tesched_core.orders import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.overview import BARS, Owner, Running
 from tesched_core.policy import Excuses, Plan, View
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.snapshot import JobClass, Snapshot
 
 
 class YieldBy(StrEnum):
@@ -57,9 +61,13 @@ class Limits:
     max_preemptions_per_user_hour: int = 50
     max_preemptions_per_account_hour: int = 100
     max_preemptions_per_node_hour: int = 20
+    #: most jobs that one TE job, the TE jobs of one user, and those of one account cause to leave in any hour
+    max_victims_for_te_job_hour: int = 20
+    max_victims_for_te_user_hour: int = 40
+    max_victims_for_te_account_hour: int = 80
     #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
     max_lost_node_hours_per_day: float = 500.0
-    #: most orders under way at once, those included whose victims are not back yet
+    #: most orders at once for which room is being made; those whose victims only wait to run again do not count
     max_open_orders: int = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()
@@ -72,6 +80,9 @@ class Limits:
     #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
     #: asked leaves for nothing. 0: it takes what comes first
     bind_for_s: float = 60.0
+    #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
+    #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
+    wait_for_free_s: float = 10.0
     #: room is made only after Slurm has said that a TE job waits for room. A site without limits on users and accounts
     #: may switch that off: then a new job that asks for nothing but nodes does not wait for slurmctld's next pass
     await_first_look: bool = True
@@ -97,6 +108,34 @@ class Limits:
             raise ValueError("max_slowdown must be at least 1: no slowdown is below")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLimits:
+    """The limits of a policy that goes in rounds: its turns cost preemptions by design, and they count by themselves.
+
+    Times in seconds. What is protected, `max_victims_per_cycle` and `max_slowdown` are the guard's for both.
+    """
+
+    #: how often one job may give its place to another's turn, or move to another one, in any hour
+    max_preemptions_per_job_hour: int = 60
+    #: a job is not asked before it has run this long since its last start
+    min_run_time_s: float = 0.0
+    #: most preemptions in any hour, and most node-hours of runs ended in any 24 hours; None: no limit of its own
+    max_preemptions_per_hour: int | None = None
+    max_lost_node_hours_per_day: float | None = None
+
+    @staticmethod
+    def of_round(round_s: float) -> RoundLimits:
+        """Return the limits that fit rounds of so many seconds: one turn a round for each job, after half of one."""
+        return RoundLimits(max_preemptions_per_job_hour=ceil(HOUR_S / round_s), min_run_time_s=min(60.0, round_s / 2))
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit below zero."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if value is not None and not 0 <= value < inf:
+                raise ValueError(f"{one.name} must be a number of at least 0")
+
+
 def excuses(
     running: Running,
     memory: Memory,
@@ -105,10 +144,12 @@ def excuses(
     nodes: Mapping[str, int],
     *,
     newcomers: Collection[JobId] = (),
+    rounds: RoundLimits | None = None,
 ) -> Excuses:
     """Return for each running BE job whether it may be asked, and why not: the most telling reason.
 
     `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
+    Asked for a TE job, or with `rounds` for the turn of another BE job.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
@@ -123,22 +164,27 @@ def excuses(
                 why[row] = whys.setdefault(reason, len(whys))
 
     # The last word stays, so the least telling comes first.
-    for rows, because in _spent(running, Tally.of(memory.paid, memory.open_orders(), now), limits, nodes):
+    tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.ROUND if rounds else Purpose.TE)
+    spent = _spent(running, tally, limits, nodes) if rounds is None else _spent_by_rounds(running, tally, rounds)
+    for rows, because in spent:
         excuse(rows, because)
     over = np.flatnonzero(slowdowns(running, memory) > limits.max_slowdown)
     text = f"it has waited so long that its slowdown is above guard.max_slowdown, {limits.max_slowdown:g}"
     excuse(over, (RefusalCode.SLOWDOWN, text))
-    seconds = limits.cool_down_s
-    text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
-    recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
-    excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
-    seconds = limits.min_run_time_s
-    text = f"it has run for less than guard.min_run_time_s, {seconds:.0f} s"
+    if rounds is None:
+        seconds = limits.cool_down_s
+        text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
+        recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
+        excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
+    setting = "guard.min_run_time_s" if rounds is None else "policy.round_min_run_time_s"
+    seconds = (rounds or limits).min_run_time_s
+    text = f"it has run for less than {setting}, {seconds:g} s"
     new = np.isin(running.job_id, list(newcomers))
     excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
-    if limits.max_preemptions_per_job <= 0:
+    if rounds is None and limits.max_preemptions_per_job <= 0:
         excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
-    excuse_jobs(_often(memory, limits))
+    if rounds is None:
+        excuse_jobs(_often(memory, limits))
     for row, owner in enumerate(running.owners):
         protection = _protection(owner, limits)
         if protection:
@@ -210,6 +256,31 @@ def _spent(
         yield everybody, (RefusalCode.BUDGET, text)
 
 
+def _spent_by_rounds(running: Running, tally: Tally, limits: RoundLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
+    """Yield the jobs that may not be asked because rounds have cost enough lately."""
+    most = limits.max_preemptions_per_job_hour
+    for job_id, count in tally.by_job.items():
+        row = running.row_of.get(job_id)
+        if row is not None and count >= most:
+            text = f"it gave way to a turn {count} time(s) in the last hour; policy.round_max_preemptions_per_job_hour"
+            yield np.arange(len(running)) == row, (RefusalCode.ROUND_LIMIT, f"{text} is {most}")
+    if over := _rounds_over(tally, limits, "rounds have cost"):
+        yield np.ones(len(running), dtype=np.bool_), over
+
+
+def _rounds_over(tally: Tally, limits: RoundLimits, what: str, *, more: int = 0) -> Why | None:
+    """Return which limit of all rounds together is reached, or with `more` 1 would be passed."""
+    most, hours = limits.max_preemptions_per_hour, tally.node_s / HOUR_S
+    if most is not None and tally.count >= most + more:
+        text = f"{what} {tally.count} preemption(s) in an hour; policy.round_max_preemptions_per_hour is {most}"
+        return RefusalCode.ROUND_LIMIT, text
+    budget = limits.max_lost_node_hours_per_day
+    if budget is not None and (hours > budget or (hours >= budget and not more)):
+        text = f"{what} {hours:.1f} node-hours in 24 h; policy.round_max_lost_node_hours_per_day is {budget:g}"
+        return RefusalCode.ROUND_LIMIT, text
+    return None
+
+
 def _this_hour(count: int, what: tuple[str, str]) -> str:
     return f"{what[0]} paid {count} time(s) in the last hour; that is all that guard.{what[1]} allows"
 
@@ -256,23 +327,30 @@ def _protection(owner: Owner, limits: Limits) -> Why | None:
 
 
 def admitted(
-    plans: Sequence[Plan], view: View, limits: Limits, note: Callable[[Refusal], None], *, asked: int = 0
+    plans: Sequence[Plan],
+    view: View,
+    limits: Limits,
+    note: Callable[[Refusal], None],
+    *,
+    asked: int = 0,
+    rounds: RoundLimits | None = None,
 ) -> tuple[Plan, ...]:
     """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped.
 
-    `asked` is how many this cycle has asked to yield before.
+    `asked` is how many this cycle has asked to yield before. The plans are for TE jobs, or with `rounds` for turns.
     """
     kept: list[Plan] = []
     victims = asked
     now = view.snapshot.taken_at
-    under_way = len(view.memory.open_orders())
+    purpose = Purpose.ROUND if rounds else Purpose.TE
+    under_way = orders_under_way(view.memory, view.snapshot, purpose)
     waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}
-    tally = Tally.of(view.memory.paid, view.memory.open_orders(), now)
+    tally = Tally.of(view.memory.paid, view.memory.open_orders(), now, purpose)
     for plan in plans:
         if plan.preemptor in waiting and not plan.victims:
             kept.append(plan)
             continue
-        payments = [_payment(view, job_id, now) for job_id, _ in plan.victims]
+        payments = [_payment(view, job_id, plan.preemptor, now) for job_id, _ in plan.victims]
         if plan.by_suspending:
             payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
         code = RefusalCode.CYCLE_LIMIT
@@ -282,7 +360,9 @@ def admitted(
             text = (
                 f"this cycle has asked {victims} job(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
             )
-        elif over := _over(tally, payments, limits, now):
+        elif (
+            over := _over(tally, payments, limits, now) if rounds is None else _turns_over(tally, payments, rounds, now)
+        ):
             code, text = over
         else:
             kept.append(plan)
@@ -294,7 +374,16 @@ def admitted(
     return tuple(kept)
 
 
-def _payment(view: View, job_id: JobId, now: UnixSeconds) -> Paid:
+def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:
+    """Return how many orders of this purpose make room now."""
+    turn = purpose is Purpose.ROUND
+    return sum(
+        order.makes_room and (snapshot.job_class(order.preemptor) is JobClass.BE) is turn
+        for order in memory.open_orders()
+    )
+
+
+def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> Paid:
     """Return what the job pays if it leaves at the end of its grace period."""
     running = view.running
     row = running.row_of[job_id]
@@ -302,14 +391,26 @@ def _payment(view: View, job_id: JobId, now: UnixSeconds) -> Paid:
     nodes = tuple(view.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
     held_s = max(now - float(running.started[row]), 0.0) + float(running.grace_s[row])
     node_s = len(nodes) * held_s
-    return Paid(at=now, job_id=job_id, user=owner.user, account=owner.account, nodes=nodes, node_s=node_s)
+    trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None
+    return Paid(
+        at=now,
+        job_id=job_id,
+        user=owner.user,
+        account=owner.account,
+        nodes=nodes,
+        node_s=node_s,
+        preemptor=preemptor,
+        for_user=trial.user if trial else "",
+        for_account=trial.account if trial else "",
+        purpose=Purpose.TE if trial else Purpose.ROUND,
+    )
 
 
 def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSeconds) -> Why | None:
     """Return which limit these payments together would pass."""
     if not payments:
         return None
-    after = Tally(tally.count, tally.by_user.copy(), tally.by_account.copy(), tally.by_node.copy(), tally.node_s)
+    after = tally.copy()
     for one in payments:
         after.add(one, now)
     hours = after.node_s / HOUR_S
@@ -329,6 +430,8 @@ def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSecon
     ):
         if count > getattr(limits, setting):
             return code, f"its victims would make it {count} preemptions in an hour; guard.{setting} allows no more"
+    if caused := _caused_too_much(after, payments[0], limits):
+        return RefusalCode.CAUSED_LIMIT, caused
     if hours > limits.max_lost_node_hours_per_day:
         most = limits.max_lost_node_hours_per_day
         text = (
@@ -336,3 +439,32 @@ def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSecon
         )
         return RefusalCode.BUDGET, text
     return None
+
+
+def _turns_over(tally: Tally, payments: Sequence[Paid], limits: RoundLimits, now: UnixSeconds) -> Why | None:
+    """Return which limit of the rounds these payments together would pass."""
+    if not payments:
+        return None
+    after = tally.copy()
+    for one in payments:
+        after.add(one, now)
+    return _rounds_over(after, limits, "its turn would make it", more=1)
+
+
+def _caused_too_much(after: Tally, one: Paid, limits: Limits) -> str:
+    """Return which limit of what a TE job, its user and its account may cause would be passed; empty for none."""
+    if one.preemptor is None or not one.for_user:
+        return ""
+    for who, count, setting in (
+        ("it", after.by_preemptor[one.preemptor], "max_victims_for_te_job_hour"),
+        (f"jobs of its user {one.for_user}", after.by_te_user[one.for_user], "max_victims_for_te_user_hour"),
+        (
+            f"jobs of its account {one.for_account}",
+            after.by_te_account[one.for_account],
+            "max_victims_for_te_account_hour",
+        ),
+    ):
+        most = getattr(limits, setting)
+        if count > most:
+            return f"{who} would have caused {count} jobs to leave in an hour; guard.{setting} is {most}"
+    return ""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tesched_core.cluster import FINISHED, JobState
-from tesched_core.orders import Departure, Victim
+from tesched_core.orders import PREEMPTED, Victim
 from tesched_core.resources import UnixSeconds
 
 #: Run times below this count as this in the bounded slowdown, seconds (Feitelson et al., JSSPP 1997).
@@ -92,9 +92,9 @@ def bounded_slowdown(waited_s: float, ran_s: float) -> float:
 def lost_node_s(victim: Victim) -> float:
     """Return the node-seconds of the victim's run that its requeue threw away, as if nothing of it had been saved.
 
-    0 for a victim that has not left, and for one that finished, failed or was cancelled: tesched did not end it.
+    0 for a victim that has not left, and for one that finished or was cancelled: tesched did not end it.
     """
-    if victim.left_at is None or victim.departure not in {Departure.REQUEUED, Departure.REQUEUED_ITSELF}:
+    if victim.left_at is None or victim.departure not in PREEMPTED:
         return 0.0
     return len(victim.nodes) * max(victim.left_at - victim.started_at, 0.0)
 

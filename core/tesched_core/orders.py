@@ -12,10 +12,11 @@ holds the data; it is what the store persists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tesched_core.actions import OrderId
+from tesched_core.notice import ExitZero, Target
 from tesched_core.resources import JobId, UnixSeconds
 
 
@@ -43,6 +44,8 @@ class Ending(StrEnum):
     EXPIRED = "expired"
     #: it would not start any more, whatever room there is: a limit, a dependency, a hold, its partition
     BLOCKED = "blocked"
+    #: Slurm did not look at it as the first in its queue in time; no victim was asked
+    NOT_LOOKED_AT = "not_looked_at"
     #: a node on which room was made starts no jobs any more
     NODE_GONE = "node_gone"
     #: an admin withdrew it (`tesched undo`)
@@ -51,6 +54,15 @@ class Ending(StrEnum):
     REFUSED = "refused"
     #: shadow mode: recorded and not done
     SHADOW = "shadow"
+
+
+class Purpose(StrEnum):
+    """What a victim leaves for."""
+
+    #: a TE job
+    TE = "te"
+    #: the turn of another BE job, or of the victim itself on other nodes
+    ROUND = "round"
 
 
 class VictimState(StrEnum):
@@ -81,10 +93,22 @@ class Departure(StrEnum):
     REQUEUED_ITSELF = "requeued_itself"
     #: it finished in its grace period; it must not run again
     FINISHED = "finished"
-    #: it failed or was cancelled in its grace period
+    #: it died of its notice; it is put back in the queue
+    DIED_OF_NOTICE = "died_of_notice"
+    #: it ended with exit status 0, which for this job means that it has saved its work and is to run again
+    SAVED = "saved"
+    #: it was cancelled, or ended by Slurm itself, in its grace period
     DIED = "died"
     #: Slurm no longer knows it
     VANISHED = "vanished"
+    #: it died of its notice or has saved its work, and could not be put back in the queue
+    LOST = "lost"
+
+
+#: Departures of victims whose run has ended for good, though they are to run again.
+TO_RERUN = frozenset({Departure.DIED_OF_NOTICE, Departure.SAVED})
+#: Departures by which a run was thrown away for a preemptor, saved or not.
+PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN, Departure.LOST})
 
 
 #: States in which a victim still holds its room.
@@ -109,6 +133,8 @@ class Raise:
     value: int
     #: seen in a snapshot to be what it was before, or the job is gone
     restored: bool = False
+    #: when Slurm took the command; not persisted, since a restarted daemon sends it again
+    taken_at: UnixSeconds | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +146,9 @@ class Victim:
     #: the run that pays: the job's `restarts` when it was chosen
     restarts: int
     grace_period_s: float
+    #: empty: it gets none, and is requeued at once
     notice_signal: str
-    notice_batch_only: bool
+    notice_target: Target
     #: the policy's score, lower goes first
     score: float
     #: nodes that it held, and since when (for lost time)
@@ -131,8 +158,16 @@ class Victim:
     queued_at: UnixSeconds = 0.0
     user: str = ""
     account: str = ""
+    #: the TE job's user and account, which cause it; empty where the preemptor is not TE
+    for_user: str = ""
+    for_account: str = ""
+    #: a TE job, or the turn of a BE job (of a policy that goes in rounds)
+    purpose: Purpose = Purpose.TE
+    #: what exit status 0 in its grace period means
+    exit0: ExitZero = ExitZero.SLURM
     #: when it had its notice; without one, when it was first asked to go, or to be suspended
     noticed_at: UnixSeconds | None = None
+    #: when its requeue, or its rerun, was last asked for
     requeue_sent_at: UnixSeconds | None = None
     #: it gives its CPUs alone: it is suspended, without a notice, and not requeued
     by_suspending: bool = False
@@ -144,6 +179,8 @@ class Victim:
     back_at: UnixSeconds | None = None
     #: how it was brought forward while it waited to run again
     raised: Raise | None = None
+    #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
+    held_before: bool = False
 
     @property
     def deadline(self) -> UnixSeconds | None:
@@ -153,7 +190,7 @@ class Victim:
     @property
     def awaited(self) -> bool:
         """Return whether it has left its room and is to run again."""
-        never = {Departure.FINISHED, Departure.DIED, Departure.VANISHED}
+        never = {Departure.FINISHED, Departure.DIED, Departure.VANISHED, Departure.LOST}
         return self.state is VictimState.LEFT and self.departure not in never
 
     @property
@@ -179,6 +216,8 @@ class Order:
     victims: tuple[Victim, ...]
     #: until when room is awaited that comes free by itself, before anybody is asked
     waits_until: UnixSeconds | None = None
+    #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
+    newest_task: JobId | None = None
     raised: Raise | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
@@ -188,6 +227,11 @@ class Order:
     def waits(self) -> bool:
         """Return whether it waits for room to come free by itself, and has asked nobody yet."""
         return self.state is OrderState.OPEN and not self.nodes
+
+    @property
+    def makes_room(self) -> bool:
+        """Return whether room is being made, or is there; its victims may take days to run again, which is no part."""
+        return self.state is OrderState.OPEN and bool(self.nodes)
 
     @property
     def futile(self) -> bool:

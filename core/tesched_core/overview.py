@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.cluster import Job, JobState, Request
+from tesched_core.columns import vector
 from tesched_core.decision import RefusalCode
-from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, demand_per_node, vector, wants_all_memory
+from tesched_core.fit import Room, UnsupportedRequestError, demand_of, demand_per_node, freed_by
+from tesched_core.leaving import expected_leave_s
 from tesched_core.resources import JobId
 from tesched_core.shadow import Ends
 from tesched_core.snapshot import JobClass, Snapshot, Traits
 from tesched_core.waiting import WANTS_ROOM, why_not
+from tesched_core.wants import wants_all_memory
 
 
 class Owner(NamedTuple):
@@ -41,6 +44,9 @@ BARS: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.NOT_REQUEUEABLE, "it was submitted with --no-requeue"),
     (RefusalCode.HETEROGENEOUS, "it is part of a heterogeneous job, which Slurm requeues as a whole"),
     (RefusalCode.SUSPENDED, "it is suspended, and not by tesched"),
+    (RefusalCode.UNREAD, "its record could not be read whole (`tesched status` has more)"),
+    (RefusalCode.UNSUPPORTED, "it holds a node that Slurm does not show, so what it would free is not known"),
+    (RefusalCode.SCRIPT_UNREAD, "its batch script has not been read yet, for the signal that it declares"),
 )
 
 
@@ -195,7 +201,7 @@ class _Taken:
         owners: dict[Owner, int] = {}
         owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
         shares = [
-            (row, room.index[share.node], _freed(job, vector(share.tres, room.resources)))
+            (row, room.index[share.node], freed_by(job, share, room))
             for row, job in enumerate(jobs)
             for share in job.allocation
             if share.node in room.index
@@ -207,9 +213,9 @@ class _Taken:
             started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
             queued=np.array([job.submit_time for job in jobs], dtype=np.float64),
             ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
-            grace_s=np.array([known.grace_period_s for known in traits], dtype=np.float64),
+            grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
-            bar=np.array([_bar(job) for job in jobs], dtype=np.int8),
+            bar=np.array([_bar(*pair, room) for pair in zip(jobs, traits, strict=True)], dtype=np.int8),
             owner=np.array(owner, dtype=np.intp),
             owners=tuple(owners),
             names=tuple(job.name for job in jobs),
@@ -231,35 +237,32 @@ class _Taken:
     @cached_property
     def waiting(self) -> Waiting:
         snapshot, room = self.snapshot, self.room
-        demands = []
+        jobs: list[Job] = []
+        nodes, wanted, kind = [], [], []
+        masks: dict[bytes, tuple[int, NDArray[np.bool_]]] = {}
         for job in self._queue:
             if not _plain(job) or why_not(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
                 continue
             try:
                 demand = demand_of(job, snapshot, room)
-            except UnsupportedConstraintError:
+            except UnsupportedRequestError:
                 continue
             if demand.all_memory or demand.unknown_gres:
                 continue
-            demands.append(demand)
-            if len(demands) == MOST_WAITING:
+            jobs.append(job)
+            nodes.append(demand.nodes)
+            wanted.append(demand.per_node)
+            kind.append(masks.setdefault(demand.allowed.tobytes(), (len(masks), demand.allowed))[0])
+            if len(jobs) == MOST_WAITING:
                 break
-        kinds: dict[bytes, int] = {}
-        kind = [kinds.setdefault(demand.allowed.tobytes(), len(kinds)) for demand in demands]
-        masks = {row: demand.allowed for row, demand in zip(kind, demands, strict=True)}
-        jobs = [demand.job for demand in demands]
         return Waiting(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
             since=np.array([job.eligible_time or job.submit_time for job in jobs], dtype=np.float64),
             run_s=np.array([_run_s(job, snapshot.traits[job.job_id]) for job in jobs], dtype=np.float64),
-            nodes=np.array([demand.nodes for demand in demands], dtype=np.intp),
-            demand=np.array([demand.per_node for demand in demands], dtype=np.int64).reshape(
-                len(demands), len(room.resources)
-            ),
+            nodes=np.array(nodes, dtype=np.intp),
+            demand=np.array(wanted, dtype=np.int64).reshape(len(jobs), len(room.resources)),
             kind=np.array(kind, dtype=np.intp),
-            allowed=np.array([masks[row] for row in range(len(kinds))], dtype=np.bool_).reshape(
-                len(kinds), len(room.names)
-            ),
+            allowed=np.array([mask for _, mask in masks.values()], dtype=np.bool_).reshape(len(masks), len(room.names)),
         )
 
     @cached_property
@@ -267,7 +270,7 @@ class _Taken:
         snapshot, room = self.snapshot, self.room
         unknown = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0, grace_source="")
         shares = [
-            (room.index[share.node], ends_at, _freed(job, vector(share.tres, room.resources)))
+            (room.index[share.node], ends_at, freed_by(job, share, room))
             for job in snapshot.jobs.values()
             if job.on_nodes
             for ends_at in (_ends_at(job, snapshot.traits.get(job.job_id, unknown), snapshot.taken_at),)
@@ -341,12 +344,6 @@ def _owner(job: Job) -> Owner:
     return Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
 
 
-def _freed(job: Job, held: NDArray[np.int64]) -> NDArray[np.int64]:
-    if job.state is JobState.SUSPENDED:
-        held[0] = 0  # its CPUs are free already
-    return held
-
-
 def _size(job: Job, room: Room) -> float:
     held = sum(
         (vector(share.tres, room.resources) for share in job.allocation), np.zeros(len(room.resources), np.int64)
@@ -355,7 +352,16 @@ def _size(job: Job, room: Room) -> float:
     return 0.0 if first is None else size_of(held, room.total[first], room.resources)
 
 
-def _bar(job: Job) -> int:
+def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
+    """Return how long the job may take to leave: one that is requeued without a notice, as long as jobs like it."""
+    if traits.notice_signal:
+        return traits.grace_period_s
+    return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
+
+
+def _bar(job: Job, traits: Traits, room: Room) -> int:
+    if job.doubt or job.partly_read:
+        return 6
     if job.completing or job.finished or "CONFIGURING" in job.flags:
         return 1
     if not job.batch:
@@ -364,4 +370,8 @@ def _bar(job: Job) -> int:
         return 3
     if job.het_job_id is not None:
         return 4
-    return 5 if job.state is JobState.SUSPENDED else 0
+    if job.state is JobState.SUSPENDED:
+        return 5
+    if any(share.node not in room.index for share in job.allocation):
+        return 7
+    return 8 if traits.unread else 0

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from tesched_core.cluster import Job
 from tesched_core.decision import Block, Refusal, RefusalCode, Refusals, Why
-from tesched_core.fit import Demand, Room, UnsupportedConstraintError, demand_of, share_of
+from tesched_core.fit import Demand, Room, UnsupportedRequestError, demands_of, share_of
 from tesched_core.overview import Running
 from tesched_core.policy import Plan, Proposal, View
 from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.spread import can_ever_be_spread, fewer_may_do, spreads
 from tesched_core.suspension import suffices
 from tesched_core.trial import Trial
 
@@ -141,27 +142,42 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
-            demand = demand_of(job, view.snapshot, room)
-        except UnsupportedConstraintError:
-            text = f"its constraint {job.request.features!r} is one that tesched cannot weigh; Slurm alone places it"
+            demands = demands_of(job, view.snapshot, room)
+        except UnsupportedRequestError as error:
+            text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
             continue
-        impossible = _why_impossible(demand, room)
-        if impossible:
-            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible))
+        impossible = [_why_impossible(demand, room) for demand in demands]
+        if all(impossible):
+            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible[0]))
             continue
-        free_rows = np.flatnonzero(demand.fits(room)).tolist()
-        if len(free_rows) >= demand.nodes and set(demand.required) <= set(free_rows):
-            others = [row for row in free_rows if row not in demand.required]
-            found = Found((), tuple(sorted([*demand.required, *others][: demand.nodes])))
-            score = np.zeros(0)
+        demands = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
+        at_once = next((one for one in _ways(demands, room) if _free_rows(one, room) is not None), None)
+        if at_once is not None:
+            demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
         else:
             score = rank(view, job)
-            answer = None
-            if pool.any() and demand.shape not in hopeless:
-                answer = search(demand, running, pool, score, room)
-                if answer is None:
-                    hopeless.add(demand.shape)
+            answer: Found | None = None
+            demand = demands[0]
+            if pool.any():
+                answers = []
+                for one in demands:  # each partition alone, as Slurm tries them
+                    if one.shape not in hopeless:
+                        victims = search(one, running, pool, score, room)
+                        if victims is None:
+                            hopeless.add(one.shape)
+                        else:
+                            answers.append((one, victims))
+                certain = [pair for pair in answers if not _may_shrink(pair, room, running)]
+                if not certain:
+                    uneven = _unevenly(demands, running, pool, score, room, search)
+                    certain = [pair for pair in uneven if not _may_shrink(pair, room, running)]
+                    if (answers or uneven) and not certain:
+                        refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
+                        continue
+                answers = certain
+                if answers:
+                    demand, answer = min(answers, key=lambda pair: _price(pair[1], score))
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
                 plans.append(Plan(preemptor=job.job_id, nodes=(), victims=(), waits_until=until))
@@ -190,19 +206,68 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         if found.victims and not by_suspending:  # who is suspended goes on later
             going = np.flatnonzero(np.isin(running.share_job, found.victims))
             room = room.changed(running.share_node[going], running.frees[going])
-        room = room.changed(found.nodes, -share_of(demand, room, found.nodes))
+        room = room.changed(found.nodes, -share_of(demand, found.nodes))
     return Proposal(plans=tuple(plans), refusals=Refusals(refusals))
+
+
+def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:
+    """Yield the demands, then those with shares of their own for each node that fit on what is free."""
+    yield from demands
+    for demand in demands:
+        yield from spreads(demand, room)
+
+
+def _unevenly(  # noqa: PLR0917 - what a search is given
+    demands: Sequence[Demand],
+    running: Running,
+    pool: NDArray[np.bool_],
+    score: NDArray[np.float64],
+    room: Room,
+    search: Search,
+) -> list[tuple[Demand, Found]]:
+    """Return the victims that make room for the job's tasks where no even share of them finds any."""
+    answers = []
+    for demand in demands:
+        for one in spreads(demand, room, running, pool):
+            victims = search(one, running, pool, score, room)
+            if victims is not None:
+                answers.append((one, victims))
+    return answers
+
+
+def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:
+    demand, found = pair
+    return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
+
+
+_MAY_SHRINK = (
+    "room could be made, but as its number of nodes is left open Slurm may do with fewer of them, and a victim would "
+    "have left for nothing; Slurm alone places it"
+)
 
 
 def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
 
 
+def _free_rows(demand: Demand, room: Room) -> tuple[int, ...] | None:
+    """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
+    rows = np.flatnonzero(demand.fits(room)).tolist()
+    if len(rows) < demand.nodes or not set(demand.required) <= set(rows):
+        return None
+    others = [row for row in rows if row not in demand.required]
+    return tuple(sorted([*demand.required, *others][: demand.nodes]))
+
+
+def _price(found: Found, score: NDArray[np.float64]) -> tuple[int, float]:
+    return len(found.victims), sum(float(score[row]) for row in found.victims)
+
+
 def _why_impossible(demand: Demand, room: Room) -> str:
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
-    large_enough = int((demand.fits_into(room.total, room.total) & demand.allowed).sum())
-    if large_enough < demand.nodes:
+    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
+    if large_enough < demand.nodes and not can_ever_be_spread(demand, room):
         return (
             f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
             "(partition, constraint, node list, reservation, node state) are large enough, even empty"
@@ -250,7 +315,7 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     """Say of each candidate that was weighed and not taken why."""
     where = running.share_node
     may_run = demand.allowed[where]
-    enough = demand.fits_into(room.free[where] + running.frees, room.total[where]) & may_run
+    enough = demand.fits_into(room.free[where] + running.frees, where) & may_run
     nowhere = np.ones(len(running), dtype=np.bool_)
     nowhere[running.share_job[may_run]] = False
     alone = np.zeros(len(running), dtype=np.bool_)

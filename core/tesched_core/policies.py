@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 
 from tesched_core.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
 from tesched_core.best_effort import BePolicy
@@ -11,6 +12,7 @@ from tesched_core.fill import Fill
 from tesched_core.fitgpp import FitGpp
 from tesched_core.gavel.names import ALONE, SHARING, SIMULATED
 from tesched_core.gavel.standing import Entity, Standing, weights
+from tesched_core.guard import RoundLimits
 from tesched_core.patient import Patient
 from tesched_core.pdors.workload import Workload
 from tesched_core.policy import TePolicy
@@ -69,6 +71,13 @@ class PolicyConfig:
     gavel_entity: Entity = Entity.ACCOUNT
     gavel_entity_weights: tuple[str, ...] = ()
     gavel_in_order: tuple[str, ...] = ()
+    #: gavel, pdors: what their turns may cost, beside what TE jobs may: how often one job gives way in any hour (0:
+    #: once a round, or slot); seconds that it runs before it does (at most half a round); preemptions in any hour and
+    #: node-hours of ended runs in any 24 hours, in all (0: no limit)
+    round_max_preemptions_per_job_hour: int = 0
+    round_min_run_time_s: float = 60.0
+    round_max_preemptions_per_hour: int = 0
+    round_max_lost_node_hours_per_day: float = 0.0
     #: slaq: seconds from one allocation to the next; workers that every elastic array gets; smallest change of a
     #: throttle, workers, and seconds for which an array is left alone after one; by which part the gain of who waits
     #: must be above the others', so that it is first in the queue, and seconds before another one takes its place
@@ -107,6 +116,14 @@ class PolicyConfig:
         if not 0.001 <= self.gavel_most_weight <= 1000:
             raise ValueError("gavel_most_weight must be between 0.001 and 1000")
         self.gavel_standing()
+        for key in (
+            "round_max_preemptions_per_job_hour",
+            "round_min_run_time_s",
+            "round_max_preemptions_per_hour",
+            "round_max_lost_node_hours_per_day",
+        ):
+            if not 0 <= getattr(self, key) < inf:
+                raise ValueError(f"{key} must be a number of at least 0")
         self._check_slaq()
         self._check_pdors()
         if not 0 <= self.rand_seed < 2**63:
@@ -150,6 +167,17 @@ class PolicyConfig:
             in_order=frozenset(self.gavel_in_order),
         )
 
+    def round_limits(self, round_s: float) -> RoundLimits:
+        """Return what turns may cost in rounds of so many seconds."""
+        fitting = RoundLimits.of_round(round_s)
+        return RoundLimits(
+            max_preemptions_per_job_hour=self.round_max_preemptions_per_job_hour
+            or fitting.max_preemptions_per_job_hour,
+            min_run_time_s=min(self.round_min_run_time_s, round_s / 2),
+            max_preemptions_per_hour=self.round_max_preemptions_per_hour or None,
+            max_lost_node_hours_per_day=self.round_max_lost_node_hours_per_day or None,
+        )
+
     def te_policy(self) -> TePolicy:
         """Return the policy."""
         match self.te:
@@ -185,6 +213,7 @@ class PolicyConfig:
                     types=self.gavel_types,
                     fills=self.gavel_fills,
                     standing=self.gavel_standing(),
+                    limits=self.round_limits(self.gavel_round_s),
                 )
             case BePolicyName.PDORS:
                 # Here, since these bring SciPy, too.
@@ -196,6 +225,7 @@ class PolicyConfig:
                     floor=self.pdors_floor,
                     rack_feature=self.pdors_rack_feature,
                     workloads=self.pdors_workloads,
+                    limits=self.round_limits(self.pdors_slot_s),
                 )
             case BePolicyName.SLAQ:
                 from tesched_core.slaq.on_slurm import Slaq  # noqa: PLC0415 - it brings what fits curves

@@ -69,6 +69,8 @@ class Plan:
     by_suspending: bool = False
     #: until when room is awaited that comes free by itself; the policy is asked again all the while
     waits_until: UnixSeconds | None = None
+    #: it has victims, which are asked once Slurm has seen the preemptor at the head of its queue (`first_look`)
+    awaits_look: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

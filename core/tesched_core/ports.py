@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from tesched_core.actions import Action, Failure, Outcome
+from tesched_core.classify import Question
 from tesched_core.decision import Decision, Memory
+from tesched_core.notice import Declared
 from tesched_core.orders import Transition
 from tesched_core.report import Reported
 from tesched_core.resources import JobId, UnixSeconds
@@ -65,11 +67,36 @@ class Speeds(Protocol):
         ...
 
 
+#: Says why an action may no longer be taken; empty if it may.
+Barred: TypeAlias = Callable[[], str]
+
+
+def never_barred() -> str:
+    """Return that the action may be taken: for callers that hold no lease."""
+    return ""
+
+
+class Declarations(Protocol):
+    """Knows which signal jobs have declared in the options of their submission."""
+
+    def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
+        """Return what is known of the running BE jobs of a classified snapshot; a missing job is yet to be read.
+
+        `patterns` are texts that the site's rules look for in the scripts. Returns in bounded time; never raises for
+        Slurm's errors.
+        """
+        ...
+
+
 class Actuator(Protocol):
     """Performs one action."""
 
-    def act(self, action: Action) -> Outcome:
-        """Perform it and say what became of it. Never raises for Slurm's errors; returns within its time-out."""
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
+        """Perform it and say what became of it. Never raises for Slurm's errors; returns within its time-out.
+
+        An action may begin with a look at the job, which may take long. `barred` is asked right before the command:
+        where it says why not, nothing is sent, and the outcome is that the action was skipped.
+        """
         ...
 
 
@@ -90,6 +117,11 @@ class CycleReport:
     next_in_s: float = 0.0
     #: calls to Slurm in the last minute, by kind: "scontrol show job", "scancel"
     calls: Mapping[str, float] = field(default_factory=dict)
+    #: of the site's command that tells users, since the daemon's start: told, failed, held_off, last_failure
+    told: Mapping[str, int | str] = field(default_factory=dict)
+    #: how many jobs' records could not be read whole, and the first of them: label, user, why
+    doubtful: int = 0
+    doubts: tuple[tuple[str, str, str], ...] = ()
 
 
 class JournalError(Exception):
@@ -121,8 +153,19 @@ class Journal(Protocol):
         """Give the lead up: for a daemon that ends."""
         ...
 
+    def lost(self) -> str:
+        """Return why what was written is not where the next reader will look; empty if all is well.
+
+        It costs next to nothing: it is asked before each action.
+        """
+        ...
+
     def load(self) -> Memory:
         """Return the memory as it was last written; an empty one at the very first start."""
+        ...
+
+    def questions(self) -> Mapping[JobId, Question]:
+        """Return what the running jobs said of themselves when their runs began, as far as that is known."""
         ...
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.cluster import Job, JobState
-from tesched_core.fit import Room, UnsupportedConstraintError, demand_of, share_of, vector
+from tesched_core.fit import Room, UnsupportedRequestError, demand_of, freed_by
 from tesched_core.orders import HOLDS_ROOM, Order, OrderState, Victim, VictimState
 from tesched_core.snapshot import Snapshot
+from tesched_core.spread import share_on
 
 #: a row of the room, and by how much it changes, [resources]
 Change = tuple[int, NDArray[np.int64]]
@@ -25,13 +26,16 @@ def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
 
     Their preemptors are there, their victims are gone, and whoever they have suspended goes on.
     """
+    orders = tuple(orders)
     changes: list[Change] = []
     for order in orders:
         for victim in order.victims:
             changes += _going(victim, order, snapshot, room)
             changes += _going_on(victim, snapshot, room)
-        changes += _coming(order, snapshot, room)
-    return _changed(room, changes)
+    room = _changed(room, changes)
+    for order in orders:
+        room = _changed(room, list(_coming(order, snapshot, room)))
+    return room
 
 
 def unpromised(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
@@ -61,10 +65,7 @@ def _going(victim: Victim, order: Order, snapshot: Snapshot, room: Room) -> Iter
         return
     for share in job.allocation:
         if share.node in room.index:
-            freed = vector(share.tres, room.resources)
-            if job.state is JobState.SUSPENDED:
-                freed[0] = 0  # its CPUs are free already
-            yield room.index[share.node], freed
+            yield room.index[share.node], freed_by(job, share, room)
 
 
 def _going_on(victim: Victim, snapshot: Snapshot, room: Room) -> Iterator[Change]:
@@ -87,9 +88,9 @@ def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
     there = [room.index[node] for node in order.nodes if node in room.index]
     try:
         demand = demand_of(preemptor, snapshot, room)
-    except UnsupportedConstraintError:
+    except UnsupportedRequestError:
         return
-    yield from zip(there, -share_of(demand, room, there), strict=True)
+    yield from zip(there, -share_on(demand, there, room.free), strict=True)
 
 
 def _will_be_there(order: Order, preemptor: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Orders whose room others have taken while it was being made, and who is asked to leave for it besides.
+"""Orders whose room others have taken while it was being made, and what is done for them.
 
 Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
 job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
@@ -7,6 +7,12 @@ but backfill goes by time limits, and knows nothing of an order. Then those who 
 So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. Who came
 after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to nothing,
 and it sits on room that was promised. All other limits hold.
+
+Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
+where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the
+policy is asked for room anywhere.
+
+An order that has asked no victim, because there was room, and whose room is taken goes back to waiting (`reopened`).
 """
 
 from __future__ import annotations
@@ -15,12 +21,13 @@ from dataclasses import replace
 from math import inf
 
 from tesched_core.advance import give_notice, victim_of
+from tesched_core.binding import keep_bound
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, Refusals
 from tesched_core.guard import Limits, admitted, excuses
 from tesched_core.orders import HOLDS_ROOM, Order, OrderState
 from tesched_core.overview import Overview
-from tesched_core.policy import TePolicy, View
+from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.promised import room_after_orders
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass
@@ -54,18 +61,52 @@ def ask_more(memory: Memory, work: Advance, policy: TePolicy, limits: Limits) ->
             ),
             room=room,
         )
-        proposal = policy.propose(view)
-        dropped: list[Refusal] = []
-        # The order is open already, and takes no place of another one.
-        more = replace(limits, max_open_orders=limits.max_open_orders + 1)
-        plans = admitted(proposal.plans, view, more, dropped.append, asked=asked)
-        plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
-        if plan is None:
-            refusals += proposal.refusals + Refusals(dropped)
+        free = replace(trial.request, required_nodes=memory.bound[trial.job_id].previous)
+        unbound = replace(trial, request=free)
+        anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, limits, asked)
+        elsewhere = next((plan for plan in anywhere if plan.nodes and not plan.by_suspending), None)
+        if elsewhere is not None and not elsewhere.victims:
+            memory = _moved(order, elsewhere, memory, work)
             continue
-        asked += len(plan.victims)
-        memory = _with_more(order, plan.victims, memory, work)
+        plans, why_not = _asked(view, policy, limits, asked)
+        plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
+        leaving = any(victim.state in HOLDS_ROOM for victim in order.victims)
+        if plan is not None:
+            asked += len(plan.victims)
+            memory = _with_more(order, plan.victims, memory, work)
+        elif elsewhere is not None and not leaving:
+            asked += len(elsewhere.victims)
+            memory = _moved(order, elsewhere, memory, work)
+        else:
+            refusals += why_not
     return memory, refusals, asked
+
+
+def reopened(memory: Memory, work: Advance) -> Memory:
+    """Return the memory in which orders that asked no victim, and whose room is taken, wait again."""
+    orders = dict(memory.orders)
+    room = work.overview.room
+    for order in memory.open_orders():
+        trial = work.snapshot.jobs.get(order.preemptor)
+        rows = [room.index[name] for name in order.nodes if name in room.index]
+        mine = order.makes_room and not order.victims and trial is not None and trial.pending
+        if not mine or not rows or work.snapshot.job_class(order.preemptor) is not JobClass.TE:
+            continue
+        if (room_after_orders(memory.open_orders(), work.snapshot, room).free[rows] < 0).any():
+            text = f"others have taken the room that was free on {','.join(order.nodes)}; it is looked for anew"
+            work.moved(order.order_id, None, order.state, order.state, text)
+            orders[order.order_id] = replace(order, nodes=(), waits_until=work.now)
+    return replace(memory, orders=orders)
+
+
+def _asked(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[tuple[Plan, ...], Refusals]:
+    """Return the plans that the guard admits, and why not the others."""
+    proposal = policy.propose(view)
+    dropped: list[Refusal] = []
+    # The order is open already, and takes no place of another one.
+    more = replace(limits, max_open_orders=limits.max_open_orders + 1)
+    plans = admitted(proposal.plans, view, more, dropped.append, asked=asked)
+    return plans, proposal.refusals + Refusals(dropped)
 
 
 def _robbed(order: Order, trial: Job, memory: Memory, work: Advance) -> bool:
@@ -110,14 +151,25 @@ def _newcomers(order: Order, overview: Overview) -> frozenset[JobId]:
     return frozenset(JobId(int(running.job_id[row])) for row in here if float(running.started[row]) > since)
 
 
+def _moved(order: Order, plan: Plan, memory: Memory, work: Advance) -> Memory:
+    """Return the memory in which the order's job is bound to the room of this plan; notices go to `work`."""
+    there = ",".join(plan.nodes)
+    text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
+    work.moved(order.order_id, None, order.state, order.state, text)
+    order = replace(order, nodes=plan.nodes)
+    keep_bound(order, work)
+    if not plan.victims:
+        return replace(memory, orders={**memory.orders, order.order_id: order})
+    return _with_more(order, plan.victims, memory, work)
+
+
 def _with_more(order: Order, victims: tuple[tuple[JobId, float], ...], memory: Memory, work: Advance) -> Memory:
     """Return the memory in which the order has asked these, too; their notices go to `work`."""
     snapshot = work.snapshot
     more = tuple(victim_of(snapshot.jobs[job_id], score, snapshot) for job_id, score in victims)
     longest = max(victim.grace_period_s for victim in more)
-    text = f"others have taken room that was free on {','.join(order.nodes)}; asked to leave besides: " + ", ".join(
-        str(job_id) for job_id, _ in victims
-    )
+    asked = ", ".join(str(job_id) for job_id, _ in victims)
+    text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
     work.moved(order.order_id, None, order.state, order.state, text)
     order = replace(
         order,
@@ -129,6 +181,4 @@ def _with_more(order: Order, victims: tuple[tuple[JobId, float], ...], memory: M
             *(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in more),
         ),
     )
-    # It waits for this room anew.
-    work.bound[order.preemptor] = replace(work.bound[order.preemptor], at=work.now)
     return replace(memory, orders={**memory.orders, order.order_id: order})

@@ -101,6 +101,8 @@ class RoundState:
     #: when time was last allocated, among how many jobs
     solved_at: UnixSeconds
     solved_jobs: int = 0
+    #: GPUs of each type that there were to be divided then
+    solved_gpus: tuple[int, ...] = ()
     #: jobs have come or gone since
     changed: bool = True
     #: seconds that each type has given since

@@ -19,7 +19,7 @@ from tesched_core.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory, Refusal, Refusals
 from tesched_core.fit import Room
-from tesched_core.guard import Limits, admitted, excuses
+from tesched_core.guard import Limits, RoundLimits, admitted, excuses
 from tesched_core.orders import OrderState
 from tesched_core.overview import Overview
 from tesched_core.policy import Excuses, Plan, View
@@ -32,6 +32,7 @@ from tesched_core.work import RESEND_AFTER_S, Advance
 MOST_HELD = 50
 #: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
 HELD_BY_US = "JobHeldAdmin"
+HELD_BY_ITS_USER = "JobHeldUser"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,6 +88,11 @@ class RoundPolicy(Protocol):
         """Return the name that the configuration uses."""
         ...
 
+    @property
+    def limits(self) -> RoundLimits:
+        """Return how much its turns may cost."""
+        ...
+
     def turn(self, view: RoundView) -> RoundProposal:
         """Return what is to be done now, for what this round wants."""
         ...
@@ -102,12 +108,12 @@ def propose_round(
     is bound to its nodes.
     """
     snapshot, overview, limits = work.snapshot, work.overview, work.limits
-    excused = excuses(overview.running, memory, limits, work.now, room.index)
+    excused = excuses(overview.running, memory, limits, work.now, room.index, rounds=policy.limits)
     seen = RoundView(snapshot=snapshot, memory=memory, overview=overview, excuses=excused, room=room, limits=limits)
     proposal = policy.turn(seen)
     view = View(snapshot=snapshot, memory=memory, waiting=(), running=overview.running, excuses=excused, room=room)
     dropped: list[Refusal] = []
-    plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked)
+    plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked, rounds=policy.limits)
     held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, work)}
     # Slurm starts the first in the queue first. Of thousands the others have their turn in the next looks.
     for job_id in sorted(proposal.hold, key=lambda one: (-snapshot.jobs[one].priority, one))[:MOST_HELD]:
@@ -127,11 +133,13 @@ def propose_round(
 def _still_held(job_id: JobId, at: UnixSeconds, work: Advance) -> bool:
     """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
     job = work.snapshot.jobs.get(job_id)
-    return job is not None and not job.finished and (job.priority == 0 or work.now - at <= RESEND_AFTER_S)
+    if job is None or job_id in work.absent:
+        return job_id in work.absent
+    return not job.finished and (job.priority == 0 or work.now - at <= RESEND_AFTER_S)
 
 
 def release(memory: Memory, work: Advance) -> None:
-    """Release whoever is held and has an order: it is his turn, and he can start nowhere else."""
+    """Release the held jobs that have an order: it is their turn, and each can start on its own nodes alone."""
     if memory.rounds is None:
         return
     for order in memory.open_orders():
@@ -148,14 +156,20 @@ def release(memory: Memory, work: Advance) -> None:
 
 
 def release_all(memory: Memory, work: Advance, *, forget: bool = True) -> Memory:
-    """Release whoever is held for his turn, and `forget` the rounds once nobody is."""
+    """Release the jobs that are held for their turn, and `forget` the rounds once none is.
+
+    A hold that is on its way, or that came as the job started, is remembered: it shows later, or at the job's requeue.
+    """
     if memory.rounds is None:
         return memory
     left: dict[JobId, UnixSeconds] = {}
     for job_id, at in memory.rounds.held.items():
         job = work.snapshot.jobs.get(job_id)
-        if job is not None and not job.finished and job.priority == 0 and job.reason == HELD_BY_US:
-            left[job_id] = at
+        if not _still_held(job_id, at, work) or (job is not None and job.held and job.reason == HELD_BY_ITS_USER):
+            continue
+        left[job_id] = at
+        if job is not None and job.held and job.reason == HELD_BY_US:
+            left[job_id] = 0.0  # it is no longer on its way: once the job is free, nothing is left
             text = "it is held for no round any more"
             work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
     return replace(memory, rounds=None if forget and not left else replace(memory.rounds, held=left))

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tesched_core.cluster import Job, Node, Partition, Reservation, SlurmSettings
+from tesched_core.notice import Declared, ExitZero, Target
 from tesched_core.report import Reported
 from tesched_core.resources import JobId, UnixSeconds
 
 if TYPE_CHECKING:
     from tesched_core.overview import Overview
+
+
+#: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
+LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
 
 
 class JobClass(StrEnum):
@@ -34,14 +39,20 @@ class Traits:
     job_class: JobClass
     #: name of the rule that gave the class, "user's comment" or "default"
     rule: str
-    #: seconds between notice and requeue
+    #: seconds between notice and requeue; 0 without a signal
     grace_period_s: float
     #: where the grace period comes from, in words
     grace_source: str
-    #: USR1, USR2, TERM, …: without "SIG"
-    notice_signal: str = "USR1"
-    #: to the batch shell alone; else to the shell and all its children
-    notice_batch_only: bool = True
+    #: USR1, USR2, TERM, …: without "SIG"; empty if none was declared: then it is requeued without a notice
+    notice_signal: str = ""
+    #: which of its processes get the signal, and who declared it, in words
+    notice_target: Target = Target.STEPS
+    notice_source: str = "nothing was declared"
+    #: what it means that it ends with exit status 0 in its grace period
+    exit0: ExitZero = ExitZero.SLURM
+    #: what its own options declare, once they were read; and whether they are yet to be read
+    declared: Declared | None = None
+    unread: bool = False
     #: an array whose tasks are workers of one training: it goes on with any number of them
     elastic: bool = False
     #: how long the present run is expected to take in all, where anything is known of that
@@ -76,6 +87,8 @@ class Snapshot:
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: by workload, and the workload that shares its GPU: steps a second by accelerator type
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: what is known of how long jobs take to leave
+    leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
     overview: Overview | None = field(default=None, compare=False, repr=False)
 

@@ -19,6 +19,8 @@ from tesched_core.actions import (
     Outcome,
     ReasonCode,
     Requeue,
+    Rerun,
+    SetDependency,
     SetNice,
     SetPriority,
     SetThrottle,
@@ -30,12 +32,16 @@ from tesched_core.best_effort import BePolicy
 from tesched_core.binding import keep_bound, not_bound, set_free
 from tesched_core.cluster import Job
 from tesched_core.decision import Decision, Memory, Refusal, RefusalCode, Refusals
+from tesched_core.first_look import at_the_head_first
 from tesched_core.forwarding import bring_back, bring_on, not_forwarded
-from tesched_core.guard import Limits, YieldBy, admitted, excuses
+from tesched_core.futility import came_to_nothing
+from tesched_core.guard import Limits, YieldBy, admitted, excuses, orders_under_way
 from tesched_core.orders import (
+    Departure,
     Ending,
     Order,
     OrderState,
+    Purpose,
     Raise,
     Transition,
     Victim,
@@ -44,13 +50,16 @@ from tesched_core.orders import (
 from tesched_core.overview import overview_of
 from tesched_core.policy import Plan, TePolicy, View
 from tesched_core.promised import room_after_orders, unpromised
-from tesched_core.queue_order import keep_first
+from tesched_core.queue_order import keep_first, newest_task, outranked
+from tesched_core.rerun import not_rerun
 from tesched_core.resources import UnixSeconds
-from tesched_core.robbed import ask_more
+from tesched_core.robbed import ask_more, reopened
 from tesched_core.rounds import RoundPolicy, propose_round, release, release_all
 from tesched_core.shares import SharePolicy, not_throttled, share_no_more, share_out
 from tesched_core.snapshot import Snapshot
 from tesched_core.suspension import not_suspended
+from tesched_core.telling import Telling, tell_users
+from tesched_core.turnover import await_turnover
 from tesched_core.waiting import has_reason, sort_out
 from tesched_core.work import Advance
 
@@ -63,16 +72,21 @@ def step(
     best_effort: BePolicy | RoundPolicy | SharePolicy | None = None,
     *,
     paused: str = "",
+    telling: Telling | None = None,
 ) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
 
     Without a best-effort policy, Slurm alone says who is next. While it is `paused` (why, in words), what is under way
-    goes on, and nothing new is begun. Pure: the same arguments give the same two. The snapshot must be classified
-    (`classify.classified`).
+    goes on, and nothing new is begun. `telling` says how users are told; None: they are not. Pure: the same arguments
+    give the same two. The snapshot must be classified (`classify.classified`).
     """
     cycle = memory.cycle + 1
+    before = memory
+    # Here and not by the observer: the memory is what was learned.
+    snapshot = replace(snapshot, leave_times=memory.leave_times)
     overview = snapshot.overview or overview_of(snapshot)
     memory, work = advance(replace(memory, cycle=cycle), snapshot, overview, limits)
+    memory = reopened(memory, work)
     waiting, not_now = sort_out(overview.trials, memory, work.now, await_first_look=limits.await_first_look)
     refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
@@ -97,7 +111,12 @@ def step(
         plans, why_not = _planned(view, policy, limits, asked)
         refusals += why_not
         plans, too_soon = _not_too_soon(plans, snapshot)
-        refusals += too_soon
+        behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, work)) is not None}
+        plans = tuple(plan for plan in plans if plan.preemptor not in behind)
+        refusals += Refusals(behind.values())
+        plans, awaiting = await_turnover(plans, memory, work)
+        plans, not_seen = at_the_head_first(plans, memory, work, limits)
+        refusals += too_soon + awaiting + not_seen
     for plan in plans:
         memory = _open(plan, memory, work)
     round_plans: tuple[Plan, ...] = ()
@@ -131,12 +150,16 @@ def step(
         room = unpromised(memory.open_orders(), snapshot, overview.room)
         memory, passed_over = bring_on(memory, best_effort, room, ahead, work)
         refusals += passed_over
-    done = _summary((*plans, *round_plans), work, waiting, memory)
+    tried_later = [one for one in not_now if one.code in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}]
+    done = _summary((*plans, *round_plans), work, waiting, memory, tried_later)
+    # The last of all: what is told may fail, or take long, and nothing else waits for it.
+    tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
+    memory = replace(memory, newly_lost=frozenset())
     decision = Decision(
         cycle=cycle,
         at=snapshot.taken_at,
         policy=policy.name if best_effort is None else f"{policy.name}+{best_effort.name}",
-        actions=tuple(work.actions),
+        actions=(*work.actions, *tells),
         refusals=refusals,
         transitions=tuple(work.transitions),
         summary=done if not paused or work.actions else f"did nothing new: {paused}",
@@ -155,7 +178,7 @@ def _planned(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[
         proposal = policy.propose(view)
         dropped: list[Refusal] = []
         plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked)
-        full = len(view.memory.open_orders()) + len(plans) >= limits.max_open_orders
+        full = orders_under_way(view.memory, view.snapshot, Purpose.TE) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
             return plans, refusals + proposal.refusals + Refusals(dropped)
         gone = {refusal.preemptor for refusal in dropped}
@@ -199,6 +222,7 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
         nodes=plan.nodes,
         victims=victims,
         waits_until=plan.waits_until,
+        newest_task=before.newest_task if before else newest_task(job, work),
         raised=before.raised if before else None,
     )
     opened = OrderState.OPEN if before else ""
@@ -215,13 +239,17 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
 
 
 def _where_from(plan: Plan, now: UnixSeconds) -> str:
+    if plan.awaits_look:
+        return " is to be made once Slurm has looked at it at the head of the queue"
     if plan.waits_until is not None:
         return f" may come free by itself; nobody is asked for the next {plan.waits_until - now:.0f} s"
     yields = ", ".join(str(job_id) for job_id, _ in plan.victims) or "nobody, the room is free"
     return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"
 
 
-def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory) -> str:
+def _summary(
+    plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory, tried_later: Sequence[Refusal]
+) -> str:
     if plans:
         return "; ".join(_in_short(plan) for plan in plans)
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
@@ -245,10 +273,16 @@ def _summary(plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memor
         return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
     if under_way:
         return f"did nothing, because {under_way} order(s) are under way"
+    if tried_later:
+        first, more = tried_later[0], len(tried_later) - 1
+        others = f" (and {more} more)" if more else ""
+        return f"did nothing, because trial-and-error job {first.job_id}{others} is to wait: {first.text}"
     return "did nothing, because no trial-and-error job waits for room"
 
 
 def _in_short(plan: Plan) -> str:
+    if plan.awaits_look:
+        return f"job {plan.preemptor} is put at the head of the queue, where Slurm looks at it before a victim is asked"
     if plan.waits_until is not None:
         return f"job {plan.preemptor} waits for room that comes free by itself"
     victims = ", ".join(str(job_id) for job_id, _ in plan.victims)
@@ -264,13 +298,15 @@ def learned(
     taken back: a notice that was skipped is still to be given, and one that Slurm refused ends the order.
     """
     orders = dict(memory.orders)
-    retry_at = dict(memory.retry_at)
+    shadowed = dict(memory.shadowed)
     unseen = Snapshot.of(at)
     work = Advance(
         snapshot=unseen,
         overview=overview_of(unseen),
         limits=limits,
         last_preempted=dict(memory.last_preempted),
+        retry_at=dict(memory.retry_at),
+        futile=dict(memory.futile),
     )
     for outcome in outcomes:
         order = orders.get(outcome.action.reason.order_id) if outcome.action.reason.order_id else None
@@ -287,15 +323,42 @@ def learned(
             victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
             raised = replace(order.raised, restored=True) if order.raised else None
             order = replace(order, state=OrderState.ENDED, victims=victims, raised=raised, ended_at=at)
-            retry_at[order.preemptor] = at + limits.retry_after_s
+            shadowed[order.preemptor] = at + limits.retry_after_s
+        elif outcome.status is Status.SENT:
+            order = _after_success(order, outcome)
         elif outcome.status in {Status.FAILED, Status.SKIPPED}:
             order = _after_failure(order, outcome, work)
-            if order.ending is Ending.REFUSED:
-                retry_at[order.preemptor] = at + limits.retry_after_s
         orders[order.order_id] = order
+    for order_id, order in orders.items():
+        # Only now it is known which of its victims were told.
+        if order.ending is Ending.REFUSED and memory.orders[order_id].ending is None:
+            came_to_nothing(order, work)
+    lost_now = {
+        victim.job_id
+        for order_id, order in orders.items()
+        for victim, earlier in zip(order.victims, memory.orders[order_id].victims, strict=True)
+        if victim.departure is Departure.LOST and earlier.departure is not Departure.LOST
+    }
     memory = not_throttled(not_bound(not_forwarded(memory, outcomes), outcomes), outcomes)
-    memory = replace(memory, orders=orders, retry_at=retry_at, last_preempted=work.last_preempted)
+    memory = replace(
+        memory,
+        orders=orders,
+        retry_at=work.retry_at,
+        futile=work.futile,
+        shadowed=shadowed,
+        last_preempted=work.last_preempted,
+        newly_lost=frozenset(lost_now),
+    )
     return memory, tuple(work.transitions)
+
+
+def _after_success(order: Order, outcome: Outcome) -> Order:
+    """Return the order after Slurm took a command of its own: when it took the nice value is remembered."""
+    action, raised = outcome.action, order.raised
+    raises = isinstance(action, SetNice) and action.job_id == order.preemptor and order.state is OrderState.OPEN
+    if not raises or raised is None or raised.taken_at is not None:
+        return order
+    return replace(order, raised=replace(raised, taken_at=outcome.at))
 
 
 def _would_raise(raised: Raise, action: Action) -> bool:
@@ -308,6 +371,13 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
     said = outcome.failure.message if outcome.failure else "skipped"
     action = outcome.action
     final = kind in {FailureKind.DENIED, FailureKind.REFUSED}
+    if isinstance(action, Rerun):
+        if final:
+            again = (not_rerun(one, said, order, work) if one.job_id == action.job_id else one for one in order.victims)
+            return replace(order, victims=tuple(again))
+        return order  # asked for again, until Slurm has forgotten it
+    if isinstance(action, SetDependency):
+        return order
     if isinstance(action, Suspend):
         before = order.victims
         order = replace(order, victims=tuple(not_suspended(victim, outcome) for victim in before))
@@ -353,8 +423,10 @@ def _not_raised(victim: Victim, action: Action, kind: FailureKind | None) -> Vic
         or kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
     ):
         return victim
-    if action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+    if action.reason.code is not ReasonCode.BACK_TO_THE_HEAD or not isinstance(action, SetNice):
         return victim
+    if action.previous != victim.raised.previous:
+        return victim  # an earlier raise did arrive, and is to be put back
     return replace(victim, raised=replace(victim.raised, restored=True))
 
 

@@ -127,7 +127,7 @@ def not_suspended(victim: Victim, outcome: Outcome) -> Victim:
 def _has_given(victim: Victim, order: Order, work: Advance) -> Victim:
     work.moved(order.order_id, victim.job_id, victim.state, victim.state, "is suspended; its CPUs are free")
     work.last_preempted[victim.job_id] = work.now
-    work.paid.append(paying(victim, work.now))
+    work.paid.append(paying(victim, work.now, order.preemptor))
     return replace(victim, suspended_at=work.now)
 
 

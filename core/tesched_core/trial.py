@@ -29,7 +29,6 @@ class Trial:
         self.demand = demand
         self.running = running
         self.score = score
-        self.total = room.total
         self.free = room.free.copy()
         #: who may still be asked
         self.pool = pool.copy()
@@ -72,7 +71,7 @@ class Trial:
     def fits(self, nodes: Sequence[int] | NDArray[np.intp]) -> NDArray[np.bool_]:
         """Return for each of these nodes whether the job's share fits."""
         where = np.asarray(nodes, dtype=np.intp)
-        return self.demand.fits_into(self.free[where], self.total[where]) & self.demand.allowed[where]
+        return self.demand.fits_into(self.free[where], where) & self.demand.allowed[where]
 
     def rows_for_all(self, first: Sequence[int]) -> tuple[int, ...] | None:
         """Return nodes for the whole job, required ones and those of `first` before others; None if it does not fit."""
@@ -104,7 +103,7 @@ class Trial:
         there[nodes[~fits]] = True
         shares = np.flatnonzero(there[running.share_node] & self.pool[running.share_job])
         where = running.share_node[shares]
-        enough = self.demand.fits_into(self.free[where] + running.frees[shares], self.total[where])
+        enough = self.demand.fits_into(self.free[where] + running.frees[shares], where)
         shares = shares[enough & self.demand.allowed[where]]
         jobs = running.share_job[shares]
         # The cheapest comes last, so that it stays.
@@ -133,7 +132,7 @@ class Trial:
         freed, paid = np.cumsum(running.frees[shares], axis=0), np.cumsum(self.score[jobs])
         freed -= np.repeat(freed[first] - running.frees[shares][first], lengths, axis=0)
         paid -= np.repeat(paid[first] - self.score[jobs][first], lengths)
-        fits = self.demand.fits_into(self.free[where] + freed, self.total[where]) & self.demand.allowed[where]
+        fits = self.demand.fits_into(self.free[where] + freed, where) & self.demand.allowed[where]
         places = np.flatnonzero(fits)
         _, earliest = np.unique(where[places], return_index=True)
         places = places[earliest]
@@ -150,16 +149,16 @@ class Trial:
         jobs = running.share_job[shares]
         in_order = np.lexsort((running.job_id[jobs], self.score[jobs]))
         shares, jobs = shares[in_order], jobs[in_order]
-        free, total = self.free[node], self.total[[node]]
-        after = free + np.cumsum(running.frees[shares], axis=0)
-        enough = np.flatnonzero(self.demand.fits_into(after, np.broadcast_to(total, after.shape)))
+        after = self.free[node] + np.cumsum(running.frees[shares], axis=0)
+        here = np.full(len(after), node, dtype=np.intp)
+        enough = np.flatnonzero(self.demand.fits_into(after, here))
         if not len(enough) or not self.demand.allowed[node]:
             return None
         kept = list(range(int(enough[0]) + 1))
         left = after[enough[0]].copy()
         for place in reversed(kept.copy()):  # dearest first
             without = left - running.frees[shares[place]]
-            if self.demand.fits_into(without[np.newaxis], total)[0]:
+            if self.demand.fits_into(without[np.newaxis], here[:1])[0]:
                 left = without
                 kept.remove(place)
         return tuple(int(jobs[place]) for place in kept)

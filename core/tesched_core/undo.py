@@ -31,6 +31,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         overview=overview_of(snapshot),
         limits=limits,
         bound=dict(memory.bound),
+        bound_since=dict(memory.bound_since),
         preemptions=dict(memory.preemptions),
         last_preempted=dict(memory.last_preempted),
         paid=list(memory.paid),
@@ -69,7 +70,10 @@ def changed_still(memory: Memory, snapshot: Snapshot) -> int:
     """Return how many of tesched's changes are not seen to be put back."""
     changes = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
     changes += len(memory.shares.throttled) if memory.shares is not None else 0
-    return changes + (len(memory.rounds.held) if memory.rounds is not None else 0)
+    jobs = snapshot.jobs
+    # Of a job that runs no hold can be ended.
+    held = memory.rounds.held if memory.rounds is not None else ()
+    return changes + sum(job_id in jobs and jobs[job_id].pending for job_id in held)
 
 
 def _withdrawn(order: Order, work: Advance) -> Order:
@@ -94,10 +98,10 @@ def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
             return follow(victim, job, order, work)
         text = "it is not suspended any more"
         work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-        return replace(victim, state=VictimState.SPARED, raised=left_held(job))
+        return replace(victim, state=VictimState.SPARED, raised=left_held(victim, job))
     if victim.state not in HOLDS_ROOM:
         return victim
-    departure = departure_of(victim, job)
+    departure = departure_of(victim, job, work.now, work.release)
     if departure is not None:
         return leave(victim, departure, order, work)
     work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Refusal, RefusalCode
+from tesched_core.futility import not_yet
 from tesched_core.orders import OrderState
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass, Snapshot
@@ -57,8 +58,14 @@ _FIRM = frozenset(
 )
 
 
+#: What Slurm says of a job only when it comes to it: of one behind another it says Priority.
+_SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
+
+
 def why_not(job: Job) -> tuple[RefusalCode, str] | None:
     """Return why room would not help this pending job; None if it would."""
+    if job.doubt or job.partly_read:
+        return RefusalCode.UNREAD, job.doubt or job.partly_read
     if job.held:
         return RefusalCode.HELD, f"it is held (Slurm says: {job.reason or 'priority 0'})"
     if job.reason in WANTS_ROOM:
@@ -71,21 +78,42 @@ def why_not(job: Job) -> tuple[RefusalCode, str] | None:
     return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
 
 
-def blocked(job: Job) -> str:
+def blocked(job: Job, *, at_the_head: bool = False) -> str:
     """Return why a pending job for which room is being made would not start in it any more; empty if it would.
 
-    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one.
+    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one. A job that has
+    asked no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
+    elsewhere in the queue Slurm would not say whether it still does.
     """
     why = why_not(job)
-    return why[1] if why and why[0] in _FIRM else ""
+    if why is None or (at_the_head and why[0] in _SHOWS_AT_THE_HEAD):
+        return ""
+    return why[1] if why[0] in _FIRM else ""
 
 
-def awaits_first_look(snapshot: Snapshot, within_s: float) -> JobId | None:
+def seen_at_the_head(job: Job) -> bool:
+    """Return whether Slurm has looked at this waiting job as the first of its queue, and it lacks nothing but room.
+
+    Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
+    change of its nice value, priority or nodes makes it say None until the next look (22.05 and 26.05).
+    """
+    return job.reason in WANTS_ROOM and job.reason != "Priority"
+
+
+def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:
     """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
 
-    Until then nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is
-    far behind) is looked at in the ordinary pace.
+    One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a look there. Until then
+    nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is far behind)
+    is looked at in the ordinary pace.
     """
+    for order in memory.open_orders() if memory else ():
+        job = snapshot.jobs.get(order.preemptor)
+        raised = order.raised
+        if not order.waits or raised is None or raised.taken_at is None or job is None or not job.pending:
+            continue
+        if not seen_at_the_head(job) and 0 <= snapshot.taken_at - raised.taken_at < within_s:
+            return job.job_id
     waiting = (
         (job.submit_time, job.job_id)
         for job in snapshot.jobs.values()
@@ -106,10 +134,10 @@ def has_reason(word: str) -> bool:
 
 
 def asks_for_nodes_alone(job: Job, now: UnixSeconds) -> bool:
-    """Return whether a job at which Slurm has not looked yet can wait for nothing but room, limits apart."""
+    """Return whether a job that does not say what it waits for can wait for nothing but room, limits apart."""
     return (
         not job.held
-        and not has_reason(job.reason)
+        and not (job.doubt or job.partly_read)
         and not (job.dependency or job.licenses or job.reservation or job.array_tasks)
         and job.array_job_id is None
         and job.het_job_id is None
@@ -135,7 +163,8 @@ def sort_out(
     refusals: list[Refusal] = []
     for job in trials:
         job_id = job.job_id
-        why = None if not await_first_look and asks_for_nodes_alone(job, now) else why_not(job)
+        early = not await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
+        why = None if early else why_not(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:
@@ -145,8 +174,8 @@ def sort_out(
                 RefusalCode.ORDER_OPEN,
                 "it is still bound to the nodes of an order that has ended, and is being set free",
             )
-        elif why is None and job_id in memory.retry_at:
-            why = RefusalCode.RETRY_LATER, "room was made, or refused, in vain; tried again after guard.retry_after_s"
+        elif why is None and job_id not in patient:
+            why = not_yet(job, memory)
         if why is None:
             waiting.append(job)
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tesched_core.actions import Action, OrderId
 from tesched_core.budget import Paid
-from tesched_core.decision import Bound, Past
+from tesched_core.cluster import Job
+from tesched_core.decision import Bound, Futility, Past
 from tesched_core.guard import Limits
 from tesched_core.orders import Order, Transition
 from tesched_core.overview import Overview
@@ -39,13 +41,61 @@ class Advance:
     last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
     paid: list[Paid] = field(default_factory=list)
     past: dict[JobId, Past] = field(default_factory=dict)
+    #: leave times seen in this cycle, with user and name
+    leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    futile: dict[JobId, Futility] = field(default_factory=dict)
     bound: dict[JobId, Bound] = field(default_factory=dict)
+    bound_since: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
+    absent: frozenset[JobId] = frozenset()
+    _tasks: dict[JobId, list[Job]] | None = None
+    _beside: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _over: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
 
     @property
     def now(self) -> UnixSeconds:
         """Return the snapshot's time."""
         return self.snapshot.taken_at
+
+    @property
+    def release(self) -> str:
+        """Return Slurm's release."""
+        return self.snapshot.settings.release
+
+    def tasks_of(self, array: JobId) -> Sequence[Job]:
+        """Return the tasks of a job array that have a record of their own, and its record of those that wait."""
+        if self._tasks is None:
+            self._tasks = {}
+            for job in self.snapshot.jobs.values():
+                if job.array_job_id is not None:
+                    self._tasks.setdefault(job.array_job_id, []).append(job)
+        return self._tasks.get(array, ())
+
+    def partitions_beside(self, partitions: tuple[str, ...]) -> frozenset[str]:
+        """Return these partitions, and those of their tiers that share nodes with them.
+
+        Slurm goes by PriorityTier first, and by the jobs' priorities only within a tier.
+        """
+        if partitions not in self._beside:
+            everything = self.snapshot.partitions
+            mine = [everything[name] for name in partitions if name in everything]
+            tiers = {partition.priority_tier for partition in mine}
+            self._beside[partitions] = frozenset(partitions) | {
+                name
+                for name, partition in everything.items()
+                if partition.priority_tier in tiers and any(not one.nodes.isdisjoint(partition.nodes) for one in mine)
+            }
+        return self._beside[partitions]
+
+    def partitions_over(self, partitions: tuple[str, ...]) -> frozenset[str]:
+        """Return these partitions, and those of any tier that share nodes with them."""
+        if partitions not in self._over:
+            everything = self.snapshot.partitions
+            nodes = frozenset().union(*(everything[name].nodes for name in partitions if name in everything))
+            shared = (name for name, one in everything.items() if not nodes.isdisjoint(one.nodes))
+            self._over[partitions] = frozenset(partitions) | frozenset(shared)
+        return self._over[partitions]
 
     def moved(self, order_id: OrderId, job_id: JobId | None, before: str, after: str, text: str) -> None:
         """Record one transition."""

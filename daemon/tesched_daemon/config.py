@@ -25,6 +25,7 @@ from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
 from tesched_daemon.loop import Mode, Pace
 from tesched_daemon.report_socket import address_of
+from tesched_daemon.telling import TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
@@ -108,6 +109,7 @@ class Config:
     guard: Limits = Limits()
     classes: Classification = Classification()
     reports: ReportsConfig = ReportsConfig()
+    tell: TellConfig = TellConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +165,7 @@ def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
         table = key.rpartition(".")[0]
         others = [
             f"{word} is set in {found}"
-            for word in re.findall(r"[a-z_]+", what)
+            for word in re.findall(r"[a-z0-9_]+", what)
             if (found := tree.origins.get(f"{table}.{word}", file)) != file
         ]
         raise ConfigError(f"{file}: {key}: {'; '.join([what, *others])}") from None

@@ -12,8 +12,9 @@ from tesched_core.actions import Failure
 from tesched_core.cluster import Node, SlurmSettings
 from tesched_core.pdors.racks import racks_of
 from tesched_core.snapshot import Snapshot
+from tesched_slurm.columns import strange
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import Settings, strange
+from tesched_slurm.commands_observer import Settings
 from tesched_slurm.places import read_nodes
 
 from tesched_daemon.config import Config

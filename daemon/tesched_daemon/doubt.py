@@ -12,12 +12,9 @@ from dataclasses import replace
 
 from tesched_core.cluster import Job
 from tesched_core.decision import Memory
+from tesched_core.missing import MOST_S, believed_gone_after_s
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
-
-#: Longest time, in seconds, for which an answer that lacks jobs or nodes is not believed; also where MinJobAge is 0,
-#: which means that slurmctld never forgets a job.
-MOST_S = 600.0
 
 
 def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: float) -> str:
@@ -27,7 +24,7 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
     """
     if not snapshot.nodes or not snapshot.partitions:
         return f"slurmctld shows {len(snapshot.nodes)} nodes and {len(snapshot.partitions)} partitions"
-    forgets_s = min(snapshot.settings.min_job_age_s or MOST_S, MOST_S)
+    forgets_s = believed_gone_after_s(snapshot.settings)
     wait = f"; nothing is decided until they are back, or {{:.0f}} s have passed ({since_s:.0f} have)"
     if since_s < forgets_s:
         if last is not None:
@@ -48,7 +45,7 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 
 def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
-    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound)
+    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound, memory.futile)
     throttled = memory.shares is not None and bool(memory.shares.throttled)
     held = memory.rounds is not None and bool(memory.rounds.held)
     return bool(memory.open_orders()) or any(of_jobs) or throttled or held

@@ -1,7 +1,8 @@
 """What reports came by the socket and were not looked at yet: bounded, whoever sends how much.
 
 A report is kept under its sender's number and the job that it names. So nobody's report is in the way of another's: for
-a job the one is taken that its own user has sent.
+a job the one is taken that its own user has sent. Where all is full, the oldest report goes of the user that has most:
+however many users fill it together, each of the others has a share as large as theirs.
 """
 
 from __future__ import annotations
@@ -53,16 +54,12 @@ class Inbox:
                 return False
             before = self._drop((user, job))
             mine = self._bytes[user] + len(report)
-            if (
-                mine > MOST_OF_ONE
-                or self._bytes.total() + len(report) > MOST_BYTES
-                or self._reports[user] >= MOST_REPORTS
-            ):
-                if before is not None:
-                    self._hold((user, job), before)
-                return False
-            self._hold((user, job), _Held(report, self.stopwatch()))
-            return True
+            fits = mine <= MOST_OF_ONE and self._reports[user] < MOST_REPORTS and self._make_room(mine, len(report))
+            if fits:
+                self._hold((user, job), _Held(report, self.stopwatch()))
+            elif before is not None:
+                self._hold((user, job), before)
+            return fits
 
     def waiting(self) -> Collection[tuple[int, str]]:
         """Return for which users and jobs there are reports; those that have waited too long are forgotten."""
@@ -91,6 +88,15 @@ class Inbox:
             if not self._reports[user]:
                 del self._reports[user], self._bytes[user]
         return held
+
+    def _make_room(self, mine: int, more: int) -> bool:
+        """Have room for `more` bytes of a user that would then have `mine`; return whether that could be had."""
+        while self._bytes.total() + more > MOST_BYTES:
+            user, theirs = self._bytes.most_common(1)[0]
+            if theirs <= mine:
+                return False
+            self._drop(next(key for key in self._held if key[0] == user))
+        return True
 
     def _forget_late(self) -> None:
         late = self.stopwatch() - KEPT_S

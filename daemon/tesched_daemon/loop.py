@@ -3,7 +3,8 @@
 The loop knows core's ports and nothing else, so the same turn runs on a real cluster and on a simulated one. What it
 promises:
 
-- Nothing is done that the journal has not been told first. If the journal cannot be written, nothing is done.
+- Nothing is done that the journal has not been told first. If the journal cannot be written, or is no longer where the
+  next process will look for it, nothing is done.
 - A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later. So
   is an answer that cannot be the whole of what there is (`doubt.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
@@ -20,23 +21,34 @@ from enum import StrEnum
 
 from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.best_effort import BePolicy
-from tesched_core.classify import Classification, classified
+from tesched_core.classify import Classification, classified, with_declared
 from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
 from tesched_core.orders import VictimState
 from tesched_core.policy import TePolicy
-from tesched_core.ports import Actuator, CycleReport, Journal, JournalError, Observer, Reports, Speeds, Watcher
+from tesched_core.ports import (
+    Actuator,
+    CycleReport,
+    Declarations,
+    Journal,
+    JournalError,
+    Observer,
+    Reports,
+    Speeds,
+    Watcher,
+)
 from tesched_core.resources import JobId
 from tesched_core.rounds import RoundPolicy
 from tesched_core.shares import SharePolicy, in_earnest
 from tesched_core.snapshot import Snapshot
 from tesched_core.step import learned, step
+from tesched_core.telling import Telling
 from tesched_core.undo import changed_still, undo
 from tesched_core.waiting import awaits_first_look
 
 from tesched_daemon.doubt import doubt, without_namesakes
-from tesched_daemon.rates import PerMinute
+from tesched_daemon.rates import Allowance, Bucket, PerMinute
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +60,11 @@ JUMP_S = 2.0
 SOON_S = 0.05
 #: Seconds after its submission in which that is done for a TE job.
 NEW_FOR_S = 5.0
-#: Seconds after an intent in which its actions may be begun: the lease that it renewed lasts longer.
+#: How many of the jobs whose records can't be read are named.
+MOST_DOUBTS = 20
+#: Glances at new TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
+GLANCES = Allowance(burst=400, every_s=0.2)
+#: Seconds after an intent in which a command of its may be sent: the lease that it renewed lasts longer.
 ACT_WITHIN_S = 8.0
 
 
@@ -120,10 +136,16 @@ class Loop:
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
     best_effort: BePolicy | RoundPolicy | SharePolicy | None = None
+    #: how users of preempted jobs are told; None: they are not
+    telling: Telling | None = None
+    #: what became of the site's command for that, since the start
+    told: Callable[[], Mapping[str, int | str]] = dict
     #: None: no reports are read
     reports: Reports | None = None
     #: None: no speeds are known, and none is needed but for a policy that goes in rounds
     speeds: Speeds | None = None
+    #: None: jobs' own options are not read, and only comments, rules and the default declare signals
+    declarations: Declarations | None = None
     #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
     watcher: Watcher | None = None
     clock: Callable[[], float] = time.time
@@ -135,6 +157,7 @@ class Loop:
     _summary: str = ""
     _failures: int = field(default=0)
     _per_minute: PerMinute = field(default_factory=PerMinute)
+    _glances: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
     #: a TE job at which Slurm has yet to look, and by the stopwatch when everything is to be looked at in any case
@@ -155,8 +178,11 @@ class Loop:
         if self._awaited is not None and not asked:
             job_id, until = self._awaited
             left_s = until - self.stopwatch()
-            if left_s > 0 and self.watcher is not None and not self.watcher.looked_at(job_id):
-                return Turn(summary=self._summary, next_in_s=min(SOON_S, left_s))
+            if left_s > 0 and self.watcher is not None:
+                if not self._glances.take(self.stopwatch()):
+                    return Turn(summary=self._summary, next_in_s=left_s)
+                if not self.watcher.looked_at(job_id):
+                    return Turn(summary=self._summary, next_in_s=min(SOON_S, left_s))
         self._awaited = None
         try:
             return self._turn()
@@ -175,6 +201,7 @@ class Loop:
         classes: Classification,
         mode: Mode,
         pace: Pace,
+        telling: Telling | None,
     ) -> None:
         """Take other settings, between two turns. What is under way stays in memory."""
         if classes != self.classes:
@@ -182,6 +209,7 @@ class Loop:
             self._last = None
         self.actuator, self.policy, self.best_effort = actuator, policy, best_effort
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
+        self.telling = telling
 
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""
@@ -210,7 +238,12 @@ class Loop:
             turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
             self.journal.unseen(self._report(self.clock(), began, looked, next_in_s=turn.next_in_s, failure=seen))
             return turn
-        snapshot = classified(seen, self.classes, self._last)
+        # After a restart a running job keeps the class of its run, whatever it has called itself since.
+        questions = {} if self._last is not None else self.journal.questions()
+        snapshot = classified(seen, self.classes, self._last, questions)
+        if self.declarations is not None and self.mode is not Mode.OBSERVE:
+            declared = self.declarations.read(snapshot, self.classes.script_patterns)
+            snapshot = with_declared(snapshot, self.classes, declared)
         if self.reports is not None:
             heard = self.reports.read(snapshot)
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
@@ -219,18 +252,24 @@ class Loop:
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
-            memory = in_earnest(memory)
+            # What shadow mode has only recorded holds no trial up.
+            memory = replace(in_earnest(memory), shadowed={})
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:
-            memory, decision = step(memory, snapshot, self.policy, self.limits, self.best_effort, paused=lead.paused)
+            memory, decision = step(
+                memory,
+                snapshot,
+                self.policy,
+                self.limits,
+                self.best_effort,
+                paused=lead.paused,
+                telling=self.telling,
+            )
         next_in_s = self._next_in_s(snapshot, memory, clocks[0])
-        awaited = None if self.mode is Mode.OBSERVE else awaits_first_look(snapshot, NEW_FOR_S)
-        if awaited is not None and self.watcher is None:
-            next_in_s = min(next_in_s, SOON_S)
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
-        report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s)
+        report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
         self._perhaps = memory.cycle, clocks
         self.journal.intend(snapshot, memory, decision, report)
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
@@ -242,8 +281,10 @@ class Loop:
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
-        if awaited is not None and self.watcher is not None:
-            self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
+        awaited = None if self.mode is Mode.OBSERVE else awaits_first_look(snapshot, NEW_FOR_S, memory)
+        if awaited is not None:
+            if self.watcher is not None:
+                self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
             next_in_s = min(next_in_s, SOON_S)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
@@ -263,7 +304,7 @@ class Loop:
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
-        snapshot = classified(seen, self.classes)
+        snapshot = classified(seen, self.classes, questions=self.journal.questions())
         memory, decision = undo(memory, snapshot, self.limits)
         self._intended_at = self.clock(), self.stopwatch()
         report = self._report(snapshot.taken_at, began, self._intended_at[1])
@@ -314,7 +355,9 @@ class Loop:
         step_s: float = 0.0,
         next_in_s: float = 0.0,
         failure: Failure | None = None,
+        seen: Snapshot | None = None,
     ) -> CycleReport:
+        doubtful = [job for job in seen.jobs.values() if job.doubt] if seen is not None else []
         return CycleReport(
             at=at,
             mode=self.mode,
@@ -324,6 +367,9 @@ class Loop:
             failure=failure,
             next_in_s=next_in_s,
             calls=self._per_minute.of(self.calls(), looked),
+            told=self.told(),
+            doubtful=len(doubtful),
+            doubts=tuple((job.label, job.user, job.doubt) for job in doubtful[:MOST_DOUBTS]),
         )
 
     def _perform(self, actions: Sequence[Action]) -> tuple[Outcome, ...]:
@@ -331,16 +377,12 @@ class Loop:
         failed: set[OrderId | None] = set()
         unreachable = False
         for action in actions:
-            # Who was asleep that long may have lost the lease, and somebody else may have gone on from here.
-            # The stopwatch stands still while the machine itself is suspended, the clock does not.
-            wall, steady = self._intended_at
-            too_late = max(self.clock() - wall, self.stopwatch() - steady) > ACT_WITHIN_S
             # Of an order, each action counts on those before it; what belongs to none stands by itself.
             in_vain = action.reason.order_id is not None and action.reason.order_id in failed
-            if unreachable or too_late or in_vain:
+            if unreachable or in_vain or self._barred():
                 outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.clock()))
                 continue
-            outcome = self.actuator.act(action)
+            outcome = self.actuator.act(action, self._barred)
             outcomes.append(outcome)
             if outcome.status is Status.FAILED:
                 failed.add(action.reason.order_id)
@@ -348,6 +390,16 @@ class Loop:
                 said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
                 log.warning("%s of job %s failed (%s)", type(action).__name__.lower(), action.job_id, said)
         return tuple(outcomes)
+
+    def _barred(self) -> str:
+        """Return why what was meant may no longer be done; asked before each action, and right before its command."""
+        # A daemon that was asleep that long may have lost the lease, and another one may have gone on from here.
+        # The stopwatch stands still while the machine itself is suspended, the clock does not.
+        wall, steady = self._intended_at
+        since_s = max(self.clock() - wall, self.stopwatch() - steady)
+        if since_s > ACT_WITHIN_S:
+            return f"it was meant {since_s:.0f} s ago, and the lease may have run out"
+        return self.journal.lost()
 
 
 def _grace_ends(memory: Memory) -> list[float]:

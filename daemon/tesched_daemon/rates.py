@@ -1,12 +1,56 @@
-"""How often something happens, from counts that only go up."""
+"""How often something happens, from counts that only go up, and how often it may."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 #: Seconds that a rate looks back; longer if nobody asked for so long.
 WINDOW_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """How often something may happen."""
+
+    #: so often at once, after a rest
+    burst: int
+    #: seconds for each time more
+    every_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Bucket:
+    """What is left of an allowance (a token bucket), by a stopwatch in seconds."""
+
+    allowance: Allowance
+    _left: float = field(init=False)
+    _at: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        """Begin rested."""
+        self._left = float(self.allowance.burst)
+
+    def take(self, at: float) -> bool:
+        """Use the allowance once; return whether there was any left."""
+        if self.wait_s(at) > 0:
+            return False
+        self._left -= 1.0
+        return True
+
+    def wait_s(self, at: float) -> float:
+        """Return the seconds from `at` until there is some left."""
+        since_s = max(at - self._at, 0.0)
+        self._left = min(self._left + since_s / self.allowance.every_s, float(self.allowance.burst))
+        self._at = max(at, self._at)
+        # A hair less than one is one: fractions of seconds do not add up exactly.
+        return 0.0 if self._left > 1.0 - 1e-9 else (1.0 - self._left) * self.allowance.every_s
+
+    def rested(self, at: float) -> bool:
+        """Return whether it is as it was at first."""
+        self.wait_s(at)
+        return self._left >= self.allowance.burst
 
 
 class PerMinute:

@@ -13,6 +13,7 @@ from tesched_slurm.commands import DryRunActuator
 from tesched_daemon.config import Config, leaves, load_files
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.telling import Teller
 from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Reloader:
     running: Config
     #: what speaks to Slurm in mode enforce
     actuator: Actuator
+    #: what runs the command that tells users
+    teller: Teller | None = None
 
     def reload(self, loop: Loop) -> str:
         """Let the loop go on with what the files say now; nothing is changed if they are bad.
@@ -58,7 +61,10 @@ class Reloader:
             classes=now.classes,
             mode=now.mode,
             pace=now.loop,
+            telling=now.tell.telling(now.guard.max_preemptions_per_job),
         )
+        if self.teller is not None:
+            self.teller.configure(now.tell)
         self.running = now
         told = ", ".join(f"{key} {before} -> {after}" for key, (before, after) in changed.items())
         log.info("configuration reloaded from %s: %s", self.path, told or "nothing has changed")

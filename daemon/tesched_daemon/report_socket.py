@@ -7,10 +7,11 @@ is sent:
 - Who sent it is what munge says. A credential is taken once: one that somebody caught and sends again is refused, one
   of another site's key, too. Whose job it is, is looked up later (`reports.py`).
 - One thread does all of it and never waits for a client. A client has `DEADLINE_S` to say what it has to say, in at
-  most `MOST_MESSAGE` bytes. Where more than `MOST_CLIENTS` are there, the oldest is sent away of that host (or, on a
-  Unix socket, user) that has most of them.
-- Messages are taken in turn from those hosts, and the thread rests `RESTS` times as long as they took: a flood takes a
-  quarter of a core and delays the reports of others.
+  most `MOST_MESSAGE` bytes. Where more than `MOST_CLIENTS` are there, one is sent away of that host (or, on a Unix
+  socket, user by the kernel's word) that has most of them.
+- Messages are taken in turn from those hosts or users, and the thread rests `RESTS` times as long as they took: a flood
+  takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP the others of that host, too, who are
+  told "busy" now and then and send again.
 - Nothing that comes is written to the log, but how many were refused.
 """
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 import selectors
 import socket
 import stat
@@ -26,9 +28,10 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from tesched_core.report import MOST_BYTES
@@ -41,6 +44,9 @@ log = logging.getLogger(__name__)
 #: Of a message: a report in base 64, and what munge adds.
 MOST_MESSAGE = MOST_BYTES * 4 // 3 + 2048
 MOST_CLIENTS = 128
+#: Connections that the kernel keeps until they are accepted. A flood must not fill it while the thread rests: in there
+#: it cannot be seen whose they are. The system may have a lower bound (net.core.somaxconn).
+BACKLOG = 4096
 DEADLINE_S = 5.0
 RESTS = 3.0
 #: Messages that are taken between two rests, at most.
@@ -107,9 +113,9 @@ def _bound(address: str) -> socket.socket | None:
             return _bound_path(where)
         if not where.host and socket.has_dualstack_ipv6():
             everywhere = ("", where.port)
-            return socket.create_server(everywhere, family=socket.AF_INET6, backlog=MOST_CLIENTS, dualstack_ipv6=True)
+            return socket.create_server(everywhere, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
         found = socket.getaddrinfo(where.host or "0.0.0.0", where.port, type=socket.SOCK_STREAM)  # noqa: S104
-        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=MOST_CLIENTS)
+        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=BACKLOG)
     except OSError as error:
         log.warning("no reports are taken on reports.socket %s: %s", address, error.strerror or error)
         return None
@@ -127,7 +133,7 @@ def _bound_path(path: Path) -> socket.socket:
     try:
         listener.bind(str(path))
         path.chmod(_MODE)
-        listener.listen(MOST_CLIENTS)
+        listener.listen(BACKLOG)
     except OSError:
         listener.close()
         raise
@@ -158,6 +164,8 @@ class Server:
         self._refused: Counter[str] = Counter()
         self._told_at = 0.0
         self._cannot_accept = False
+        #: the last time somebody was sent away for others
+        self._crowded = False
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -166,12 +174,17 @@ class Server:
         self._selector.register(end, selectors.EVENT_READ)
         # A daemon thread: munged may hang, and the service must end.
         thread = threading.Thread(target=self._run, args=(end,), name="report socket", daemon=True)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("no reports are taken on reports.socket: %s", error)
+            self._listener.close()
         try:
             yield
         finally:
             os.close(ending)
-            thread.join(DEADLINE_S)
+            if thread.ident is not None:
+                thread.join(DEADLINE_S)
             if not thread.is_alive():
                 os.close(end)
 
@@ -187,12 +200,12 @@ class Server:
             self._send_away_who_is_late()
             for descriptor in ready & self._clients.keys():
                 self._hear(self._clients[descriptor])
+            began = time.thread_time()
             # The clients that are there come first: their numbers must not be given to new ones meanwhile.
             if self._listener.fileno() in ready:
                 self._accept()
-            began = time.thread_time()
             tired = self._take_some()
-            rest_s = RESTS * (time.thread_time() - began) if tired else 0.0
+            rest_s = RESTS * (time.thread_time() - began) if tired or self._crowded else 0.0
             if self._cannot_accept:
                 rest_s = max(rest_s, _PAUSE_S)
         for client in list(self._clients.values()):
@@ -207,8 +220,8 @@ class Server:
             return bool(waiting.select(seconds))
 
     def _accept(self) -> None:
-        self._cannot_accept = False
-        while True:
+        self._cannot_accept = self._crowded = False
+        for _ in range(BACKLOG):
             try:
                 channel, where = self._listener.accept()
             except BlockingIOError:
@@ -220,6 +233,7 @@ class Server:
                 return
             channel.setblocking(False)
             if len(self._clients) >= MOST_CLIENTS:
+                self._crowded = True
                 self._make_room()
             client = _Client(channel, _peer(channel, where), time.monotonic() + DEADLINE_S)
             self._clients[channel.fileno()] = client
@@ -227,7 +241,7 @@ class Server:
 
     def _make_room(self) -> None:
         ((worst, _),) = Counter(client.peer for client in self._clients.values()).most_common(1)
-        self._answer(next(client for client in self._clients.values() if client.peer == worst), "busy")
+        self._answer(secrets.choice([client for client in self._clients.values() if client.peer == worst]), "busy")
 
     def _send_away_who_is_late(self) -> None:
         now = time.monotonic()
@@ -251,14 +265,18 @@ class Server:
             self._selector.unregister(client.channel)
 
     def _take_some(self) -> bool:
-        """Take the oldest whole message of each host; return whether there was one."""
-        turn: dict[str, _Client] = {}
+        """Take some whole messages, of the hosts by turns; return whether there was one.
+
+        Whose a message is that came by TCP is known once it is decoded. So of one host any may be the next: where one
+        user sends more than can be taken, the others of that host come through as often as their share of it.
+        """
+        whole: dict[str, list[_Client]] = {}
         for client in self._clients.values():
-            if client.whole and len(turn) < _AT_ONCE:
-                turn.setdefault(client.peer, client)
-        for client in turn.values():
+            if client.whole:
+                whole.setdefault(client.peer, []).append(client)
+        for client in islice(_by_turns(list(whole.values())), _AT_ONCE):
             self._answer(client, self._taken(bytes(client.said).partition(b"\n")[0]))
-        return bool(turn)
+        return bool(whole)
 
     def _taken(self, credential: bytes) -> str:
         try:
@@ -297,6 +315,13 @@ class Server:
         with suppress(KeyError):
             self._selector.unregister(client.channel)
         client.channel.close()
+
+
+def _by_turns(of_hosts: Sequence[list[_Client]]) -> Iterator[_Client]:
+    """Yield a random one of each host, then another one of each, until there are no more."""
+    while any(of_hosts):
+        for clients in filter(None, of_hosts):
+            yield clients.pop(secrets.randbelow(len(clients)))
 
 
 def _peer(channel: socket.socket, where: object) -> str:

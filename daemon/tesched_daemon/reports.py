@@ -367,7 +367,12 @@ class SpoolReports:
         if not self._under_way:
             self._under_way, self._began = True, self._stopwatch()
             # A daemon thread: one that hangs in a file system must not keep the service from its end.
-            threading.Thread(target=self._round, args=(tuple(snapshot.jobs.values()),), daemon=True).start()
+            try:
+                threading.Thread(target=self._round, args=(tuple(snapshot.jobs.values()),), daemon=True).start()
+            except RuntimeError as error:
+                self._under_way = False
+                log.warning("no reports are read at this look: %s", error)
+                return self._heard
         with suppress(Empty):
             outcome = self._done.get(timeout=self._wait_s)
             self._under_way = self._told_late = False

@@ -9,6 +9,8 @@ import logging
 import os
 import socket
 
+from tesched_core.visible import visible
+
 log = logging.getLogger(__name__)
 
 
@@ -19,7 +21,8 @@ def notify(**fields: str) -> None:
         return
     # An address that begins with @ is in Linux' abstract namespace.
     path = "\0" + address[1:] if address.startswith("@") else address
-    message = "\n".join(f"{key}={value.splitlines()[0] if value else ''}" for key, value in fields.items())
+    # A line feed would begin another field, such as MAINPID.
+    message = "\n".join(f"{key}={visible(value)}" for key, value in fields.items())
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
             channel.settimeout(1.0)

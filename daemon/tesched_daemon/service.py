@@ -9,7 +9,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 
 from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tesched_daemon.loop import Loop, Turn
@@ -28,6 +29,25 @@ log = logging.getLogger(__name__)
 
 #: Seconds after which the main thread looks whether a signal is waiting for it.
 WAKES_S = 1.0
+
+
+class _OneThread(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler has no types
+    """Runs the turns. A turn that cannot be handed to the thread, or a thread that cannot be started, is told.
+
+    APScheduler only logs it and drops the turn, and no other one would ever be planned.
+    """
+
+    def __init__(self, failed: Callable[[BaseException], None]) -> None:
+        """Take what is to be told of the error."""
+        super().__init__(1)
+        self._failed = failed
+
+    def _do_submit_job(self, job: Job, run_times: Sequence[datetime]) -> None:
+        try:
+            super()._do_submit_job(job, run_times)
+        except BaseException as error:
+            self._failed(error)
+            raise
 
 
 class _Ask(Enum):
@@ -63,7 +83,7 @@ class Service:
         self._ready = False
         self._scheduler = BackgroundScheduler(
             timezone=UTC,
-            executors={"default": ThreadPoolExecutor(1)},
+            executors={"default": _OneThread(self._cannot_turn)},
             # There is one thread. The second turn is the one that a reload asks for while another is under way.
             job_defaults={"coalesce": True, "max_instances": 2, "misfire_grace_time": None},
         )
@@ -149,6 +169,11 @@ class Service:
             ended = time.monotonic()
             self._agenda.ended(ended, took_s=ended - began, next_in_s=turn.next_in_s, troubled=bool(turn.trouble))
             self._plan()
+
+    def _cannot_turn(self, error: BaseException) -> None:
+        """End the service: a process that can never look at the cluster is to be started anew (systemd)."""
+        self._failed = error
+        self.stop()
 
     def _read_again(self) -> None:
         """Read the configuration again. systemd (Type=notify-reload) waits for both messages."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
 from tesched_core.actions import Failure
-from tesched_core.ports import JournalError
+from tesched_core.ports import Actuator, JournalError
 from tesched_core.report import Curve
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
@@ -22,15 +20,17 @@ from tesched_db.trainings import gone_tasks
 from tesched_slurm import clients
 from tesched_slurm.command import Commands
 
-from tesched_daemon import report_socket
+from tesched_daemon import log_lines, report_socket
 from tesched_daemon.config import Config, load
 from tesched_daemon.inbox import Inbox
 from tesched_daemon.loop import Loop, Mode
 from tesched_daemon.poke import listening
+from tesched_daemon.poke_shares import Shares
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.reports import SpoolReports
 from tesched_daemon.service import Service
 from tesched_daemon.speeds import StoredSpeeds
+from tesched_daemon.telling import Teller, TellingActuator
 from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
@@ -42,21 +42,29 @@ class StartError(Exception):
 
 def connect(config: Config) -> clients.Client:
     """Return the way to Slurm that the configuration says. Raises StartError."""
-    commands = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
     try:
-        return clients.choose(config.slurm.client, commands)
+        return clients.choose(config.slurm.client, _commands(config))
     except clients.NoPyslurmError as error:
         raise StartError(str(error)) from None
 
 
+def _commands(config: Config) -> Commands:
+    return Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf)
+
+
 @contextmanager
 def opened_loop(
-    config: Config, client: clients.Client | None = None, *, takes_over: bool = False, inbox: Inbox | None = None
+    config: Config,
+    client: clients.Client | None = None,
+    *,
+    takes_over: bool = False,
+    inbox: Inbox | None = None,
+    teller: Teller | None = None,
 ) -> Iterator[Loop]:
     """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
     `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive. `inbox`
-    is where reports come that are sent.
+    is where reports come that are sent. `teller` tells users; without one only their jobs' records do.
     """
     client = client or connect(config)
     engine = open_store(config.store.url)
@@ -64,7 +72,10 @@ def opened_loop(
         yield Loop(
             observer=client.observer,
             watcher=client.watcher,
-            actuator=acting(config.mode, client.actuator),
+            declarations=client.declarations,
+            actuator=acting(config.mode, telling_too(client.actuator, teller)),
+            telling=config.tell.telling(config.guard.max_preemptions_per_job),
+            told=teller.counts if teller else dict,
             journal=SqlJournal(engine, takes_over=takes_over),
             policy=config.policy.te_policy(),
             best_effort=config.policy.be_policy(),
@@ -79,6 +90,11 @@ def opened_loop(
         )
     finally:
         engine.dispose()
+
+
+def telling_too(actuator: Actuator, teller: Teller | None) -> Actuator:
+    """Return the actuator that tells users besides."""
+    return TellingActuator(actuator=actuator, teller=teller) if teller else actuator
 
 
 def _reports(config: Config, engine: Engine, inbox: Inbox | None) -> SpoolReports | None:
@@ -110,33 +126,35 @@ def run(path: Path, *, once: bool = False) -> None:
     Raises ConfigError, StartError and JournalError.
     """
     config = load(path)
-    # journald adds time and priority by itself.
-    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
-    logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr)
-    for chatty in ("apscheduler", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    log_lines.set_up()
     if config.store.url.startswith("sqlite"):
         # One host, one file: nobody else's data is at stake, so a new store is made and an old one brought up to date.
         migrate.upgrade(config.store.url)
     client = connect(config)
     log.info("Slurm is reached through %s: %s", client.name, client.why)
     inbox = Inbox() if config.reports.socket and not once else None
-    with opened_loop(config, client, inbox=inbox) as loop:
+    teller = Teller(config.tell)
+    with opened_loop(config, client, inbox=inbox, teller=teller) as loop:
         if once:
             turn = loop.turn()
             log.info("%s", turn.summary)
         else:
-            _serve(loop, Reloader(path=path, running=config, actuator=client.actuator), inbox)
+            actuator = telling_too(client.actuator, teller)
+            _serve(loop, Reloader(path=path, running=config, actuator=actuator, teller=teller), inbox)
         _resign(loop)
+    teller.close()
 
 
 def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     """Run until SIGTERM; then put back what is changed, where that is configured."""
+    shares = Shares(lambda: clients.slurm_user(_commands(reloader.running)))
+    to_slurm = loop.calls
+    loop.calls = lambda: {**to_slurm(), **shares.counts()}
     log.info("tesched starts in mode %s, policy %s", loop.mode, loop.policy.name)
     service = Service(loop, reload=reloader.reload)
     reports = reloader.running.reports
     with (
-        listening(reloader.running.loop.socket, service.poke),
+        listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
     ):
         service.run()

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 from tesched_core.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
-from tesched_core.orders import Departure, Transition
+from tesched_core.notice import ExitZero, Target
+from tesched_core.orders import PREEMPTED, Transition
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass
 
@@ -29,14 +30,18 @@ from tesched_db.views import (
 def daemon_view(row: DaemonRow) -> DaemonView:
     """Return the daemon's row."""
     return DaemonView(
+        role=row.role,
         mode=row.mode,
         pid=row.pid,
+        pid_ticks=row.pid_ticks,
+        place=row.lease_place,
         host=row.host,
         version=row.version,
         client=row.client,
         started_at=row.started_at,
         reported_at=row.reported_at,
         next_at=row.next_at,
+        stopped_at=row.stopped_at,
         seen_at=row.seen_at,
         failure_kind=FailureKind(row.failure_kind) if row.failure_kind is not None else None,
         failure=row.failure or "",
@@ -44,6 +49,9 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         cycle=row.cycle,
         leads_since=row.lease_since,
         calls=dict(row.calls),
+        told=dict(row.told) if row.told else {},
+        doubtful=row.doubts["count"] if row.doubts else 0,
+        doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
     )
 
 
@@ -122,7 +130,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
     for start in range(0, len(rows), CHUNK):
         went = select(VictimRow.job_key, func.count()).where(
             VictimRow.job_key.in_([row.key for row in rows[start : start + CHUNK]]),
-            VictimRow.departure.in_([Departure.REQUEUED.value, Departure.REQUEUED_ITSELF.value]),
+            VictimRow.departure.in_([departure.value for departure in PREEMPTED]),
         )
         counts |= dict(session.execute(went.group_by(VictimRow.job_key)).all())
     return tuple(
@@ -140,7 +148,9 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             grace_period_s=row.grace_period_s,
             grace_source=row.grace_source,
             notice_signal=row.notice_signal,
-            notice_batch_only=row.notice_batch_only,
+            notice_target=Target(row.notice_target),
+            notice_source=row.notice_source,
+            exit0=ExitZero(row.exit0),
             cpus=row.cpus,
             mem_mib=row.mem_mib,
             gpus=row.gpus,

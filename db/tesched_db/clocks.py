@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 
+from sqlalchemy import Connection, func, select
 from tesched_core.resources import UnixSeconds
 
 #: Seconds by which two clocks may differ before it matters.
@@ -29,3 +30,10 @@ def later_by_s(*, ahead_then_s: float, seen_at: UnixSeconds | None, store_now: U
         # He has looked, so that is past.
         by_s = now - seen_at
     return by_s
+
+
+def now_of(connection: Connection) -> UnixSeconds:
+    """Return the store's clock, Unix seconds."""
+    if connection.dialect.name == "postgresql":
+        return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
+    return time.time()

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
+import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.store_file import OPTION, StoreFile, check_log, check_owner, found, make
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0013"
+SCHEMA = "0019"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
@@ -42,17 +44,18 @@ def parse_url(url: str) -> URL:
     raise StoreError(f"a state store is SQLite or PostgreSQL, not {backend}")
 
 
-def make_engine(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
+def make_engine(url: str, *, read_only: bool = False, create: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
     """Return an engine for the store; nothing is asked of its schema (see `open_store`).
 
-    A new SQLite file gets mode 0640; its directory must exist. `read_only` is for those who may read the file and not
-    write it. `lock_wait_s` bounds, in seconds, how long a call waits for another process's lock.
+    `create` makes an SQLite file where there is none, with mode 0640; its directory must exist. `read_only` is for
+    those who may read the file and not write it: it makes no file, and leaves none behind. `lock_wait_s` bounds, in
+    seconds, how long a call waits for another process's lock.
 
     Raises StoreError if the URL, the directory, the file or the driver is not right.
     """
     parsed = parse_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return _sqlite(parsed, read_only, lock_wait_s)
+        return _sqlite(parsed, read_only, create, lock_wait_s)
     return _postgresql(parsed, read_only, lock_wait_s)
 
 
@@ -110,25 +113,26 @@ def reading(engine: Engine) -> Engine:
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
-def _sqlite(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
+def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engine:
     path = Path(url.database or "").absolute()
     if not path.parent.is_dir():
         raise StoreError(f"the state store's directory {path.parent} does not exist; create it first")
+    file = None
     if read_only:
-        if not path.exists():
-            raise StoreError(f"there is no state store at {path}; has the daemon run? `tesched db upgrade` makes one")
-        # Without the daemon there is no write-ahead log, and who may not write cannot make one. Then nobody writes at
-        # all, and the file can be read as it is.
-        alone = not Path(f"{path}-wal").exists() and not os.access(path.parent, os.W_OK, effective_ids=True)
-        database = f"file:{_quoted(path)}?mode=ro{'&immutable=1' if alone else ''}"
+        found(path)
+        engine = create_engine(
+            "sqlite+pysqlite://", creator=_reader_of(path, lock_wait_s), poolclass=NullPool, hide_parameters=True
+        )
     else:
-        with store_errors(f"open the state store {path}"):
-            _create(path)
-        database = f"file:{_quoted(path)}?mode=rw"
-    engine = create_engine(
-        url.set(database=database, query={"uri": "true"}),
-        connect_args={"timeout": lock_wait_s, "check_same_thread": False},
-    )
+        if create:
+            with store_errors(f"make the state store {path}"):
+                make(path)
+        check_owner(path)
+        engine = create_engine(
+            url.set(database=f"file:{_quoted(path)}?mode=rw", query={"uri": "true"}),
+            connect_args={"timeout": lock_wait_s, "check_same_thread": False},
+        )
+        file = StoreFile(path)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, _record: ConnectionPoolEntry) -> None:
@@ -152,15 +156,45 @@ def _sqlite(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
         writes = connection.get_execution_options().get("tesched_writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    return engine
+    return _watched(engine, file) if file else engine
 
 
-def _create(path: Path) -> None:
-    """Create the file if there is none, readable by its group; SQLite gives its other files the same mode."""
-    try:
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o640))
-    except FileExistsError:
-        return
+def _reader_of(path: Path, lock_wait_s: float) -> Callable[[], sqlite3.Connection]:
+    """Return what opens the file for reading, and neither makes a file beside it nor leaves one."""
+
+    def connect() -> sqlite3.Connection:
+        found(path)
+        # Without a write-ahead log no process has it open, and it can be read as it is; to open it in any other way
+        # would make a log.
+        alone = not Path(f"{path}-wal").exists()
+        if not alone:
+            check_log(path)
+        database = f"file:{_quoted(path)}?mode=ro{'&immutable=1' if alone else ''}"
+        return sqlite3.connect(database, uri=True, timeout=lock_wait_s, check_same_thread=False)
+
+    return connect
+
+
+def _watched(engine: Engine, file: StoreFile) -> Engine:
+    """Return the engine, whose transactions fail once the path names another file than the one that was opened."""
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(_connection: object, _record: ConnectionPoolEntry) -> None:
+        file.connected()
+
+    @event.listens_for(engine, "close")
+    def _on_close(_connection: object, _record: ConnectionPoolEntry) -> None:
+        file.disconnected()
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(_connection: Connection) -> None:
+        file.check()
+
+    @event.listens_for(engine, "commit")
+    def _on_commit(_connection: Connection) -> None:
+        file.check()
+
+    return engine.execution_options(**{OPTION: file})
 
 
 def _quoted(path: Path) -> str:

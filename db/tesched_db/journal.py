@@ -10,22 +10,24 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.actions import Action, Outcome
+from tesched_core.classify import Question
 from tesched_core.clock import shifted
 from tesched_core.decision import Decision, Memory
 from tesched_core.orders import Transition
 from tesched_core.ports import CycleReport, Lead
-from tesched_core.resources import UnixSeconds
-from tesched_core.snapshot import Snapshot
+from tesched_core.resources import JobId, UnixSeconds
+from tesched_core.snapshot import LeaveTimes, Snapshot
 
-from tesched_db.clocks import later_by_s
+from tesched_db import leave_times
+from tesched_db.clocks import later_by_s, now_of
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.lease import (
@@ -38,16 +40,17 @@ from tesched_db.lease import (
     lead,
     leader_of,
     no_standby,
-    now_of,
-    place,
     resign,
     stand_by,
 )
+from tesched_db.process import place, ticks_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
 from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
 from tesched_db.seen import Seen, Values, counts_of
+from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
+from tesched_db.views import DAEMON, UNDO
 
 #: The longest stretch of idle cycles that one row stands for, seconds: so its counts of jobs are not too far apart.
 IDLE_ROW_S = 3600.0
@@ -63,8 +66,10 @@ class Identity:
     host: str
     version: str
     started_at: UnixSeconds
-    #: where its pid counts (`lease.place`); empty: nobody can tell whether it is alive
+    #: where its pid counts (`process.place`); empty: nobody can tell whether it is alive
     place: str = ""
+    #: when it was started, in clock ticks since the boot; None: not known
+    ticks: int | None = None
 
     @staticmethod
     def here() -> Identity:
@@ -74,7 +79,12 @@ class Identity:
         except PackageNotFoundError:  # run from a folder that was never installed
             release = ""
         return Identity(
-            pid=os.getpid(), host=socket.gethostname(), version=release, started_at=time.time(), place=place()
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            version=release,
+            started_at=time.time(),
+            place=place(),
+            ticks=ticks_of(os.getpid()),
         )
 
 
@@ -89,6 +99,8 @@ class _Held:
     next_order: int = 1
     seen: Seen = field(default_factory=Seen)
     standing: Standing = field(default_factory=Standing)
+    #: as the orders of the past tell them
+    leave_times: LeaveTimes = field(default_factory=dict)
     remembered: Remembered = field(default_factory=Remembered)
     told: Told = field(default_factory=Told)
     #: the last row of `cycles`
@@ -103,6 +115,7 @@ class _Held:
         held = _Held(
             seen=Seen.load(session),
             standing=Standing.load(session),
+            leave_times=leave_times.load(session),
             remembered=Remembered.load(session),
             last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
             if last
@@ -114,7 +127,7 @@ class _Held:
         return held
 
     def memory(self) -> Memory:
-        return self.remembered.memory(self.cycle, self.next_order)
+        return replace(self.remembered.memory(self.cycle, self.next_order), leave_times=self.leave_times)
 
 
 class SqlJournal:
@@ -148,6 +161,10 @@ class SqlJournal:
         """Give the lead up at once: for a daemon that ends. Raises StoreError."""
         resign(self._engine, self._ours)
 
+    def lost(self) -> str:
+        """Return why the store is no longer the one that was opened; empty if all is well."""
+        return lost(self._engine)
+
     @property
     def _ours(self) -> Holder:
         identity = self._identity
@@ -175,6 +192,12 @@ class SqlJournal:
         if self._wrote:
             return 0.0  # who has written it knows himself whether his clock was set since
         return later_by_s(ahead_then_s=written.clock_ahead_s, seen_at=written.seen_at, store_now=now_of(connection))
+
+    def questions(self) -> Mapping[JobId, Question]:
+        """Return what the running jobs said of themselves when their runs began. Raises StoreError."""
+        if self._held is None:
+            self.load()
+        return self._held.seen.questions() if self._held else {}
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         """Write what was seen and decided, before anything is done. Raises StoreError, and then nothing is written."""
@@ -293,7 +316,9 @@ class SqlJournal:
     def _reported(self, report: CycleReport) -> Values:
         return {
             "mode": report.mode,
+            "role": UNDO if self._takes_over else DAEMON,
             "pid": self._identity.pid,
+            "pid_ticks": self._identity.ticks,
             "host": self._identity.host,
             "version": self._identity.version,
             "started_at": self._identity.started_at,
@@ -302,7 +327,10 @@ class SqlJournal:
             "failure_kind": report.failure.kind.value if report.failure else None,
             "failure": report.failure.message if report.failure else None,
             "next_at": report.at + report.next_in_s,
+            "stopped_at": None,
             "calls": dict(report.calls),
+            "told": dict(report.told),
+            "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
         }
 
     def _remember(self, connection: Connection, held: _Held, memory: Memory, transitions: Sequence[Transition]) -> None:

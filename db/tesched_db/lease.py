@@ -8,18 +8,19 @@ store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts
 from __future__ import annotations
 
 import os
-import socket
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, delete, insert, select, update
 from tesched_core.ports import Lead
 from tesched_core.resources import UnixSeconds
 
+from tesched_db.clocks import now_of
+from tesched_db.deeds import note
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.process import alive, place
 from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
 
 #: Seconds for which a daemon leads after the turn that it has announced: a turn may take that long before it writes.
@@ -57,13 +58,6 @@ def _in_words(at: UnixSeconds) -> str:
     return time.strftime(_FORM, time.localtime(at))
 
 
-def now_of(connection: Connection) -> UnixSeconds:
-    """Return the store's clock, Unix seconds."""
-    if connection.dialect.name == "postgresql":
-        return float(connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one())
-    return time.time()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
     """One process, as the store knows it."""
@@ -71,42 +65,23 @@ class Holder:
     pid: int
     host: str
     started_at: UnixSeconds
-    #: in which boot of which host, and in which process namespace, its pid counts (`place`)
+    #: in which boot of which host, and in which process namespace, its pid counts (`process.place`)
     place: str
+    #: when it was started, in clock ticks since the boot; None: not known
+    ticks: int | None = field(default=None, compare=False)
 
     @property
     def dead(self) -> bool:
         """Return whether the process is certainly gone: that can be told from the same place alone."""
-        if not self.place or self.place != place():
-            return False
-        if self.pid == os.getpid():
+        if self.place and self.place == place() and self.pid == os.getpid():
             return True  # an earlier life of ours
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return False
-
-
-def place() -> str:
-    """Return where our pid counts: containers of one host may have its name, and pids of their own. Empty: unknown."""
-    try:
-        # Under systemd's ProcSubset=pid there is no boot_id; then the machine's id has to do.
-        boot = next(file for file in _IDS if file.exists()).read_text(encoding="ascii").strip()
-        namespace = Path("/proc/self/ns/pid").readlink()
-    except (OSError, StopIteration):
-        return ""
-    return f"{socket.gethostname()}/{boot}/{namespace}" if boot else ""
-
-
-_IDS = (Path("/proc/sys/kernel/random/boot_id"), Path("/etc/machine-id"))
+        return alive(self.pid, self.place, self.ticks) is False
 
 
 #: what is read of the daemon's row to know who leads
 LEASE = select(
     DaemonRow.pid,
+    DaemonRow.pid_ticks,
     DaemonRow.host,
     DaemonRow.started_at,
     DaemonRow.lease_place,
@@ -119,7 +94,7 @@ LEASE = select(
 
 def holder_of(row: Row[*tuple[Any, ...]]) -> Holder:
     """Return who wrote a row of `LEASE`."""
-    return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place)
+    return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place, ticks=row.pid_ticks)
 
 
 def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str:
@@ -158,14 +133,17 @@ def pause(engine: Engine, *, by: str, reason: str, for_s: float | None) -> Pause
         connection.execute(delete(PauseRow))
         values = {"key": 1, "since": made.since, "until": made.until, "by": made.by, "reason": made.reason}
         connection.execute(insert(PauseRow).values(values))
+        note(connection, by, f"pause: {reason}" if reason else "pause")
     return made
 
 
-def unpause(engine: Engine) -> bool:
+def unpause(engine: Engine, *, by: str) -> bool:
     """End the pause; return whether there was one. Raises StoreError."""
     with store_errors("write to the state store"), writing(engine).begin() as connection:
         was = read_pause(connection, now_of(connection)) is not None
         connection.execute(delete(PauseRow))
+        if was:
+            note(connection, by, "unpause")
     return was
 
 
@@ -213,8 +191,8 @@ def read_standbys(connection: Connection) -> tuple[Standby, ...]:
 
 
 def resign(engine: Engine, ours: Holder) -> None:
-    """Give the lease up, if it is ours, so that a standby need not wait for its end. Raises StoreError."""
+    """Say that we end; and give the lease up, if it is ours, so that a standby need not wait. Raises StoreError."""
     mine = (DaemonRow.pid == ours.pid) & (DaemonRow.host == ours.host) & (DaemonRow.started_at == ours.started_at)
     with store_errors("write to the state store"), writing(engine).begin() as connection:
-        connection.execute(update(DaemonRow).where(mine).values(lease_until=0.0))
+        connection.execute(update(DaemonRow).where(mine).values(lease_until=0.0, stopped_at=now_of(connection)))
         no_standby(connection, ours)

@@ -28,7 +28,7 @@ def upgrade(url: str) -> str:
 
     Either all of it happens or nothing. Raises StoreError, also for a store of a newer tesched.
     """
-    engine = make_engine(url)
+    engine = make_engine(url, create=True)
     try:
         before = schema_of(engine)
         if before is not None and before > SCHEMA:
@@ -45,7 +45,7 @@ def upgrade(url: str) -> str:
 
 def current(url: str) -> str | None:
     """Return the schema that the store at `url` has; None for an empty one. Raises StoreError."""
-    engine = make_engine(url)
+    engine = make_engine(url, read_only=True)
     try:
         return schema_of(engine)
     finally:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypedDict
 
 import numpy as np
-from sqlalchemy import ColumnElement, Engine, and_, func, select
+from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
 from sqlalchemy.orm import Session
+from tesched_core.actions import ReasonCode, Status
 from tesched_core.cluster import JobState
 from tesched_core.decision import Memory
 from tesched_core.metrics import lost_node_s, runs, slowdown, times
-from tesched_core.orders import Departure, Ending, Order, Transition
+from tesched_core.orders import Departure, Ending, Order, Purpose, Transition, Victim
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.snapshot import JobClass
 
-from tesched_db import rounds
+from tesched_db import leave_times, rounds
 from tesched_db.build import (
     action_views,
     cycle_views,
@@ -27,12 +30,23 @@ from tesched_db.build import (
     refusal_views,
     transition_of,
 )
+from tesched_db.deeds import recent
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.lease import read_pause, read_standbys
-from tesched_db.rows import Remembered, order_of, victims_of
+from tesched_db.rows import Remembered, order_of, victim_of, victims_of
 from tesched_db.seen import changes_of
-from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
+from tesched_db.tables import (
+    ActionRow,
+    CycleRow,
+    DaemonRow,
+    JobMemoryRow,
+    JobRow,
+    OrderRow,
+    RefusalRow,
+    TransitionRow,
+    VictimRow,
+)
 from tesched_db.views import (
     JobFilter,
     JobStory,
@@ -41,6 +55,7 @@ from tesched_db.views import (
     OrderView,
     Percentiles,
     QueueView,
+    Retry,
     StatusView,
     Tally,
 )
@@ -48,14 +63,24 @@ from tesched_db.views import (
 #: How far percentiles and tallies look back, seconds.
 WINDOW_S = 86400.0
 
+
+class _Notes(TypedDict):
+    noted: int
+    not_noted: int
+    not_noted_why: str
+
+
 #: Departures by which a victim had the chance to save its work.
-_SAVED = frozenset({Departure.FINISHED, Departure.REQUEUED_ITSELF})
+_SAVED = frozenset({Departure.FINISHED, Departure.REQUEUED_ITSELF, Departure.SAVED})
 
 
 def status(
-    engine: Engine, *, window_s: float = WINDOW_S, cycles: int = 10, now: UnixSeconds | None = None
+    engine: Engine, *, window_s: float = WINDOW_S, cycles: int = 10, deeds: int = 3, now: UnixSeconds | None = None
 ) -> StatusView:
-    """Return the daemon's state, its last `cycles` cycles, queues, open orders, and tallies over `window_s` seconds."""
+    """Return the daemon's state, its last `cycles` cycles, queues, open orders, and tallies over `window_s` seconds.
+
+    With it come the last `deeds` of admins.
+    """
     now = time.time() if now is None else now
     with _reader(engine) as session:
         daemon = session.get(DaemonRow, 1)
@@ -68,6 +93,8 @@ def status(
             decisions=cycle_views(session, newest.where(CycleRow.idle.is_(False))),
             queues=_queues(session, now, window_s),
             open_orders=order_views(session, select(OrderRow).where(OrderRow.ended_at.is_(None))),
+            retries=_retries(session, now),
+            deeds=recent(session.connection(), deeds),
             tally=_tally(session, now - window_s),
             window_s=window_s,
         )
@@ -77,7 +104,10 @@ def memory(engine: Engine) -> Memory:
     """Return the daemon's memory as it was last written, for a plan that shall not be carried out."""
     with _reader(engine) as session:
         daemon = session.get(DaemonRow, 1)
-        return Remembered.load(session).memory(daemon.cycle, daemon.next_order) if daemon else Memory()
+        if daemon is None:
+            return Memory()
+        remembered = Remembered.load(session).memory(daemon.cycle, daemon.next_order)
+        return replace(remembered, leave_times=leave_times.load(session))
 
 
 def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
@@ -133,6 +163,7 @@ def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
                 session, and_(RefusalRow.job_key == row.key, RefusalRow.preemptor != row.job_id)
             ),
             actions=action_views(session, actions.order_by(ActionRow.cycle_key, ActionRow.position)),
+            leave_times=leave_times.load(session, of=(row.user, row.name)).get((row.user, row.name), ()),
             plan=state.plans.get(job.job_id) if state is not None and not job.gone else None,
         )
 
@@ -153,6 +184,30 @@ def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView,
     newest = query.order_by(OrderRow.order_id.desc()).limit(which.limit)
     with _reader(engine) as session:
         return order_views(session, newest)
+
+
+def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Victim, ...]]:
+    """Return of these jobs, by their keys, what became of each as a victim, oldest first; nothing of mode shadow."""
+    found: dict[int, list[Victim]] = {}
+    with _reader(engine) as session:
+        for some in _batches(sorted(keys)):
+            query = (
+                select(VictimRow)
+                .join(OrderRow, OrderRow.order_id == VictimRow.order_id)
+                .where(VictimRow.job_key.in_(some))
+                .where(or_(OrderRow.ending.is_(None), OrderRow.ending != Ending.SHADOW.value))
+                .order_by(VictimRow.order_id, VictimRow.position)
+            )
+            for row in session.scalars(query):
+                if row.job_key is not None:
+                    found.setdefault(row.job_key, []).append(victim_of(row))
+    return {key: tuple(victims) for key, victims in found.items()}
+
+
+def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield them in parts that fit into one statement."""
+    for first in range(0, len(keys), 500):
+        yield keys[first : first + 500]
 
 
 def recent_transitions(engine: Engine, *, limit: int = 50, since: UnixSeconds | None = None) -> tuple[Transition, ...]:
@@ -222,17 +277,69 @@ def _queues(session: Session, now: UnixSeconds, window_s: float) -> tuple[QueueV
     )
 
 
+def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
+    query = (
+        select(JobRow.label, JobRow.user, JobMemoryRow.retry_at)
+        .join(JobRow, JobRow.job_id == JobMemoryRow.job_id)
+        .where(
+            JobMemoryRow.retry_at > now,
+            JobRow.last_seen.is_(None),
+            JobRow.state == JobState.PENDING.value,
+            JobRow.job_class == JobClass.TE.value,
+        )
+        .order_by(JobMemoryRow.retry_at, JobRow.key)
+    )
+    return tuple(Retry(label=row.label, user=row.user, at=row.retry_at) for row in session.execute(query))
+
+
 def _tally(session: Session, since: UnixSeconds) -> Tally:
     ended: list[Order] = []
     rows = session.scalars(select(OrderRow).where(OrderRow.ended_at >= since)).all()
     victims = victims_of(session, [row.order_id for row in rows])
-    ended = [order_of(row, victims.get(row.order_id, ())) for row in rows]
-    left = [victim for order in ended for victim in order.victims if victim.left_at is not None]
+    every = [order_of(row, victims.get(row.order_id, ())) for row in rows]
+    trials = set(
+        session.scalars(
+            select(OrderRow.order_id)
+            .join(JobRow, JobRow.key == OrderRow.preemptor_key)
+            .where(OrderRow.ended_at >= since, JobRow.job_class == JobClass.TE.value)
+        )
+    )
+    ended = [order for order in every if order.order_id in trials]
+    # However far their orders are: a victim that has left has paid.
+    gone = session.scalars(select(VictimRow).where(VictimRow.left_at >= since)).all()
+    departed = [victim_of(row) for row in gone]
+    left = [victim for victim in departed if victim.purpose is Purpose.TE]
+    gave_way = [victim for victim in departed if victim.purpose is Purpose.ROUND]
+    shadow = sum(order.ending is Ending.SHADOW for order in ended)
     return Tally(
-        orders=len(ended),
+        orders=len(ended) - shadow,
+        shadow=shadow,
         started_here=sum(order.ending is Ending.STARTED_HERE for order in ended),
-        futile=sum(order.futile for order in ended),
+        futile=sum(order.futile for order in every),
         victims_left=len(left),
         victims_saved=sum(victim.departure in _SAVED for victim in left),
+        died_of_notice=sum(victim.departure is Departure.DIED_OF_NOTICE for victim in left),
+        lost=sum(victim.departure is Departure.LOST for victim in departed),
         lost_node_s=sum(lost_node_s(victim) for victim in left),
+        **_notes(session, since),
+        turns=sum(order.ending is Ending.STARTED_HERE for order in every if order.order_id not in trials),
+        gave_way=len(gave_way),
+        turns_lost_node_s=sum(lost_node_s(victim) for victim in gave_way),
     )
+
+
+def _notes(session: Session, since: UnixSeconds) -> _Notes:
+    """Return how many notes to users were written, and how many were not; one without an outcome counts as not."""
+    query = (
+        select(ActionRow.status, ActionRow.failure)
+        .where(ActionRow.reason == ReasonCode.TELLS_USER.value, ActionRow.intended_at >= since)
+        .where(or_(ActionRow.status.is_(None), ActionRow.status != Status.WOULD.value))
+        .order_by(ActionRow.cycle_key, ActionRow.position)
+    )
+    found = session.execute(query).all()
+    failed = [row.failure or "no outcome is known" for row in found if row.status != Status.SENT.value]
+    return {
+        "noted": len(found) - len(failed),
+        "not_noted": len(failed),
+        "not_noted_why": failed[-1] if failed else "",
+    }

@@ -12,7 +12,7 @@ from tesched_core.resources import UnixSeconds
 from tesched_db.engine import writing
 from tesched_db.errors import store_errors
 from tesched_db.reports import forget_throughputs
-from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, VictimRow
+from tesched_db.tables import ActionRow, CycleRow, DaemonRow, DeedRow, JobRow, OrderRow, RefusalRow, VictimRow
 
 #: Rows deleted in one transaction: the daemon waits no longer for its turn than this takes.
 BITE = 1000
@@ -65,6 +65,7 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
         ),
     )
     done = replace(done, throughputs=forget_throughputs(engine, before))
+    _forget(engine, DeedRow.key, DeedRow.at < before, bite)
     done = replace(done, refusals=_forget(engine, RefusalRow.key, RefusalRow.last_seen < before, bite))
     return replace(done, jobs=_forget(engine, JobRow.key, and_(JobRow.last_seen < before, ~about_a_job), bite))
 

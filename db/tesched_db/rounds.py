@@ -35,6 +35,7 @@ def _written(state: RoundState) -> dict[str, Any]:
         **{name: getattr(state, name) for name in _SCALARS},
         "types": list(state.types),
         "given_s": list(state.given_s),
+        "solved_gpus": list(state.solved_gpus),
         "jobs": {
             str(job_id): {
                 **{name: list(getattr(one, name)) for name in _BY_TYPE},
@@ -53,6 +54,7 @@ def _read(found: dict[str, Any]) -> RoundState:
         **{name: found[name] for name in _SCALARS},
         types=tuple(found["types"]),
         given_s=tuple(found["given_s"]),
+        solved_gpus=tuple(found.get("solved_gpus", ())),
         jobs={
             JobId(int(job_id)): JobRounds(**{**one, **{name: tuple(one[name]) for name in _BY_TYPE}})
             for job_id, one in found["jobs"].items()

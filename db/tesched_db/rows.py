@@ -16,13 +16,26 @@ from tesched_core.actions import (
     OrderId,
     Outcome,
     Requeue,
+    Rerun,
     SetNice,
     SetPriority,
     SetThrottle,
 )
 from tesched_core.budget import Paid
-from tesched_core.decision import Bound, Forwarded, Memory, Past
-from tesched_core.orders import Departure, Ending, Lever, Order, OrderState, Raise, Transition, Victim, VictimState
+from tesched_core.decision import Bound, Forwarded, Futility, Memory, Past
+from tesched_core.notice import ExitZero, Target
+from tesched_core.orders import (
+    Departure,
+    Ending,
+    Lever,
+    Order,
+    OrderState,
+    Purpose,
+    Raise,
+    Transition,
+    Victim,
+    VictimState,
+)
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import RoundState
 from tesched_core.share_state import ShareState
@@ -64,9 +77,11 @@ class OfJob:
     preemptions: int | None
     last_preempted: UnixSeconds | None
     retry_at: UnixSeconds | None
+    futile: Futility | None
     past: Past | None
     forwarded: Forwarded | None
     bound: Bound | None
+    bound_since: UnixSeconds | None
 
 
 @dataclass
@@ -106,8 +121,10 @@ class Remembered:
             paid=self.paid,
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
+            futile={job_id: one.futile for job_id, one in self.by_job.items() if one.futile is not None},
             forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
             bound={job_id: one.bound for job_id, one in self.by_job.items() if one.bound is not None},
+            bound_since={job_id: one.bound_since for job_id, one in self.by_job.items() if one.bound_since is not None},
             rounds=self.rounds,
             shares=self.shares,
         )
@@ -155,17 +172,21 @@ class Remembered:
                 preemptions=memory.preemptions.get(job_id),
                 last_preempted=memory.last_preempted.get(job_id),
                 retry_at=memory.retry_at.get(job_id),
+                futile=memory.futile.get(job_id),
                 past=memory.past.get(job_id),
                 forwarded=memory.forwarded.get(job_id),
                 bound=memory.bound.get(job_id),
+                bound_since=memory.bound_since.get(job_id),
             )
             for job_id in {
                 *memory.preemptions,
                 *memory.last_preempted,
                 *memory.retry_at,
+                *memory.futile,
                 *memory.past,
                 *memory.forwarded,
                 *memory.bound,
+                *memory.bound_since,
             }
         }
         rows = [
@@ -177,7 +198,9 @@ class Remembered:
                 "submitted_at": one.past.submitted_at if one.past else None,
                 "ran_s": one.past.ran_s if one.past else None,
                 "suspended_s": one.past.suspended_s if one.past else None,
+                **_futile_values(one.futile),
                 **_bound_values(one.bound),
+                "bound_since": one.bound_since,
                 "forwarded_at": one.forwarded.at if one.forwarded else None,
                 **_raise_values(one.forwarded.raised if one.forwarded else None),
             }
@@ -206,10 +229,36 @@ def _of_job(row: JobMemoryRow) -> OfJob:
         preemptions=row.preemptions,
         last_preempted=row.last_preempted,
         retry_at=row.retry_at,
+        futile=_futile_of(row),
         past=past,
         forwarded=forwarded,
         bound=_bound_of(row),
+        bound_since=row.bound_since,
     )
+
+
+def _futile_of(row: JobMemoryRow) -> Futility | None:
+    if row.futile_count is None or row.futile_ending is None:
+        return None
+    return Futility(
+        count=row.futile_count,
+        ending=Ending(row.futile_ending),
+        said=row.futile_said or "",
+        basis=row.futile_basis or "",
+        fellows=row.futile_fellows or 0,
+        changed=bool(row.futile_changed),
+    )
+
+
+def _futile_values(futile: Futility | None) -> Values:
+    return {
+        "futile_count": futile.count if futile else None,
+        "futile_ending": futile.ending.value if futile else None,
+        "futile_said": futile.said if futile else None,
+        "futile_basis": futile.basis if futile else None,
+        "futile_fellows": futile.fellows if futile else None,
+        "futile_changed": futile.changed if futile else None,
+    }
 
 
 def _bound_of(row: JobMemoryRow) -> Bound | None:
@@ -245,6 +294,10 @@ def _paid_of(row: PaidRow) -> Paid:
         account=row.account,
         nodes=tuple(row.nodes),
         node_s=row.node_s,
+        preemptor=JobId(row.preemptor) if row.preemptor is not None else None,
+        for_user=row.for_user,
+        for_account=row.for_account,
+        purpose=Purpose(row.purpose),
     )
 
 
@@ -256,6 +309,10 @@ def _paid_values(paid: Paid) -> Values:
         "account": paid.account,
         "nodes": list(paid.nodes),
         "node_s": paid.node_s,
+        "preemptor": paid.preemptor,
+        "for_user": paid.for_user,
+        "for_account": paid.for_account,
+        "purpose": paid.purpose.value,
     }
 
 
@@ -266,7 +323,7 @@ def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]
         some = order_ids[start : start + CHUNK]
         query = select(VictimRow).where(VictimRow.order_id.in_(some)).order_by(VictimRow.order_id, VictimRow.position)
         for row in session.scalars(query):
-            found.setdefault(row.order_id, []).append(_victim_of(row))
+            found.setdefault(row.order_id, []).append(victim_of(row))
     return found
 
 
@@ -281,6 +338,7 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
         nodes=tuple(row.nodes),
         victims=tuple(victims),
         waits_until=row.waits_until,
+        newest_task=None if row.newest_task is None else JobId(row.newest_task),
         raised=_raise_of(row),
         started_at=row.started_at,
         ending=Ending(row.ending) if row.ending is not None else None,
@@ -319,6 +377,7 @@ def _order_values(order: Order, seen: Seen) -> Values:
         "expires_at": order.expires_at,
         "nodes": list(order.nodes),
         "waits_until": order.waits_until,
+        "newest_task": order.newest_task,
         **_raise_values(order.raised),
         "started_at": order.started_at,
         "ending": order.ending.value if order.ending else None,
@@ -326,20 +385,25 @@ def _order_values(order: Order, seen: Seen) -> Values:
     }
 
 
-def _victim_of(row: VictimRow) -> Victim:
+def victim_of(row: VictimRow) -> Victim:
+    """Return the victim that a row holds."""
     return Victim(
         job_id=JobId(row.job_id),
         state=VictimState(row.state),
         restarts=row.restarts,
         grace_period_s=row.grace_period_s,
         notice_signal=row.notice_signal,
-        notice_batch_only=row.notice_batch_only,
+        notice_target=Target(row.notice_target),
+        exit0=ExitZero(row.exit0),
         score=row.score,
         nodes=tuple(row.nodes),
         started_at=row.started_at,
         queued_at=row.queued_at,
         user=row.user,
         account=row.account,
+        for_user=row.for_user,
+        for_account=row.for_account,
+        purpose=Purpose(row.purpose),
         noticed_at=row.noticed_at,
         requeue_sent_at=row.requeue_sent_at,
         by_suspending=row.by_suspending,
@@ -349,6 +413,7 @@ def _victim_of(row: VictimRow) -> Victim:
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
         raised=_raise_of(row),
+        held_before=row.held_before,
     )
 
 
@@ -363,13 +428,17 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "restarts": victim.restarts,
             "grace_period_s": victim.grace_period_s,
             "notice_signal": victim.notice_signal,
-            "notice_batch_only": victim.notice_batch_only,
+            "notice_target": victim.notice_target.value,
+            "exit0": victim.exit0.value,
             "score": victim.score,
             "nodes": list(victim.nodes),
             "started_at": victim.started_at,
             "queued_at": victim.queued_at,
             "user": victim.user,
             "account": victim.account,
+            "for_user": victim.for_user,
+            "for_account": victim.for_account,
+            "purpose": victim.purpose.value,
             "noticed_at": victim.noticed_at,
             "requeue_sent_at": victim.requeue_sent_at,
             "by_suspending": victim.by_suspending,
@@ -378,6 +447,7 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "left_at": victim.left_at,
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,
+            "held_before": victim.held_before,
             **_raise_values(victim.raised),
         }
 
@@ -402,8 +472,8 @@ def action_values(action: Action, seen: Seen) -> Values:
         "preemptor": action.reason.preemptor,
         "order_id": action.reason.order_id,
         "signal": notify.signal if notify else None,
-        "batch_only": notify.batch_only if notify else None,
-        "restarts": action.restarts if isinstance(action, Notify | Requeue) else None,
+        "target": notify.target.value if notify else None,
+        "restarts": action.restarts if isinstance(action, Notify | Requeue | Rerun) else None,
         "value": value,
         "previous": previous,
     }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
+from tesched_core.classify import Question
 from tesched_core.cluster import Job, JobState
 from tesched_core.fit import demand_per_node, requested_gpus
 from tesched_core.metrics import Change, times
@@ -31,9 +32,10 @@ _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 #: The columns that a job's next look may change.
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
-    *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_batch_only"),
+    *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
+    *("notice_source", "exit0"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
-    *("start_time", "end_time", "time_limit_s", "nodes"),
+    *("start_time", "end_time", "time_limit_s", "nodes", "question"),
 )
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
@@ -69,6 +71,14 @@ class Seen:
         """Return our key of the job that Slurm now knows by this id; None if there is none."""
         known = self.jobs.get(job_id)
         return known.key if known else None
+
+    def questions(self) -> Mapping[JobId, Question]:
+        """Return what the jobs that hold nodes said of themselves when their runs began."""
+        return {
+            job_id: Question(**{**said, "partitions": tuple(said["partitions"])})
+            for job_id, known in self.jobs.items()
+            if (said := known.values["question"]) is not None
+        }
 
     def write(self, connection: Connection, snapshot: Snapshot, seen_before: UnixSeconds | None) -> None:
         """Write what the snapshot changes. `seen_before` is the time of the snapshot before it."""
@@ -115,6 +125,7 @@ class Seen:
             if known is not None and another_job(known.values, job):
                 parted.append(known)
                 known = None
+            values["question"] = _question(job, known)
             if known is None:
                 known = Known(key=self.next_key, values={})
                 self.next_key += 1
@@ -229,7 +240,9 @@ def job_values(job: Job, traits: Traits) -> Values:
         "grace_period_s": traits.grace_period_s,
         "grace_source": storable(traits.grace_source),
         "notice_signal": traits.notice_signal,
-        "notice_batch_only": traits.notice_batch_only,
+        "notice_target": traits.notice_target.value,
+        "notice_source": traits.notice_source,
+        "exit0": traits.exit0.value,
         "cpus": job.request.cpus,
         "mem_mib": demand_per_node(job.request).mem_mib * nodes,
         "gpus": requested_gpus(job),
@@ -245,6 +258,16 @@ def job_values(job: Job, traits: Traits) -> Values:
         "time_limit_s": job.time_limit_s,
         "nodes": list(job.nodes),
     }
+
+
+def _question(job: Job, known: Known | None) -> Values | None:
+    """Return what the job said of itself when its run began: what was written then, or what it says now."""
+    if not job.on_nodes:
+        return None
+    before: Values | None = known.values.get("question") if known else None
+    if before is not None and (before["restarts"], before["submit_time"]) == (job.restarts, job.submit_time):
+        return before
+    return {**asdict(Question.of(job)), "partitions": list(job.partitions)}
 
 
 def _known(row: JobRow) -> Known:

@@ -75,8 +75,12 @@ class DaemonRow(Base):
     key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
     #: counts writes; a writer that does not find its own number knows that somebody else writes here
     revision: Mapped[int]
+    #: what the process below is: "daemon" or "undo"
+    role: Mapped[str] = mapped_column(server_default="daemon")
     mode: Mapped[str]
     pid: Mapped[int]
+    #: when its process was started, in clock ticks since the boot: a pid may be another process's by now
+    pid_ticks: Mapped[int | None]
     host: Mapped[str]
     started_at: Mapped[float]
     version: Mapped[str]
@@ -87,6 +91,8 @@ class DaemonRow(Base):
     failure_kind: Mapped[str | None]
     failure: Mapped[str | None]
     next_at: Mapped[float]
+    #: when it ended and said so, by the store's clock; NULL while it runs, and of one that died
+    stopped_at: Mapped[float | None]
     summary: Mapped[str]
     #: until when the daemon above leads, by the store's own clock, and how often the lead has changed hands
     lease_until: Mapped[float]
@@ -99,6 +105,10 @@ class DaemonRow(Base):
     clock_ahead_s: Mapped[float]
     #: its calls to Slurm in the minute before its last report, by kind: {"scontrol show job": 30, …}
     calls: Mapped[dict[str, Any]]
+    #: of the command that tells users, since its start: {"told": 3, "failed": 1, …}; None before 0.2
+    told: Mapped[dict[str, Any] | None]
+    #: jobs whose records it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
+    doubts: Mapped[dict[str, Any] | None]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]
@@ -129,8 +139,12 @@ class JobRow(Base):
     rule: Mapped[str]
     grace_period_s: Mapped[float]
     grace_source: Mapped[str]
+    #: empty for none; which of its processes get it; and who declared it, in words
     notice_signal: Mapped[str]
-    notice_batch_only: Mapped[bool]
+    notice_target: Mapped[str]
+    notice_source: Mapped[str]
+    #: what exit status 0 in its grace period means
+    exit0: Mapped[str]
     #: over all its nodes
     cpus: Mapped[int]
     mem_mib: Mapped[int]
@@ -147,6 +161,8 @@ class JobRow(Base):
     end_time: Mapped[float | None]
     time_limit_s: Mapped[int | None]
     nodes: Mapped[list[str]]
+    #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
+    question: Mapped[dict[str, Any] | None]
     first_seen: Mapped[float]
     #: None: Slurm knows it still
     last_seen: Mapped[float | None]
@@ -230,8 +246,8 @@ class ActionRow(Base):
     order_id: Mapped[int | None] = mapped_column(index=True)
     #: Notify's
     signal: Mapped[str | None]
-    batch_only: Mapped[bool | None]
-    #: Notify's and Requeue's
+    target: Mapped[str | None]
+    #: Notify's, Requeue's and Rerun's
     restarts: Mapped[int | None]
     #: SetNice's and SetPriority's
     value: Mapped[int | None]
@@ -277,6 +293,8 @@ class OrderRow(Base):
     expires_at: Mapped[float]
     nodes: Mapped[list[str]]
     waits_until: Mapped[float | None]
+    #: the newest task that its preemptor, a job array, had started when the order was made
+    newest_task: Mapped[int | None] = mapped_column(BigInteger)
     raised_lever: Mapped[str | None]
     raised_previous: Mapped[int | None]
     raised_value: Mapped[int | None]
@@ -300,13 +318,18 @@ class VictimRow(Base):
     restarts: Mapped[int]
     grace_period_s: Mapped[float]
     notice_signal: Mapped[str]
-    notice_batch_only: Mapped[bool]
+    notice_target: Mapped[str]
+    exit0: Mapped[str]
     score: Mapped[float]
     nodes: Mapped[list[str]]
     started_at: Mapped[float]
     queued_at: Mapped[float]
     user: Mapped[str] = mapped_column("user_name", key="user")
     account: Mapped[str]
+    for_user: Mapped[str]
+    for_account: Mapped[str]
+    #: a TE job, or the turn of a BE job
+    purpose: Mapped[str]
     noticed_at: Mapped[float | None]
     requeue_sent_at: Mapped[float | None]
     by_suspending: Mapped[bool]
@@ -315,6 +338,8 @@ class VictimRow(Base):
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]
+    #: a user or an admin had set a hold on the run that pays
+    held_before: Mapped[bool]
     raised_lever: Mapped[str | None]
     raised_previous: Mapped[int | None]
     raised_value: Mapped[int | None]
@@ -381,6 +406,17 @@ class PauseRow(Base):
     reason: Mapped[str]
 
 
+class DeedRow(Base):
+    """What an admin did at the command line, and who that was by the kernel's word."""
+
+    __tablename__ = "deeds"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True)
+    at: Mapped[float]
+    by: Mapped[str] = mapped_column("by_user", key="by")
+    what: Mapped[str]
+
+
 class PaidRow(Base):
     """What one victim paid; of the last day."""
 
@@ -392,6 +428,11 @@ class PaidRow(Base):
     account: Mapped[str]
     nodes: Mapped[list[str]]
     node_s: Mapped[float]
+    preemptor: Mapped[int | None]
+    for_user: Mapped[str]
+    for_account: Mapped[str]
+    #: a TE job, or the turn of a BE job
+    purpose: Mapped[str]
 
 
 class JobMemoryRow(Base):
@@ -403,6 +444,16 @@ class JobMemoryRow(Base):
     preemptions: Mapped[int | None]
     last_preempted: Mapped[float | None]
     retry_at: Mapped[float | None]
+    #: how many orders for it were futile, how the last one ended, what Slurm said of it then, a digest of what another
+    #: order would depend on, how many jobs that share its limits ran at most since, and whether anything has changed
+    futile_count: Mapped[int | None]
+    futile_ending: Mapped[str | None]
+    futile_said: Mapped[str | None]
+    futile_basis: Mapped[str | None]
+    futile_fellows: Mapped[int | None]
+    futile_changed: Mapped[bool | None]
+    #: when it was bound for the first time in its present wait
+    bound_since: Mapped[float | None]
     #: for which order it was bound to which nodes while it waits, and which it asked for itself
     bound_at: Mapped[float | None]
     bound_order_id: Mapped[int | None]

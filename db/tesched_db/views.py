@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tesched_core.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.cluster import JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.metrics import Change, Run, Times, lost_node_s
+from tesched_core.notice import ExitZero, Target
 from tesched_core.orders import Order, Transition
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import JobPlan
 from tesched_core.snapshot import JobClass
 
+from tesched_db.deeds import Deed
 from tesched_db.lease import Pause, Standby
+
+#: What a process that writes the store may be (`DaemonView.role`).
+DAEMON, UNDO = "daemon", "undo"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonView:
     """The daemon, as it last said of itself."""
 
+    #: what wrote last: `DAEMON` or `UNDO`
+    role: str
     mode: str
     pid: int
+    #: when its process was started, in clock ticks since the boot, and where its pid counts (`process`)
+    pid_ticks: int | None
+    place: str
     host: str
     version: str
     #: which client spoke to Slurm
@@ -31,6 +41,8 @@ class DaemonView:
     #: when it last wrote of itself, and when it means to look next
     reported_at: UnixSeconds
     next_at: UnixSeconds
+    #: when it ended and said so; None while it runs, and of one that died
+    stopped_at: UnixSeconds | None
     #: the last good look at the cluster; None if there was none
     seen_at: UnixSeconds | None
     failure_kind: FailureKind | None
@@ -39,8 +51,13 @@ class DaemonView:
     cycle: int
     #: since when it leads of all daemons on this store
     leads_since: UnixSeconds
-    #: calls to Slurm in the minute before it reported, by kind
+    #: calls to Slurm in the minute before it reported, by kind; beside them pokes served and left to the poll
     calls: Mapping[str, float]
+    #: of the site's command that tells users, since the daemon's start: told, failed, held_off, last_failure
+    told: Mapping[str, int | str] = field(default_factory=dict)
+    #: how many jobs' records could not be read whole, and the first of them: label, user, why
+    doubtful: int = 0
+    doubts: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +135,13 @@ class JobView:
     rule: str
     grace_period_s: float
     grace_source: str
+    #: empty for none
     notice_signal: str
-    notice_batch_only: bool
+    notice_target: Target
+    #: who declared it, in words
+    notice_source: str
+    #: what exit status 0 in its grace period means
+    exit0: ExitZero
     #: over all its nodes
     cpus: int
     mem_mib: int
@@ -200,6 +222,8 @@ class JobStory:
     refusals_as_candidate: tuple[RefusalView, ...]
     #: newest last
     actions: tuple[ActionView, ...]
+    #: seconds that jobs of the same user and name took to leave when they were requeued without a notice, newest last
+    leave_times: tuple[float, ...] = ()
     #: where PD-ORS plans: what it has decided of this job
     plan: JobPlan | None = None
 
@@ -233,15 +257,40 @@ class QueueView:
 class Tally:
     """Orders that ended within the window, and what they cost."""
 
+    #: those that were given; without the next ones
     orders: int
-    #: the preemptor started where room was made for it
+    #: orders of mode shadow: recorded, and nothing was done
+    shadow: int
+    #: the TE job started where room was made for it
     started_here: int
     #: a victim left, and the preemptor did not start there: the goal is 0
     futile: int
     victims_left: int
     #: victims that left by themselves in their grace period, having finished or put themselves back in the queue
     victims_saved: int
+    #: victims that died of their notice and were put back in the queue
+    died_of_notice: int
+    #: victims that were to run again and could not be put back in the queue: the goal is 0
+    lost: int
     lost_node_s: float
+    #: the same of BE policies that go in rounds, which are not counted above (but for `futile` and `lost`): jobs that
+    #: started in their turn, victims that gave way to a turn, or moved, and what that cost
+    turns: int
+    gave_way: int
+    turns_lost_node_s: float
+    #: preemptions that stand in the victim's Slurm record, those that could not be written there, and why the last
+    noted: int = 0
+    not_noted: int = 0
+    not_noted_why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A waiting TE job for which room was made or refused without success, and when it is tried again."""
+
+    label: str
+    user: str
+    at: UnixSeconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,6 +309,10 @@ class StatusView:
     decisions: tuple[CycleView, ...]
     queues: tuple[QueueView, ...]
     open_orders: tuple[OrderView, ...]
+    #: the next one first
+    retries: tuple[Retry, ...]
+    #: what admins did last, newest first
+    deeds: tuple[Deed, ...]
     tally: Tally
     #: seconds before now that percentiles and tally look back
     window_s: float

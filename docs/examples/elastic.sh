@@ -4,5 +4,6 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --mem=500M
 #SBATCH --time=10
-# exec: what Slurm and tesched send to the batch script (USR1, TERM) reaches Python.
+# Declared, so that it is sent before the end. exec: what is sent to the batch script (USR1, TERM) reaches Python.
+#SBATCH --signal=B:USR1@30
 exec python3 "${EXAMPLES:-$SLURM_SUBMIT_DIR}/logistic_regression.py" "$1"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import socket
+import struct
 import subprocess
 from collections.abc import Mapping
 
@@ -58,8 +59,10 @@ def _connected(address: str) -> socket.socket:
         return socket.create_connection(_parts(address), timeout=_WAIT_S)
     channel = socket.socket(socket.AF_UNIX)
     try:
-        channel.settimeout(_WAIT_S)
+        # A blocking socket waits its turn where many want to connect; one with a time-out fails at once.
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(_WAIT_S), 0))
         channel.connect(address)
+        channel.settimeout(_WAIT_S)
     except BaseException:
         channel.close()
         raise

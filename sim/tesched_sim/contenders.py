@@ -67,7 +67,8 @@ class Setting:
                 return Setting(site=replace(Behaviour.paper(te_first=True), backfill=Backfill.EASY))
             case Site.SLURM:
                 # Its own place in the queue, as on 22.05; tesched puts TE jobs first by their nice value.
-                return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=Limits())
+                guard = Limits(wait_for_free_s=0)
+                return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
 
     def with_value(self, key: str, value: str) -> Setting:
         """Return it with one key set, as in `policy.fitgpp_s`, `2`. Raises WorkloadError for what cannot be set so."""

@@ -47,6 +47,7 @@ NO_LIMITS = Limits(
     max_open_orders=10**9,
     retry_after_s=0,
     bind_for_s=0,
+    wait_for_free_s=0,
 )
 
 

@@ -22,17 +22,21 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetDependency,
     SetNice,
     SetNodes,
     SetPriority,
     SetThrottle,
     Status,
     Suspend,
+    TellUser,
 )
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.fit import Room
 from tesched_core.overview import MOST_WAITING, Owner, Running, Waiting, size_of
+from tesched_core.ports import Barred, never_barred
 from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_core.shadow import Ends
 from tesched_core.snapshot import JobClass, Snapshot, Traits
@@ -234,6 +238,8 @@ class _AllTraits(Mapping[JobId, Traits]):
             rule="workload",
             grace_period_s=self._slurm.grace_s[row],
             grace_source="workload",
+            notice_signal="USR1",
+            notice_source="workload",
         )
 
     def __iter__(self) -> Iterator[JobId]:
@@ -374,7 +380,7 @@ class Hands:
         """Act on this cluster."""
         self.slurm = slurm
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:  # noqa: ARG002 (a virtual clock stands still)
         """Perform the action, at once."""
         kind = self._perform(action)
         failure = None if kind is None else Failure(kind=kind, message=f"job {action.job_id}")
@@ -416,6 +422,6 @@ class Hands:
                 if state is not State.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
-            case Hold() | Release() | SetThrottle():
+            case Hold() | Release() | SetThrottle() | Rerun() | SetDependency() | TellUser():
                 return FailureKind.REFUSED
         return None

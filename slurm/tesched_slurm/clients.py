@@ -9,10 +9,12 @@ from enum import StrEnum
 from importlib.util import find_spec
 
 from tesched_core.actions import Failure
-from tesched_core.ports import Actuator, Observer, Watcher
+from tesched_core.ports import Actuator, Declarations, Observer, Watcher
 
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, CommandsObserver, CommandsWatcher
+from tesched_slurm.commands import CommandsActuator, CommandsWatcher
+from tesched_slurm.commands_observer import CommandsObserver
+from tesched_slurm.declared_signal import ScriptDeclarations
 from tesched_slurm.places import read_settings
 from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
@@ -38,6 +40,7 @@ class Client:
     observer: Observer
     actuator: Actuator
     watcher: Watcher
+    declarations: Declarations
     #: for the log and the state store: "pyslurm 26.5.0 (slurm 26.05.5)"
     name: str
     #: why this one
@@ -65,6 +68,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
         observer=PyslurmObserver(process=process, commands=commands),
         actuator=PyslurmActuator(process=process, commands=commands),
         watcher=PyslurmWatcher(process=process),
+        declarations=ScriptDeclarations(commands=commands),
         name=f"pyslurm {version} (slurm {release})",
         why="it was chosen" if wish is ClientChoice.PYSLURM else "pyslurm is installed and fits",
         calls=commands.calls,
@@ -76,10 +80,18 @@ def _by_commands(commands: Commands, release: str, why: str) -> Client:
         observer=CommandsObserver(commands=commands),
         actuator=CommandsActuator(commands=commands),
         watcher=CommandsWatcher(commands=commands),
+        declarations=ScriptDeclarations(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
         why=why,
         calls=commands.calls,
     )
+
+
+def slurm_user(commands: Commands) -> int | None:
+    """Return the id of the user that slurmctld runs as; None if Slurm does not say."""
+    config = commands.run(("scontrol", "show", "config"))
+    found = None if isinstance(config, Failure) else re.search(r"^SlurmUser\s*=.*\((\d+)\)$", config, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _release(commands: Commands) -> str:

@@ -6,9 +6,10 @@ import os
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from tesched_core.actions import Failure, FailureKind
 
@@ -26,21 +27,26 @@ class Commands:
     #: how many RPCs slurmctld has had so far, by what they were for: "scontrol show job", "scancel", "pyslurm Do"
     calls: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
 
-    def run(self, argv: Sequence[str]) -> str | Failure:
-        """Return what the command printed, or why it failed. Slurm prints times as Unix seconds."""
-        self.calls[_kind(argv)] += rpcs(argv)
-        return self._answer(argv)
+    def run(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
+        """Return what the command printed, or why it failed. Slurm prints times as Unix seconds.
 
-    def run_together(self, argvs: Sequence[Sequence[str]]) -> list[str] | Failure:
+        `variables` are set in its environment.
+        """
+        self.calls[_kind(argv)] += rpcs(argv)
+        return self._answer(argv, variables)
+
+    def run_together(
+        self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None
+    ) -> list[str] | Failure:
         """Return what these commands printed, each, or why one of them failed. They run at the same time."""
         for argv in argvs:
             self.calls[_kind(argv)] += rpcs(argv)
         with ThreadPoolExecutor(len(argvs)) as pool:
-            answers = list(pool.map(self._answer, argvs))
+            answers = list(pool.map(partial(self._answer, variables=variables), argvs))
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         return failures[0] if failures else [answer for answer in answers if isinstance(answer, str)]
 
-    def _answer(self, argv: Sequence[str]) -> str | Failure:
+    def _answer(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
         environment = {
             **{
                 key: value
@@ -50,6 +56,7 @@ class Commands:
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "%s",
+            **(variables or {}),
         }
         if self.slurm_conf:
             environment["SLURM_CONF"] = self.slurm_conf
@@ -60,8 +67,6 @@ class Commands:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
-                encoding="utf-8",
-                errors="surrogateescape",
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -79,8 +84,13 @@ class Commands:
                 message = f"{argv[0]} gave no answer within {self.timeout_s:.0f} s"
                 return Failure(kind=FailureKind.UNREACHABLE, message=message)
         if process.returncode != 0:
-            return failure(err or out)
-        return out
+            return failure(_text(err) or _text(out))
+        return _text(out)
+
+
+def _text(said: bytes) -> str:
+    """Return it as it was printed: users' text may hold any bytes, and a carriage return is not a newline."""
+    return said.decode("utf-8", "surrogateescape")
 
 
 #: RPCs that a command comes to at most, where that is not one: as sdiag counts them, on 22.05 and on 26.05.

@@ -1,16 +1,11 @@
-"""Slurm through its own commands: an observer and an actuator for Slurm 22.05 and later.
-
-`scontrol -o` is what every release has, what names each field, and what a poll can afford; `squeue --json` takes
-seconds for a long queue.
-"""
+"""Acts on Slurm through its own commands, scontrol and scancel: Slurm 22.05 and later."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from tesched_core.actions import (
     Action,
@@ -21,122 +16,42 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetDependency,
     SetNice,
     SetNodes,
     SetPriority,
     SetThrottle,
     Status,
     Suspend,
+    TellUser,
 )
-from tesched_core.cluster import Job, JobState, SlurmSettings
+from tesched_core.cluster import Job, JobState
+from tesched_core.notice import Target
+from tesched_core.ports import Barred, never_barred
 from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import has_reason
 
+from tesched_slurm.columns import Row, folded, read_rows, strange
 from tesched_slurm.command import Commands
-from tesched_slurm.jobs import own_record, read_jobs
-from tesched_slurm.places import (
-    has_topology,
-    read_nodes,
-    read_partitions,
-    read_reservations,
-    read_settings,
-    read_topology,
-)
-
-log = logging.getLogger(__name__)
-
-#: More unreadable records than this, and the whole answer is not believed.
-MOST_DROPPED = 10
-
-
-@dataclass(kw_only=True)
-class Settings:
-    """What slurm.conf says, asked for anew after a while."""
-
-    commands: Commands
-    #: seconds for which the settings are believed
-    age_s: float = 300.0
-    _read: SlurmSettings | None = None
-    _read_at: float = 0.0
-
-    def now(self) -> SlurmSettings | Failure:
-        """Return the settings."""
-        if self._read is None or time.time() - self._read_at > self.age_s:
-            config = self.commands.run(("scontrol", "show", "config"))
-            if isinstance(config, Failure):
-                return config
-            # It changes with a reconfigure only, as the rest does.
-            topology = self.commands.run(("scontrol", "-o", "show", "topology")) if has_topology(config) else ""
-            if isinstance(topology, Failure):
-                return topology
-            try:
-                settings = replace(read_settings(config), switches=read_topology(topology))
-            except (KeyError, ValueError) as error:
-                return strange("scontrol show config, or show topology", error)
-            self._read, self._read_at = settings, time.time()
-        return self._read
-
+from tesched_slurm.details import Details
+from tesched_slurm.jobs import read_job
+from tesched_slurm.notes import write_note
+from tesched_slurm.queue import details_alone
 
 #: Seconds in which a trial is raised and bound by one look at it. Slurm itself refuses to bind one that has started.
 ONE_LOOK_S = 0.5
 
-#: What a look asks of scontrol.
-_LOOK = (
-    ("-d", "-o", "show", "job"),
-    ("-o", "show", "node"),
-    ("-o", "show", "partition"),
-    ("-o", "show", "reservation"),
+#: Seconds for which a look at a job holds, and how many are taken until one does. A job that was requeued meanwhile is
+#: not eligible to run again for longer than that.
+LOOK_HOLDS_S = 1.0
+LOOKS = 3
+
+#: scancel's word for which of a job's processes get a signal; without one it is the steps
+_SCANCEL: Mapping[Target, tuple[str, ...]] = MappingProxyType(
+    {Target.STEPS: (), Target.BATCH: ("--batch",), Target.FULL: ("--full",)}
 )
-
-
-@dataclass(kw_only=True)
-class CommandsObserver:
-    """Sees the cluster through scontrol."""
-
-    commands: Commands
-    _settings: Settings = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Make ready to read the settings."""
-        self._settings = Settings(commands=self.commands)
-
-    def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
-        taken_at = time.time()
-        settings = self._settings.now()
-        if isinstance(settings, Failure):
-            return settings
-        # At the same time: it is sooner done, and the four are of nearly one instant.
-        answers = self.commands.run_together([("scontrol", "-a", *what) for what in _LOOK])
-        if isinstance(answers, Failure):
-            return answers
-        # Asked for after the records: a job that came in between has no record yet.
-        # -r: else the waiting tasks of an array are shown as one, also those that have a record of their own.
-        ids = self.commands.run(("squeue", "-a", "-h", "-r", "-t", "all", "-o", "%A"))
-        if isinstance(ids, Failure):
-            return ids
-        known = frozenset(int(word) for word in ids.split() if word.isdecimal())
-        read = read_jobs(answers[0], partial(real_name, self.commands), known)
-        alone = read_alone(self.commands, read.doubtful)
-        if isinstance(alone, Failure):
-            return alone
-        if read.dropped:
-            log.warning("%d job record(s) of scontrol could not be read", read.dropped)
-            if read.dropped > MOST_DROPPED:
-                return Failure(kind=FailureKind.UNKNOWN, message=f"{read.dropped} job records could not be read")
-        try:
-            return Snapshot.of(
-                taken_at,
-                jobs=(*read.jobs, *alone),
-                nodes=read_nodes(answers[1]),
-                partitions=read_partitions(answers[2]),
-                reservations=read_reservations(answers[3]),
-                settings=settings,
-            )
-        except (KeyError, ValueError) as error:
-            return strange("scontrol -o show", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,27 +69,17 @@ class CommandsWatcher:
         return state != JobState.PENDING or has_reason(reason)
 
 
-def read_alone(commands: Commands, job_ids: Iterable[int]) -> list[Job] | Failure:
-    """Return these jobs, each asked for alone, so that nobody else's text is near; one that is gone is left out."""
-    found: list[Job] = []
-    for job_id in sorted(job_ids):
-        answer = commands.run(("scontrol", "-a", "-d", "-o", "show", "job", str(job_id)))
-        if not isinstance(answer, Failure):
-            found += read_jobs(own_record(answer, job_id), partial(real_name, commands), {job_id}).jobs
-        elif answer.kind is not FailureKind.NOT_FOUND:
-            return answer
-    return found
-
-
-def real_name(commands: Commands, job_id: str) -> str:
-    """Return the job's name, as squeue says it; empty if it has none (any more)."""
-    answer = commands.run(("squeue", "-a", "-h", "-t", "all", "-j", job_id, "-o", "%j"))
-    return "" if isinstance(answer, Failure) else answer.removesuffix("\n")
-
-
-def strange(command: str, error: Exception) -> Failure:
-    """Return that the command's answer has another form than known."""
-    return Failure(kind=FailureKind.UNKNOWN, message=f"{command}: unexpected answer ({type(error).__name__}: {error})")
+def look_at(commands: Commands, job_id: JobId) -> Row | Failure:
+    """Return what squeue says of this job."""
+    # With a job come the others of its array; where its record is shown as one with theirs, each task is asked for.
+    for options in ((), ("-r",)):
+        rows = read_rows(commands, "-t", "all", "-j", str(job_id), *options)
+        if isinstance(rows, Failure):
+            return rows
+        for row in folded(rows):
+            if row.job_id == str(job_id):
+                return row
+    return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
 
 
 @dataclass(kw_only=True)
@@ -185,13 +90,22 @@ class CommandsActuator:
     #: the job that was raised last, as it was then, and when
     _raised: tuple[float, Job] | None = None
 
-    def act(self, action: Action, seen: Job | None = None) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred, seen: Job | None = None) -> Outcome:
         """Perform the action; Slurm's errors come back as values.
 
         `seen` is the job if it has just been looked at; it is not the last task of an array.
         """
         began = time.time()
-        seen_now = seen or self._just_raised(action, began) or self._look(action.job_id)
+        known = seen or self._just_raised(action, began)
+
+        def look() -> Job | Failure:
+            nonlocal known
+            first, known = known, None
+            return first or self._look(action.job_id)
+
+        seen_now = fresh_look(look, barred)
+        if seen_now is None:
+            return skipped(action, began)
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now)
         if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
             self._raised = began, seen_now
@@ -215,11 +129,16 @@ class CommandsActuator:
         job = _address(seen)
         match action:
             case Notify():
+                where = _SCANCEL[action.target]
                 return not_that_run(seen, action.restarts) or self._do(
-                    "scancel", f"--signal={action.signal}", "--batch" if action.batch_only else "--full", job
+                    "scancel", f"--signal={action.signal}", *where, job
                 )
             case Requeue():
                 return self._requeue(action, seen)
+            case Rerun():
+                return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
+            case SetDependency():
+                return self._do("scontrol", "update", f"jobid={job}", f"dependency={action.dependency}")
             case Suspend():
                 return self._do("scontrol", "suspend", job)
             case Resume():
@@ -241,6 +160,8 @@ class CommandsActuator:
                 return self._do("scontrol", "hold", job)
             case Release():
                 return self._do("scontrol", "release", job)
+            case TellUser():
+                return write_note(self.commands, action, seen, job)
 
     def _throttle(self, action: SetThrottle) -> Failure | None:
         """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).
@@ -250,25 +171,27 @@ class CommandsActuator:
         failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"arraytaskthrottle={action.throttle}")
         if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
             return failure
-        seen = self._look(action.job_id)
-        return None if isinstance(seen, Job) and seen.array_throttle == action.throttle else failure
+        row = look_at(self.commands, action.job_id)
+        details = row if isinstance(row, Failure) else details_alone(self.commands, row)
+        return None if isinstance(details, Details) and details.throttle == action.throttle else failure
 
     def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
         job = _address(seen)
-        failure = not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", job)
+        # incomplete: slurmctld leaves a job alone that has ended since the look, and answers as if it had done it.
+        failure = not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", "incomplete", job)
         if failure is None and seen.state is JobState.SUSPENDED:
             # Slurm puts a suspended job back in the queue held.
             return self._do("scontrol", "release", job)
         return failure
 
     def _look(self, job_id: JobId) -> Job | Failure:
-        answer = self.commands.run(("scontrol", "-d", "-o", "show", "job", str(job_id)))
-        if isinstance(answer, Failure):
-            return answer
-        for job in read_jobs(own_record(answer, job_id), partial(real_name, self.commands), {job_id}).jobs:
-            if job.job_id == job_id:
-                return job
-        return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
+        row = look_at(self.commands, job_id)
+        if isinstance(row, Failure):
+            return row
+        try:
+            return read_job(row, None)
+        except ValueError as error:
+            return strange("squeue", error)
 
     def _do(self, *argv: str) -> Failure | None:
         answer = self.commands.run(argv)
@@ -294,6 +217,28 @@ def _address(job: Job) -> str:
     return job.label if job.array_task_id is not None else str(job.job_id)
 
 
+def skipped(action: Action, began: float) -> Outcome:
+    """Return that nothing was sent: the look at the job took too long, or the store was lost meanwhile."""
+    return Outcome(action=action, status=Status.SKIPPED, at=began, took_s=time.time() - began)
+
+
+def fresh_look(look: Callable[[], Job | Failure], barred: Barred) -> Job | Failure | None:
+    """Return the job as it is right before the command; None if nothing may be sent any more.
+
+    A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again.
+    """
+    for _ in range(LOOKS):
+        began = time.time()
+        seen = look()
+        if isinstance(seen, Failure):
+            return seen
+        if barred():
+            return None
+        if 0 <= time.time() - began < LOOK_HOLDS_S:
+            return seen
+    return None
+
+
 def not_that_run(job: Job, restarts: int) -> Failure | None:
     """Return why the job is not the run that was meant, looked at right before acting.
 
@@ -306,10 +251,19 @@ def not_that_run(job: Job, restarts: int) -> Failure | None:
     return None
 
 
+def not_ended_as(job: Job, restarts: int) -> Failure | None:
+    """Return why the job is not one whose run, the one that was meant, has ended, looked at right before acting."""
+    if not job.finished or job.state is JobState.CANCELLED or job.completing:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
+    if job.restarts != restarts:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunActuator:
     """Does nothing, and says that it would have."""
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:  # noqa: ARG002 (the port's)
         """Return that the action would have been sent."""
         return Outcome(action=action, status=Status.WOULD, at=time.time())

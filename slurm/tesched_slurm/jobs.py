@@ -1,121 +1,19 @@
-"""Reads `scontrol -d -o show job`.
-
-The record begins and ends with text that users choose (name, working directory, comment, paths). In between stands what
-Slurm alone writes; it is found by its fixed sequence of keys, so a job name such as `x Priority=5` forges nothing. A
-record in which that sequence stands twice is ambiguous: the caller is asked for the job's real name.
-"""
+"""From a record of squeue's (`columns.py`), and what scontrol adds to it (`details.py`), to one of the heart's jobs."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from itertools import pairwise
 
 from tesched_core.cluster import FINISHED, Job, JobState, NodeShare, Request
 from tesched_core.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import words
+from tesched_slurm.columns import Row
+from tesched_slurm.details import Details
 
-#: Where the part begins that Slurm alone writes, and where it ends. SLUID is 26.05's.
-_BEGIN = re.compile(r"(?: SLUID=s[0-9A-Z]{13})?(?: HetJobIdSet=\S+)? UserId=(\S+)\(\d+\) GroupId=\S+ MCS_label=")
-_END = re.compile(r" Command=")
-_RECORD = re.compile(r"^JobId=(\d+) ", re.MULTILINE)
-_HEAD = re.compile(r"(\w+)=(\S+) ")
-_PAIR = re.compile(r"(\S+?)=(\S*)")
-_SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
-#: Keys that may follow the last path of a record; what stands before them is a user's text.
-_TAIL_KEY = re.compile(
-    r"(TresPer\w+|NtasksPerTRES|CpusPerTres|MemPerTres|TresBind|TresFreq|Power|Mail\w+)(?::\S*)?=(\S*)"
-)
-_COMMENT = re.compile(r" Comment=(.*?) (?=SystemComment=|StdErr=|StdIn=|StdOut=)", re.DOTALL)
-_ADMIN_COMMENT = re.compile(r" AdminComment=(.*?) (?=SystemComment=|Comment=|StdErr=|StdIn=|StdOut=)", re.DOTALL)
-
-#: From a job id to the job's name, as another command says it.
-RealName = Callable[[str], str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Read:
-    """The jobs of one answer."""
-
-    jobs: tuple[Job, ...]
-    #: records that could not be read
-    dropped: int
-    #: jobs to be asked for one by one: somebody's text has a line that looks like the beginning of a job's record
-    doubtful: frozenset[int] = frozenset()
-
-
-def read_jobs(
-    answer: str, real_name: RealName, ids: Collection[int] | None = None, wanted: Collection[int] | None = None
-) -> Read:
-    """Return the jobs in the answer; a record that cannot be read is dropped alone.
-
-    `real_name` is asked for the name of the job with this id if its record is ambiguous. `ids` are the jobs that there
-    are: a line that a user's text begins with `JobId=99 ` begins no record unless there is a job 99. Where it does,
-    that job and the one whose text it may be are not read but `doubtful`. Only the `wanted` are read, or all.
-    """
-    found = [
-        (match.start(), int(match[1])) for match in _RECORD.finditer(answer) if ids is None or int(match[1]) in ids
-    ]
-    often = {job_id for job_id, times in Counter(job_id for _, job_id in found).items() if times > 1}
-    before = {job_id for (_, job_id), (_, following) in pairwise(found) if following in often} if often else set()
-    doubtful = often | before
-    jobs: list[Job] = []
-    dropped = 0
-    for (start, job_id), (end, _) in zip(found, [*found[1:], (len(answer), 0)], strict=False):
-        if job_id in doubtful or (wanted is not None and job_id not in wanted):
-            continue
-        job = _read_job(answer[start:end].rstrip("\n"), real_name)
-        if job is None:
-            dropped += 1
-        else:
-            jobs.append(job)
-    if wanted is not None:
-        doubtful &= set(wanted)
-    return Read(jobs=tuple(jobs), dropped=dropped, doubtful=frozenset(doubtful))
-
-
-def own_record(answer: str, job_id: int) -> str:
-    """Return this job's part of what `scontrol -o show job ID` said.
-
-    With a job come the others of its array, or of its heterogeneous job. A line of its own text that looks like one of
-    those cuts it short: with such a name its user deceives us about this job, and about no other.
-    """
-    start = re.search(rf"^JobId={job_id} ", answer, re.MULTILINE)
-    if start is None:
-        return ""
-    family = re.compile(r"^JobId=\d+ (?:ArrayJobId|HetJobId)=\d+ ", re.MULTILINE)
-    first = family.match(answer, start.start())
-    after = family.search(answer, start.end()) if first else None
-    return answer[start.start() : after.start() if after else len(answer)]
-
-
-def _read_job(record: str, real_name: RealName) -> Job | None:
-    at = record.find(" JobName=")
-    if at < 0:
-        return None
-    head = dict(_HEAD.findall(record[:at] + " "))
-    begins = list(_BEGIN.finditer(record, at))
-    if not begins:
-        return None
-    begin = begins[0]
-    if len(begins) > 1:
-        start, said = at + len(" JobName="), real_name(head["JobId"]) + "\n"
-        # An array's name is said once for each of its tasks.
-        found = next((each for each in begins if not said.replace(record[start : each.start()] + "\n", "")), None)
-        if found is None:
-            return None
-        begin = found
-    end = _END.search(record, begin.end())
-    if end is None:
-        return None
-    middle = record[begin.start() : end.start()]
-    try:
-        return _job(head, record[at + len(" JobName=") : begin.start()], begin[1], middle, record[end.start() :])
-    except (KeyError, ValueError):
-        return None
+_ON_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+#: 22.05 has this for "not said" among numbers, and the one below it for "no limit"
+_NO_VALUE = "4294967294"
 
 
 def states(value: str) -> tuple[JobState, frozenset[str]]:
@@ -131,122 +29,276 @@ def states(value: str) -> tuple[JobState, frozenset[str]]:
     return (JobState(base) if base in JobState.__members__ else JobState.UNKNOWN), frozenset(flags)
 
 
-def _job(head: dict[str, str], name: str, user: str, middle: str, tail: str) -> Job:
-    pairs = dict(_PAIR.findall(middle))
-    state, flags = states(pairs["JobState"])
-    nodes = words.hosts(pairs["NodeList"])
-    shares = _allocation(middle, nodes, pairs) if state in _ON_NODES or "COMPLETING" in flags else ()
-    array_task = head.get("ArrayTaskId", "")
-    status, _, by_signal = pairs["ExitCode"].partition(":")
-    started = words.moment(pairs["StartTime"])
-    comment, admin_comment = _COMMENT.search(tail), _ADMIN_COMMENT.search(tail)
+def read_job(row: Row, details: Details | None) -> Job:
+    """Return the job. Raises ValueError for a value that can't be read.
+
+    Without details, or with those of another run, it is not known what the job holds on each of several nodes, nor
+    what its memory is for: `Job.partly_read` says so.
+    """
+    if details is not None and not _same(row, details):
+        details = None
+    state, flags = states(row.state)
+    partly_read = ""
+    shares: tuple[NodeShare, ...] = ()
+    if state in _ON_NODES or "COMPLETING" in flags:
+        nodes = words.hosts(row.node_list)
+        if details is not None and details.shares:
+            shares = _shares(details, nodes)
+        else:
+            shares = _spread(row, nodes)
+            if len(nodes) > 1 or asks_for_gres(row):
+                partly_read = "what it holds on each of its nodes could not be read"
+    elif details is None and state is JobState.PENDING:
+        partly_read = "what its memory is for could not be read"
+    throttle = details.throttle if details is not None else _number(row.array_task_id.partition("%")[2])
+    finished = state in FINISHED
+    status, by_signal = _exit(row.exit_code)
     return Job(
-        job_id=JobId(int(head["JobId"])),
-        array_job_id=JobId(int(head["ArrayJobId"])) if "ArrayJobId" in head else None,
-        array_task_id=int(array_task) if array_task.isdecimal() else None,
-        array_tasks="" if array_task.isdecimal() else array_task,
-        array_throttle=int(head.get("ArrayTaskThrottle", "0")),
-        het_job_id=JobId(int(head["HetJobId"])) if "HetJobId" in head else None,
-        het_offset=int(head["HetJobOffset"]) if "HetJobOffset" in head else None,
-        name=name,
-        user=user,
-        account=words.text(pairs["Account"]),
-        partitions=tuple(pairs["Partition"].split(",")),
-        qos=words.text(pairs["QOS"]),
+        job_id=JobId(int(row.job_id)),
+        array_job_id=JobId(int(row.array_job_id)) if row.array_task_id != "N/A" else None,
+        array_task_id=int(row.array_task_id) if row.array_task_id.isdecimal() else None,
+        array_tasks=_waiting_tasks(row, throttle),
+        array_throttle=throttle,
+        het_job_id=_het(row.het_job_id),
+        het_offset=int(row.het_job_offset) if _het(row.het_job_id) is not None else None,
+        name=row.name,
+        user=row.user_name,
+        account=_typed(row.account),
+        partitions=tuple(row.partition.split(",")),
+        qos=_typed(row.qos),
         state=state,
         flags=flags,
-        reason="" if pairs["Reason"] == "None" else pairs["Reason"],
-        priority=int(pairs["Priority"]),
-        nice=int(pairs["Nice"]),
-        batch=pairs["BatchFlag"] != "0",
-        requeueable=pairs["Requeue"] != "0",
-        restarts=int(pairs["Restarts"]),
-        submit_time=words.moment(pairs["SubmitTime"]) or 0.0,
-        eligible_time=words.moment(pairs["EligibleTime"]),
-        start_time=started if state is not JobState.PENDING else None,
-        end_time=words.moment(pairs["EndTime"]) if state in FINISHED else None,
-        time_limit_s=words.seconds(pairs["TimeLimit"]),
-        request=_request(pairs, tail),
+        # scontrol writes Slurm's sentences as one word.
+        reason="" if row.reason == "None" else row.reason.replace(" ", "_"),
+        priority=int(row.priority_long),
+        nice=int(row.nice),
+        batch=row.batch_flag != "0",
+        requeueable=row.requeue != "0",
+        restarts=int(row.restart_cnt),
+        submit_time=words.moment(row.submit_time) or 0.0,
+        eligible_time=words.moment(row.eligible_time),
+        start_time=words.moment(row.start_time) if state is not JobState.PENDING else None,
+        end_time=words.moment(row.end_time) if finished else None,
+        time_limit_s=words.seconds(row.time_limit),
+        request=read_request(row, details),
         allocation=shares,
-        reservation=words.text(pairs.get("Reservation", "")),
-        dependency=words.text(pairs["Dependency"]),
-        licenses=words.text(pairs["Licenses"]),
-        comment=comment[1].strip() if comment else "",
-        admin_comment=admin_comment[1].strip() if admin_comment else "",
-        exit_status=int(status) if state in FINISHED else 0,
-        exit_signal=int(by_signal) if state in FINISHED else 0,
+        reservation=words.text(row.reservation),
+        dependency=words.text(row.dependency),
+        licenses=words.text(row.licenses),
+        comment=_typed(row.comment).strip(),
+        admin_comment=_typed(row.admin_comment).strip(),
+        exit_status=status if finished else 0,
+        exit_signal=by_signal if finished else 0,
+        partly_read=partly_read,
     )
 
 
-_ON_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+def unread_job(row: Row, why: str) -> Job:
+    """Return what is certain of a job whose record can't be read: it is there, and nothing is asked of it."""
+    return Job(
+        job_id=JobId(int(row.job_id)),
+        user=row.user_name,
+        account=_typed(row.account),
+        partitions=tuple(row.partition.split(",")),
+        qos=_typed(row.qos),
+        state=JobState.UNKNOWN,
+        doubt=why,
+    )
 
 
-def _request(pairs: dict[str, str], tail: str) -> Request:
-    low, _, high = pairs["NumNodes"].partition("-")
-    asked = {key: words.gres(value) for key, value in _tail_pairs(tail).items() if key.startswith("TresPer")}
-    per_task = pairs["CPUs/Task"]
-    by_cpu, by_node = pairs.get("MinMemoryCPU"), pairs.get("MinMemoryNode")
+def _typed(value: str) -> str:
+    """Return a text of free choice; what squeue prints where there is none can't be told from the same text."""
+    return "" if value == "(null)" else value
+
+
+def _same(row: Row, details: Details) -> bool:
+    """Return whether scontrol saw the same run, with the same size, as squeue did a moment before or after."""
+    return (
+        details.restarts == row.restart_cnt
+        and details.node_list == row.node_list
+        and details.num_cpus.partition("-")[0] == row.num_cpus
+    )
+
+
+def asks_for_gres(row: Row) -> bool:
+    """Return whether the job wants any device."""
+    asked = row.tres_per_node, row.tres_per_job, row.tres_per_task, row.tres_per_socket
+    return any(map(words.gres, asked))
+
+
+def _waiting_tasks(row: Row, throttle: int) -> str:
+    """Return `0-9%2` of the tasks of an array that wait as one; empty for a task, and for what is no array."""
+    if row.array_task_id == "N/A" or row.array_task_id.isdecimal():
+        return ""
+    # Without the limit that 22.05 writes behind them, and 26.05 does not.
+    tasks = row.array_task_id.partition("%")[0]
+    return f"{tasks}%{throttle}" if throttle else tasks
+
+
+def _het(value: str) -> JobId | None:
+    return JobId(int(value)) if value.isdecimal() and value != "0" else None
+
+
+def _exit(value: str) -> tuple[int, int]:
+    """Return exit status and signal of `3:0` (26.05), or of what wait(2) gives (22.05: 768, 10)."""
+    status, colon, by_signal = value.partition(":")
+    if colon:
+        return int(status), int(by_signal)
+    return int(status) >> 8 & 0xFF, int(status) & 0x7F
+
+
+def _number(value: str) -> int:
+    """Return a number of a request; 0 where nothing is said."""
+    return int(value) if value.isdecimal() and value not in {_NO_VALUE, "65534", "65535", "4294967295"} else 0
+
+
+def read_request(row: Row, details: Details | None) -> Request:
+    """Return what the job asked for. Raises ValueError for a value that can't be read.
+
+    Without details it is not known whether its memory is for a node or for a CPU: it is taken for a CPU's, which is
+    never too little.
+    """
+    low, high = _node_count(row, details)
+    per_gres = asked_of_each(row.mem_per_tres)
+    memory_for = "TRES" if per_gres else details.memory_for if details is not None else "CPU"
+    memory = words.mebibytes(row.min_memory) if memory_for in {"CPU", "Node"} else None
+    if hides_memory(row, details):
+        memory_for, memory = "Node", 0
+    sockets, cores, threads = shape(row.sct)
     return Request(
-        min_nodes=int(low),
-        max_nodes=int(high or low),
-        cpus=int(pairs["NumCPUs"].partition("-")[0]),
-        # Slurm leaves the word out, or writes N/A, of a job that has none yet.
-        tasks=int(tasks) if (tasks := pairs.get("NumTasks", "")).isdecimal() else 1,
-        min_cpus_per_node=int(pairs["MinCPUsNode"]),
-        cpus_per_task=int(per_task) if per_task.isdecimal() else 1,
-        mem_per_node_mib=words.mebibytes(by_node) if by_node else None,
-        mem_per_cpu_mib=words.mebibytes(by_cpu) if by_cpu else None,
-        gres_per_node=asked.get("TresPerNode", ()),
-        gres_per_job=asked.get("TresPerJob", ()),
-        gres_per_task=asked.get("TresPerTask", ()),
-        gres_per_socket=asked.get("TresPerSocket", ()),
-        # Slurm 26.05 says OverSubscribe=NO of every job, and has a word of its own for whole nodes.
-        exclusive=pairs.get("Exclusive") == "NODE" if "Exclusive" in pairs else pairs["OverSubscribe"] == "NO",
-        features=words.text(pairs["Features"]),
-        required_nodes=words.hosts(pairs["ReqNodeList"]),
-        excluded_nodes=words.hosts(pairs["ExcNodeList"]),
+        min_nodes=low,
+        max_nodes=high,
+        cpus=int(row.num_cpus),
+        # Slurm leaves the number out, or writes another word, of a job that has none yet.
+        tasks=_number(row.num_tasks) or 1,
+        min_cpus_per_node=int(row.min_cpus),
+        cpus_per_task=_number(row.cpus_per_task) or 1,
+        mem_per_node_mib=memory if memory_for == "Node" else None,
+        mem_per_cpu_mib=memory if memory_for == "CPU" else None,
+        mem_counted_mib=None if memory else _counted_memory(row),
+        gres_per_node=words.gres(row.tres_per_node),
+        gres_per_job=words.gres(row.tres_per_job),
+        gres_per_task=words.gres(row.tres_per_task),
+        gres_per_socket=words.gres(row.tres_per_socket),
+        cpus_per_gres=asked_of_each(row.cpus_per_tres),
+        mem_per_gres=per_gres,
+        tasks_per_node=_number(row.nt_per_node),
+        tasks_per_socket=_number(row.nt_per_socket),
+        tasks_per_core=_number(row.nt_per_core),
+        sockets_per_node=sockets,
+        cores_per_socket=cores,
+        threads_per_core=threads,
+        tmp_mib=words.mebibytes(row.min_tmp_disk) or 0,
+        contiguous=row.contiguous not in {"0", "N/A", ""},
+        switches=_number(row.req_switch),
+        core_spec="" if row.core_spec in {"N/A", "*", "0", "(null)"} else row.core_spec,
+        # 26.05 says OverSubscribe=NO of every job, and has a word of its own for whole nodes.
+        exclusive=row.exclusive == "NODE" if row.exclusive else row.over_subscribe == "NO",
+        sharing=_sharing(row),
+        not_modelled=_not_modelled(row, details) if details is not None else (),
+        features=words.text(row.feature),
+        required_nodes=words.hosts(row.req_nodes),
+        excluded_nodes=words.hosts(row.exc_nodes or (details.excluded if details is not None else "")),
     )
 
 
-def _tail_pairs(tail: str) -> dict[str, str]:
-    """Return the pairs at the very end of a record, read backwards up to the first word that is none of ours."""
-    found: dict[str, str] = {}
-    for word in reversed(tail.split(" ")):
-        match = _TAIL_KEY.fullmatch(word)
-        if match and match[1] == "Power":
-            break
-        if match:
-            found.setdefault(match[1], match[2])
-        elif word:
-            break
-    return found
+def _node_count(row: Row, details: Details | None) -> tuple[int, int]:
+    """Return fewest and most nodes. Of a waiting job NumNodes is a guess of squeue's; its TRES say what it asks for.
+
+    Of a job that names no most, 22.05 has the same guess for MaxNodes, where Slurm gives it up to a node a task.
+    """
+    if row.state != JobState.PENDING:
+        return int(row.num_nodes), int(row.num_nodes)
+    asked = re.search(r"(?:^|,)node=(\d+)", row.tres_alloc)
+    low = int(asked[1]) if asked else int(row.num_nodes)
+    by_tasks = max(low, _number(row.num_tasks))
+    if details is not None and details.num_nodes.isdecimal():
+        return low, by_tasks
+    return low, _number(row.max_nodes) or by_tasks
 
 
-def _allocation(middle: str, nodes: tuple[str, ...], pairs: dict[str, str]) -> tuple[NodeShare, ...]:
-    """Return what the job holds on each node, from the detail lines; evenly spread where Slurm gives none."""
-    held: dict[str, tuple[Tres, str]] = {}
-    for group, cpu_ids, mem_mib, gres in _SHARE.findall(middle):
-        tres = Tres(cpus=_count_ids(cpu_ids), mem_mib=int(mem_mib), gres=with_bare_names(words.gres(_indexed(gres))))
-        held |= dict.fromkeys(words.hosts(group), (tres, cpu_ids))
-    if not held and nodes:
-        amounts = dict(part.split("=", 1) for part in pairs["TRES"].split(",") if "=" in part)
-        spread = Tres(
-            cpus=int(amounts.get("cpu", 0)) // len(nodes),
-            mem_mib=(words.mebibytes(amounts.get("mem", "0")) or 0) // len(nodes),
-        )
-        held = dict.fromkeys(nodes, (spread, ""))
-    return tuple(NodeShare(node=node, tres=held[node][0], cpu_ids=held[node][1]) for node in nodes if node in held)
+def _counted_memory(row: Row) -> int | None:
+    """Return the memory over all nodes that Slurm counts for a waiting job."""
+    if row.state != JobState.PENDING:
+        return None
+    counted = re.search(r"(?:^|,)mem=([^,]+)", row.tres_alloc)
+    return words.mebibytes(counted[1]) if counted else None
 
 
-def _indexed(value: str) -> str:
-    # `gpu:a100:2(IDX:0,3)` has a comma inside its brackets.
-    return re.sub(r"\([^)]*\)", "", value)
+def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
+    """Return what the job itself asks for with each device (MemPerTres, CpusPerTres).
+
+    Once Slurm has looked at a job, the site's defaults stand there for one that asks for nothing, also where its memory
+    is by node or CPU: as `gpu:700`, where the job's own are `gres:gpu:700` or `gres/gpu:700`.
+    """
+    return words.gres(value) if value.startswith("gres") else ()
+
+
+def hides_memory(row: Row, details: Details | None) -> bool:
+    """Return whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
+    default = words.gres(row.mem_per_tres) and not asked_of_each(row.mem_per_tres)
+    return bool(default) and (details is None or details.memory_for not in {"CPU", "Node"})
+
+
+def _not_modelled(row: Row, details: Details) -> tuple[str, ...]:
+    found = ["--gres-flags=enforce-binding"] if details.enforces_binding and asks_for_gres(row) else []
+    if details.tasks_per_gres:
+        found.append(f"--ntasks-per-gpu={details.tasks_per_gres}")
+    return tuple(found)
+
+
+def _sharing(row: Row) -> str:
+    """Return how the job shares its nodes, in one form for all releases: NO, YES, OK, USER, MCS, TOPO, NODE."""
+    if row.exclusive and row.exclusive != "NO":
+        return row.exclusive
+    if row.exclusive:
+        return "YES" if row.over_subscribe == "YES" else "OK"
+    return "NODE" if row.over_subscribe == "NO" else row.over_subscribe
+
+
+def shape(value: str) -> tuple[int, int, int]:
+    """Return sockets, cores and threads of `1:2:*`, 0 for what is not said."""
+    parts = [_number(part) for part in value.split(":")]
+    sockets, cores, threads = (*parts, 0, 0, 0)[:3]
+    return sockets, cores, threads
+
+
+def _shares(details: Details, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
+    """Return what the job holds on each node, from scontrol's detail lines."""
+    held: dict[str, NodeShare] = {}
+    for group, cpu_ids, mem_mib, gres in details.shares:
+        tres = Tres(cpus=_count_ids(cpu_ids), mem_mib=int(mem_mib), gres=with_bare_names(words.gres(gres)))
+        held |= {node: NodeShare(node=node, tres=tres, cpu_ids=cpu_ids) for node in words.hosts(group)}
+    return tuple(held[node] for node in nodes if node in held)
+
+
+def _spread(row: Row, nodes: tuple[str, ...]) -> tuple[NodeShare, ...]:
+    """Return what the job holds on each node if it is spread evenly."""
+    if not nodes:
+        return ()
+    amounts = dict(part.split("=", 1) for part in row.tres_alloc.split(",") if "=" in part)
+    gres = [(name, -(-count // len(nodes))) for name, count in words.gres(_gres_of(amounts))]
+    tres = Tres(
+        cpus=-(-int(amounts.get("cpu", 0)) // len(nodes)),
+        mem_mib=-(-(words.mebibytes(amounts.get("mem", "0")) or 0) // len(nodes)),
+        gres=with_bare_names(gres),
+    )
+    return tuple(NodeShare(node=node, tres=tres) for node in nodes)
+
+
+def _gres_of(amounts: dict[str, str]) -> str:
+    """Return the GRES among TRES, each once: `gres/gpu=2,gres/gpu:a100=2` names the same two twice."""
+    found = {key: value for key, value in amounts.items() if key.startswith("gres/")}
+    typed = {key.partition(":")[0] for key in found if ":" in key}
+    return ",".join(f"{key}={value}" for key, value in found.items() if key not in typed)
 
 
 def _count_ids(value: str) -> int:
     """Return how many ids `0-7,16-17` names."""
     total = 0
     for part in value.split(","):
-        low, dash, high = part.partition("-")
-        total += int(high) - int(low) + 1 if dash else 1
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if match is None:
+            raise ValueError(f"ids of CPUs have another form than known: {value[:80]!r}")
+        total += int(match[2] or match[1]) - int(match[1]) + 1
     return total

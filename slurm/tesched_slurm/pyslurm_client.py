@@ -2,24 +2,24 @@
 
 What comes from where:
 
-- pyslurm: jobs, nodes and partitions; requeue, suspend, resume, nice, priority, hold and release.
-- `squeue`, each time while jobs wait: what a pending job asks for a job, task and socket (TresPerJob, …), whether its
-  memory is a GPU's, and its dependency, none of which pyslurm has whole.
-- `scontrol -d -o show job`, once a run: what each job that has started asked for and holds on each node; a completing
-  job, each time it has changed; any job that pyslurm cannot read. A few such jobs one by one, more than that all at
-  once.
+- pyslurm: jobs, nodes and partitions; suspend, resume, nice, priority, hold and release.
+- squeue's columns (`columns.py`), each time while jobs wait: what a pending job asks for a job, task and socket
+  (TresPerJob, ...), whether its memory is a GPU's, and its dependency, none of which pyslurm has whole.
+- squeue's columns and `scontrol -d -o show job` (`queue.py`), once a run: what each job that has started asked for and
+  holds on each node; a completing job, each time it has changed; any job that pyslurm cannot read. A few such jobs one
+  by one, more than that all at once.
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down.
 - `scontrol -o show reservation`, while there are any; `scontrol show config`, every five minutes.
-- `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. scontrol and
-  scancel: an array, and its last task, which bears the array's id; pyslurm can only name job ids.
+- `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. `scontrol
+  requeue`: pyslurm's call requeues a job that has just ended, too. scontrol: the note for a preempted job's user.
+  scontrol and scancel: an array, and its last task, which bears the array's id; pyslurm can only name job ids.
 """
 
 from __future__ import annotations
 
-import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from tesched_core.actions import (
     Action,
@@ -30,52 +30,46 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetDependency,
     SetNice,
     SetNodes,
     SetPriority,
     SetThrottle,
     Status,
     Suspend,
+    TellUser,
 )
 from tesched_core.cluster import Job, JobState, Node, Request, Reservation
+from tesched_core.ports import Barred, never_barred
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_core.waiting import has_reason
 
+from tesched_slurm.columns import Query, Row, folded, read_rows, rows_of, strange
 from tesched_slurm.command import Commands
-from tesched_slurm.commands import (
-    MOST_DROPPED,
-    CommandsActuator,
-    Settings,
-    not_that_run,
-    read_alone,
-    real_name,
-    strange,
-)
-from tesched_slurm.jobs import read_jobs
+from tesched_slurm.commands import CommandsActuator, fresh_look, skipped
+from tesched_slurm.commands_observer import Settings
 from tesched_slurm.places import read_nodes, read_reservations
 from tesched_slurm.pyslurm_jobs import (
-    ASKED_FORMAT,
-    Asked,
     job_of,
     may_be_wrong,
     node_of,
     partition_of,
     pending_job,
-    read_asked,
     same_run,
     started_job,
 )
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
-
-log = logging.getLogger(__name__)
+from tesched_slurm.queue import ALL_DETAILS, Queue
 
 COMPLETING = "COMPLETING"
 #: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.
 ONE_BY_ONE = 5
 ONE_IN = 100
+MOST_ONE_BY_ONE = 20
 
 
 @dataclass(slots=True)
@@ -83,9 +77,9 @@ class _Kept:
     """A job of the last look, to be used again where nothing has changed."""
 
     record: JobRecord
-    asked: Asked | None
+    row: Row | None
     job: Job
-    #: what scontrol said when this run was first seen
+    #: what the commands said when this run was first seen
     known: Job | None
 
 
@@ -96,11 +90,13 @@ class PyslurmObserver:
     process: PyslurmProcess
     commands: Commands
     _settings: Settings = field(init=False)
+    _queue: Queue = field(init=False)
     _kept: dict[int, _Kept] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Make ready to read the settings."""
+        """Make ready to read the settings and what pyslurm does not say of a job."""
         self._settings = Settings(commands=self.commands)
+        self._queue = Queue(commands=self.commands)
 
     def observe(self) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
@@ -108,13 +104,17 @@ class PyslurmObserver:
         settings = self._settings.now()
         if isinstance(settings, Failure):
             return settings
-        asked = self._asked()
-        if isinstance(asked, Failure):
-            return asked
+        # Before pyslurm's look: what has started since is then no pending job, and is not missed here.
+        waiting = read_rows(self.commands, "-t", "PENDING")
+        if isinstance(waiting, Failure):
+            return waiting
         seen = _seen(self.process, Look())
         if isinstance(seen, Failure):
             return seen
-        jobs = self._jobs(seen, asked)
+        rows = self._with_hidden_tasks(seen, {int(row.job_id): row for row in waiting})
+        if isinstance(rows, Failure):
+            return rows
+        jobs = self._jobs(seen, rows)
         if isinstance(jobs, Failure):
             return jobs
         nodes = self._nodes(seen)
@@ -132,38 +132,39 @@ class PyslurmObserver:
             settings=settings,
         )
 
-    def _asked(self) -> dict[int, Asked] | Failure:
-        # Before pyslurm's look: what has started since is then no pending job, and is not missed here.
-        # -r: else the waiting tasks of an array are shown as one, also those that have a record of their own.
-        answer = self.commands.run(("squeue", "-a", "-h", "-r", "-t", "PENDING", "-O", ASKED_FORMAT))
-        if isinstance(answer, Failure):
-            return answer
-        try:
-            return read_asked(answer)
-        except ValueError as error:
-            return strange("squeue", error)
+    def _with_hidden_tasks(self, seen: Seen, rows: dict[int, Row]) -> dict[int, Row] | Failure:
+        """Return the rows, with those of tasks that squeue shows as one with the rest of their array."""
+        arrays = {row.array_job_id for row in rows.values()}
+        hidden = {
+            str(record.array_id)
+            for record in seen.jobs
+            if record.state == "PENDING" and record.id not in rows and str(record.array_id) in arrays
+        }
+        if not hidden:
+            return rows
+        again = read_rows(self.commands, "-t", "PENDING", "-r", "-j", ",".join(sorted(hidden, key=int)))
+        if isinstance(again, Failure):
+            return rows if again.kind is FailureKind.NOT_FOUND else again
+        kept = {job_id: row for job_id, row in rows.items() if row.array_job_id not in hidden}
+        return kept | {int(row.job_id): row for row in folded(again)}
 
-    def _jobs(self, seen: Seen, asked: dict[int, Asked]) -> list[Job] | Failure:
+    def _jobs(self, seen: Seen, rows: Mapping[int, Row]) -> list[Job] | Failure:
         """Return the jobs, those of the last look where nothing has changed."""
         kept: dict[int, _Kept] = {}
         unknown: set[int] = set(seen.unread)
         for record in seen.jobs:
             last = self._kept.get(record.id)
-            says = asked.get(record.id) if record.state == "PENDING" else None
-            if last is not None and last.record == record and last.asked == says:
-                kept[record.id] = last
-            elif says is not None:
-                kept[record.id] = _Kept(record, says, pending_job(record, says), None)
-            elif (
-                last is not None
-                and last.known is not None
-                and record.state != COMPLETING
-                and same_run(record, last.known)
-            ):
-                kept[record.id] = _Kept(record, None, started_job(record, last.known), last.known)
-            else:
+            row = rows.get(record.id) if record.state == "PENDING" else None
+            try:
+                now = _as_before(last, record, row)
+            except ValueError:
+                now = None
+            if now is None:
                 unknown.add(record.id)
+            else:
+                kept[record.id] = now
         jobs = [each.job for each in kept.values()]
+        self._queue.forget_others({*kept, *unknown})
         if unknown:
             known = self._look_closely(unknown, {*kept, *unknown})
             if isinstance(known, Failure):
@@ -172,7 +173,7 @@ class PyslurmObserver:
             for job in known:
                 jobs.append(job)
                 shown = records.get(job.job_id)
-                if shown is None or not same_run(shown, job):
+                if shown is None or job.doubt or job.partly_read or not same_run(shown, job):
                     continue
                 # A completing job has given back part of what it had: that is no word on the whole run.
                 last = self._kept.get(job.job_id)
@@ -182,24 +183,24 @@ class PyslurmObserver:
         return jobs
 
     def _look_closely(self, wanted: set[int], ids: set[int]) -> list[Job] | Failure:
-        """Return these jobs as scontrol shows them; one that is gone meanwhile is left out."""
-        if len(wanted) > max(ONE_BY_ONE, len(ids) // ONE_IN):
-            answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "job"))
-            if isinstance(answer, Failure):
-                return answer
-            read = read_jobs(answer, partial(real_name, self.commands), ids, wanted)
-            if read.dropped:
-                log.warning("%d job record(s) of scontrol could not be read", read.dropped)
-            if read.dropped > MOST_DROPPED:
-                return Failure(kind=FailureKind.UNKNOWN, message=f"{read.dropped} job records could not be read")
-            alone = read_alone(self.commands, read.doubtful)
-            return alone if isinstance(alone, Failure) else [*read.jobs, *alone]
-        return read_alone(self.commands, wanted)
+        """Return these jobs as the commands show them; one that is gone meanwhile is left out."""
+        if len(wanted) <= max(ONE_BY_ONE, min(len(ids) // ONE_IN, MOST_ONE_BY_ONE)):
+            few = self._queue.read_few(wanted)
+            return few if isinstance(few, Failure) else list(few)
+        query = Query()
+        answers = self.commands.run_together([query.argv, ALL_DETAILS], query.environment)
+        if isinstance(answers, Failure):
+            return answers
+        rows = rows_of(query, answers[0])
+        if isinstance(rows, Failure):
+            return rows
+        read = self._queue.read(rows, answers[1])
+        return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
         if seen.nodes is not None and not any(map(may_be_wrong, seen.nodes)):
             return tuple(map(node_of, seen.nodes))
-        answer = self.commands.run(("scontrol", "-a", "-o", "show", "node"))
+        answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "node"))
         if isinstance(answer, Failure):
             return answer
         try:
@@ -215,6 +216,20 @@ class PyslurmObserver:
             return read_reservations(answer)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show reservation", error)
+
+
+def _as_before(last: _Kept | None, record: JobRecord, row: Row | None) -> _Kept | None:
+    """Return the job where pyslurm's record, squeue's row and what is known of its run say all; None where they do not.
+
+    Raises ValueError for a value that can't be read.
+    """
+    if last is not None and last.record == record and last.row == row:
+        return last
+    if row is not None:
+        return _Kept(record, row, pending_job(record, row), None)
+    if last is None or last.known is None or record.state == COMPLETING or not same_run(record, last.known):
+        return None
+    return _Kept(record, None, started_job(record, last.known), last.known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +253,10 @@ def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
     return Failure(kind=FailureKind.UNKNOWN, message="pyslurm's process gave the answer to another question")
 
 
+#: What pyslurm can't say: scancel's targets, and a requeue of a job only if it has not ended yet.
+_BY_COMMANDS = (Notify, Requeue, Rerun, SetDependency, SetNodes, TellUser)
+
+
 @dataclass(kw_only=True)
 class PyslurmActuator:
     """Acts through pyslurm, and through scancel and scontrol where pyslurm cannot."""
@@ -245,14 +264,16 @@ class PyslurmActuator:
     process: PyslurmProcess
     commands: Commands
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
         began = time.time()
-        seen = self._look(action.job_id)
+        seen = fresh_look(lambda: self._look(action.job_id), barred)
+        if seen is None:
+            return skipped(action, began)
         if isinstance(action, SetThrottle) or (isinstance(seen, Job) and seen.array_job_id == seen.job_id):
-            return CommandsActuator(commands=self.commands).act(action)
-        if isinstance(action, Notify | SetNodes) and isinstance(seen, Job):
-            return CommandsActuator(commands=self.commands).act(action, seen)
+            return CommandsActuator(commands=self.commands).act(action, barred)
+        if isinstance(action, _BY_COMMANDS) and isinstance(seen, Job):
+            return CommandsActuator(commands=self.commands).act(action, barred, seen)
         failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
         return Outcome(
             action=action,
@@ -264,8 +285,6 @@ class PyslurmActuator:
 
     def _perform(self, action: Action, seen: Job) -> Failure | None:
         match action:
-            case Requeue():
-                return self._requeue(action, seen)
             case Suspend():
                 return self._do(seen, "suspend")
             case Resume():
@@ -280,15 +299,8 @@ class PyslurmActuator:
                 return self._do(seen, "hold")
             case Release():
                 return self._do(seen, "release")
-            case Notify() | SetNodes() | SetThrottle():
+            case Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetThrottle() | TellUser():
                 raise AssertionError("this goes through Slurm's commands")
-
-    def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
-        failure = not_that_run(seen, action.restarts) or self._do(seen, "requeue")
-        if failure is None and seen.state is JobState.SUSPENDED:
-            # Slurm puts a suspended job back in the queue held.
-            return self._do(seen, "release")
-        return failure
 
     def _look(self, job_id: JobId) -> Job | Failure:
         """Return the job, without what it asked for and holds."""

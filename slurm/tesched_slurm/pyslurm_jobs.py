@@ -1,59 +1,21 @@
 """From pyslurm's records to the heart's jobs, nodes and partitions: the same values as the commands client gives.
 
-What pyslurm has not, or has wrong, comes beside the record: `Asked` for a pending job, a whole job that scontrol showed
-for one that has started.
+What pyslurm has not, or has wrong, comes beside the record: squeue's columns for a pending job, a whole job as the
+commands client reads it for one that has started.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tesched_core.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import words
-from tesched_slurm.jobs import states
+from tesched_slurm.columns import Row
+from tesched_slurm.jobs import asked_of_each, asks_for_gres, hides_memory, read_request, states
 from tesched_slurm.places import node_states
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
-
-#: squeue's columns for what pyslurm does not say of a pending job, each as long as it is (`:|`)
-ASKED_FORMAT = ",".join(
-    f"{column}:|"
-    for column in (
-        "JobID",
-        "tres-per-node",
-        "tres-per-job",
-        "tres-per-task",
-        "tres-per-socket",
-        "mem-per-tres",
-        "dependency",
-        "NumTasks",
-    )
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What pyslurm does not say of a pending job, in squeue's words."""
-
-    tres_per_node: str
-    tres_per_job: str
-    tres_per_task: str
-    tres_per_socket: str
-    mem_per_tres: str
-    dependency: str
-    tasks: str
-
-
-def read_asked(answer: str) -> dict[int, Asked]:
-    """Return squeue's lines of ASKED_FORMAT by job id. Raises ValueError for an answer of another form."""
-    found: dict[int, Asked] = {}
-    for line in answer.splitlines():
-        job_id, *columns, nothing = line.split("|")
-        if len(columns) != len(Asked.__slots__) or nothing:
-            raise ValueError(f"a line of squeue has other columns than asked for: {line[:80]}")
-        found[int(job_id)] = Asked(*columns)
-    return found
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:
@@ -116,45 +78,43 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
     return record.array_task_id or 0, ""
 
 
-def pending_job(record: JobRecord, asked: Asked) -> Job:
-    """Return a pending job."""
+def pending_job(record: JobRecord, row: Row) -> Job:
+    """Return a pending job; `row` is what squeue says of it. Raises ValueError for a value that can't be read."""
     by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
-    if asked.mem_per_tres not in {"", "N/A", "(null)"}:
+    if asked_of_each(row.mem_per_tres):
         by_cpu = by_node = None
+    elif hides_memory(row, None):
+        by_cpu, by_node = None, 0
     elif by_cpu is None:
         # pyslurm has no word for --mem=0, all of a node's memory.
         by_node = by_node or 0
-    low = record.num_nodes or 0
-    request = Request(
-        min_nodes=low,
-        max_nodes=record.max_nodes or low,
+    # Slurm's word for nothing more is none, or an empty one.
+    bound = [f"--gres-flags={record.gres_binding}"] if record.gres_binding and asks_for_gres(row) else []
+    per_gpu = [f"--ntasks-per-gpu={record.ntasks_per_gpu}"] if record.ntasks_per_gpu else []
+    request = replace(
+        read_request(row, None),
         cpus=record.cpus,
-        tasks=int(asked.tasks) if asked.tasks.isdecimal() else 1,
         min_cpus_per_node=record.min_cpus_per_node or 0,
         cpus_per_task=record.cpus_per_task or 1,
         mem_per_node_mib=by_node,
         mem_per_cpu_mib=by_cpu,
-        gres_per_node=words.gres(asked.tres_per_node),
-        gres_per_job=words.gres(asked.tres_per_job),
-        gres_per_task=words.gres(asked.tres_per_task),
-        gres_per_socket=words.gres(asked.tres_per_socket),
-        exclusive=record.resource_sharing == "NO",
+        not_modelled=(*bound, *per_gpu),
         features=",".join(record.constraints),
         required_nodes=words.hosts(record.required_nodes or ""),
         excluded_nodes=words.hosts(record.excluded_nodes or ""),
     )
-    return job_of(record, request, dependency=words.text(asked.dependency))
+    return job_of(record, request, dependency=words.text(row.dependency))
 
 
 def started_job(record: JobRecord, known: Job) -> Job:
-    """Return a job that has started; `known` is what scontrol said of this very run."""
+    """Return a job that has started; `known` is what the commands said of this very run."""
     job = job_of(record, known.request)
     on_nodes = job.state in {JobState.RUNNING, JobState.SUSPENDED}
     return replace(job, allocation=known.allocation) if on_nodes else job
 
 
 def same_run(record: JobRecord, known: Job) -> bool:
-    """Return whether `known`, as scontrol showed it, is this run with its present size."""
+    """Return whether `known`, as the commands showed it, is this run with its present size."""
     nodes = words.hosts(record.allocated_nodes or "")
     return (
         known.state is not JobState.PENDING
@@ -176,6 +136,11 @@ def node_of(record: NodeRecord) -> Node:
             mem_mib=(record.real_memory or 0) - (record.memory_reserved_for_system or 0),
             gres=with_bare_names(sorted(record.configured_gres.items())),
         ),
+        held=Tres(cpus=record.allocated_cpus or 0, mem_mib=record.allocated_memory or 0),
+        sockets=record.sockets or 0,
+        cores_per_socket=record.cores_per_socket or 0,
+        threads_per_core=record.threads_per_core or 0,
+        tmp_mib=record.temporary_disk or 0,
         features=frozenset(record.active_features),
         partitions=frozenset(record.partitions),
         reason=record.reason or "",
@@ -201,8 +166,22 @@ def partition_of(record: PartitionRecord) -> Partition:
         preempt_mode=(record.preempt_mode or "").upper(),
         grace_time_s=record.preemption_grace_time or 0,
         max_time_s=record.max_time * 60 if isinstance(record.max_time, int) else None,
-        max_nodes=record.max_nodes if isinstance(record.max_nodes, int) else None,
+        min_nodes=_bound(record.min_nodes) or 0,
+        max_nodes=_bound(record.max_nodes),
+        max_cpus_per_node=_bound(record.max_cpus_per_node),
+        max_cpus_per_socket=_bound(record.max_cpus_per_socket),
+        max_mem_per_node_mib=_bound(record.max_memory_per_node),
+        max_mem_per_cpu_mib=_bound(record.max_memory_per_cpu),
+        oversubscribe=record.oversubscribe or "NO",
+        exclusive_user=record.is_user_exclusive,
+        def_cpus_per_gpu=_bound(record.default_cpus_per_gpu) or 0,
+        def_mem_per_gpu_mib=_bound(record.default_memory_per_gpu) or 0,
         default=record.is_default,
         allow_accounts=words.names(",".join(record.allowed_accounts)),
         allow_qos=words.names(",".join(record.allowed_qos)),
     )
+
+
+def _bound(value: int | str | None) -> int | None:
+    """Return a number; None for pyslurm's word for no limit."""
+    return value if isinstance(value, int) else None

@@ -46,6 +46,9 @@ class JobRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     memory_per_cpu: int | None
     memory_per_node: int | None
     resource_sharing: str | None
+    #: "enforce-binding" and the like
+    gres_binding: str | None
+    ntasks_per_gpu: int | None
     constraints: tuple[str, ...]
     allocated_nodes: str | None
     required_nodes: str | None
@@ -76,7 +79,15 @@ class NodeRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: MiB
     real_memory: int | None
     memory_reserved_for_system: int | None
+    #: MiB; of the devices that are held pyslurm does not say anything
+    allocated_cpus: int | None
+    allocated_memory: int | None
     configured_gres: dict[str, int]
+    sockets: int | None
+    cores_per_socket: int | None
+    threads_per_core: int | None
+    #: MiB
+    temporary_disk: int | None
     active_features: tuple[str, ...]
     partitions: tuple[str, ...]
     reason: str | None
@@ -94,7 +105,17 @@ class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     preemption_grace_time: int | None
     #: minutes, or a word for no limit
     max_time: int | str | None
+    min_nodes: int | str | None
     max_nodes: int | str | None
+    max_cpus_per_node: int | str | None
+    max_cpus_per_socket: int | str | None
+    #: MiB
+    max_memory_per_node: int | str | None
+    max_memory_per_cpu: int | str | None
+    oversubscribe: str | None
+    is_user_exclusive: bool
+    default_cpus_per_gpu: int | str | None
+    default_memory_per_gpu: int | str | None
     is_default: bool
     allowed_accounts: tuple[str, ...]
     allowed_qos: tuple[str, ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import prod
 
-from ClusterShell.NodeSet import NodeSet
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
+from ClusterShell.RangeSet import RangeSetException
 
 _EMPTY = frozenset({"", "(null)", "N/A", "None", "Unknown", "UNLIMITED", "NONE", "ALL", "INFINITE"})
 _SCALE_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 1024.0**3}
@@ -21,10 +23,44 @@ def names(value: str) -> frozenset[str]:
     return frozenset() if value in _EMPTY else frozenset(value.split(","))
 
 
+#: Slurm itself has room for 65,536 nodes in a cluster.
+MOST_NODES = 65_536
+_HOST_LIST = re.compile(r"[\w.,\[\]-]+", re.ASCII)
+
+
 @lru_cache(maxsize=4096)
 def hosts(value: str) -> tuple[str, ...]:
-    """Return the nodes of a host list, unfolded: `n[1-2]` gives n1, n2."""
-    return () if value in _EMPTY else tuple(str(node) for node in NodeSet(value))
+    """Return the nodes of a host list, unfolded: `n[1-2]` gives n1, n2.
+
+    Raises ValueError for what is no host list of plain names, or one of more nodes than any cluster has. ClusterShell
+    would run a shell command for `@group`, so groups are never resolved, and their signs are not let through.
+    """
+    if value in _EMPTY:
+        return ()
+    if not _HOST_LIST.fullmatch(value) or _count(value) > MOST_NODES:
+        raise ValueError(f"a list of nodes has another form than known: {value[:80]!r}")
+    try:
+        return tuple(str(node) for node in NodeSet(value, resolver=RESOLVER_NOGROUP))
+    except (NodeSetException, RangeSetException) as error:
+        raise ValueError(f"a list of nodes has another form than known: {value[:80]!r} ({error})") from None
+
+
+def _count(value: str) -> int:
+    """Return how many nodes the list has at most, without unfolding it: the ranges of one name multiply."""
+    total, sizes = 0, [1]
+    for part in re.split(r"(\[[^\]]*\]|,)", value):
+        if part == ",":
+            total, sizes = total + prod(sizes), [1]
+        elif part.startswith("["):
+            ranges = (piece.partition("-") for piece in part.strip("[]").split(","))
+            sizes.append(sum(_span(low, high) for low, _, high in ranges))
+    return total + prod(sizes)
+
+
+def _span(low: str, high: str) -> int:
+    if not (low.isdecimal() and len(low) < 10 and (not high or (high.isdecimal() and len(high) < 10))):
+        raise ValueError(f"a list of nodes has another form than known: {low[:40]!r} to {high[:40]!r}")
+    return max(int(high or low) - int(low) + 1, 1)
 
 
 def seconds(value: str) -> int | None:

@@ -134,9 +134,9 @@ def status(name: str | None) -> None:
     "--on-notice",
     type=click.Choice(get_args(OnNotice)),
     multiple=True,
-    default=("exit",),
+    default=("unaware",),
     show_default=True,
-    help="What a best-effort job does on USR1; of several, each job draws one.",
+    help="What a best-effort job does on USR1; unaware: an ordinary script, which declares no signal. Each draws one.",
 )
 @click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait up to this many seconds for all jobs to end.")
 def load(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.patience import Patience, slowness
 
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class Cluster(ABC):
     ) -> subprocess.CompletedProcess[str]:
         """Run a Slurm command (`run("scontrol", "ping")`). ClusterError if it fails (unless not `check`) or hangs."""
         try:
-            done = self.execute(*args, timeout_s=timeout_s, user=user)
+            done = self.execute(*args, timeout_s=timeout_s * slowness(), user=user)
         except subprocess.TimeoutExpired as error:
             raise ClusterError(f"{' '.join(args)} took longer than {timeout_s} s") from error
         if check and done.returncode:
@@ -89,6 +90,14 @@ class Cluster(ABC):
         """Return a job's state, such as PENDING, RUNNING, COMPLETING or COMPLETED."""
         return self.job(job_id)["JobState"]
 
+    def put_back(self, among: Collection[int] | None = None) -> list[int]:
+        """Return the ids of the jobs that were put back in the queue, each as often as it was.
+
+        Of all jobs that Slurm knows, which are those of earlier tests, too; or of these.
+        """
+        known = [(int(job["JobId"]), int(job["Restarts"])) for job in self.jobs()]
+        return [job_id for job_id, times in known if among is None or job_id in among for _ in range(times)]
+
     def node(self, name: str) -> dict[str, str]:
         """Return what `scontrol show node` says of a node."""
         return parse_fields(self.run("scontrol", "-o", "-d", "show", "node", name).stdout)
@@ -99,27 +108,31 @@ class Cluster(ABC):
         return dict(line.split() for line in said.splitlines())
 
     def wait_for(self, look: Callable[[], T], what: str, *, timeout_s: float = 20) -> T:
-        """Call `look` until it returns something true, and return that. WaitTimeoutError says `what` did not come."""
-        deadline = time.monotonic() + timeout_s
+        """Call `look` until it returns something true, and return that. WaitTimeoutError says `what` did not come.
+
+        Time-outs are those of an idle machine (`patience.py`).
+        """
+        patience = Patience(timeout_s)
         while True:
             seen = look()
             if seen:
                 return seen
-            if time.monotonic() > deadline:
-                raise WaitTimeoutError(f"waited {timeout_s} s for {what}; seen last: {seen!r}")
+            if patience.is_over():
+                raise WaitTimeoutError(f"waited {patience.waited_s:.0f} s for {what}; seen last: {seen!r}")
             time.sleep(_PAUSE_S)
 
     def wait_state(self, job_id: int | str, *states: str, timeout_s: float = 20) -> dict[str, str]:
         """Wait until the job is in one of `states`, and return its fields. WaitTimeoutError quotes its last state."""
-        deadline = time.monotonic() + timeout_s
+        patience = Patience(timeout_s)
         while True:
-            fields = self.job(job_id)
-            if fields["JobState"] in states:
+            # On a busy machine a command in a container has come back without a word, and with status 0.
+            fields = next(iter(self.jobs(job_id)), {})
+            if fields.get("JobState") in states:
                 return fields
-            if time.monotonic() > deadline:
+            if patience.is_over():
                 seen = " ".join(f"{name}={fields.get(name)}" for name in ("JobState", "Reason", "Restarts", "ExitCode"))
                 raise WaitTimeoutError(
-                    f"waited {timeout_s} s for job {job_id} to be {' or '.join(states)}; it is {seen}"
+                    f"waited {patience.waited_s:.0f} s for job {job_id} to be {' or '.join(states)}; it is {seen}"
                 )
             time.sleep(_PAUSE_S)
 

@@ -188,6 +188,24 @@ class ClusterDefinition:
         return tuple(name for group in self.groups for name in group.names)
 
 
+def stock_definition(nodes: int, *, name: str = "stock") -> ClusterDefinition:
+    """Return a cluster with the intervals of an untouched slurm.conf, and a slurmdbd that enforces limits.
+
+    A requeued job waits two minutes until it is eligible; a job that ignores SIGTERM lives 30 s longer; Slurm's passes
+    come when something happens, and each minute. Its one account is `lab`, with root in it.
+    """
+    return ClusterDefinition(
+        name=name,
+        groups=(NodeGroup(count=nodes),),
+        partitions=(PartitionDefinition(name="main", default=True),),
+        scheduling="stock",
+        kill_wait_s=30,
+        cred_expire_s=120,
+        min_job_age_s=300,
+        accounting=Accounting(accounts=(Account(name="lab"),), enforce="associations,limits,qos"),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Where the daemons of a cluster run. Hosts, ports and paths are as the daemons see them.

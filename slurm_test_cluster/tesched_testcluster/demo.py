@@ -1,7 +1,7 @@
 """The main job, to look at: a real Slurm full of best-effort jobs, the daemon beside it, trial-and-error jobs come.
 
 Everything is real but the work of the jobs: slurmctld and eight nodes, in containers or on this host, `tesched daemon`
-beside them, jobs that heed a notice, write a checkpoint and go on from it.
+beside them, ordinary batch scripts, and two jobs that declare a signal, write a checkpoint and go on from it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from tesched_testcluster.load import LoadJob, OnNotice
 from tesched_testcluster.stage import Stage, docker_stage, local_stage
 
 #: Each best-effort job takes a whole node for 12 s of work; what it does on notice, and the seconds that saving takes.
-#: All have the same size and grace period, so FitGpp asks them in order of their ids.
+#: All have the same size and grace period, so FitGpp asks them in order of their ids. The first two save their work.
 BEST_EFFORT: tuple[tuple[OnNotice, float], ...] = (
-    ("exit", 1.0),
-    ("requeue", 2.0),
-    ("ignore", 0.0),
-    *((("exit", 1.0),) * 5),
+    ("exit", 0.3),
+    ("requeue", 0.6),
+    *((("unaware", 0.0),) * 6),
 )
+#: seconds: the KillWait of the test clusters, which is the grace period of an ordinary script
+GRACE_S = 2
 BEST_EFFORT_TICKS = 120
 #: so long that no trial-and-error job gets the room that another one leaves
 TRIAL_TICKS = 90
@@ -106,7 +107,8 @@ def _fill(stage: Stage) -> list[int]:
             ticks=BEST_EFFORT_TICKS,
             on_notice=on_notice,
             checkpoint_s=checkpoint_s,
-            checkpoint_every=10,
+            checkpoint_every=10 if checkpoint_s else 0,
+            options=(f"--comment=grace={GRACE_S}",) if checkpoint_s else (),
         )
         for number, (on_notice, checkpoint_s) in enumerate(BEST_EFFORT, 1)
     ]

@@ -9,7 +9,8 @@ import click
 
 from tesched_testcluster import docker
 from tesched_testcluster.docker import DockerCluster
-from tesched_testcluster.docker_image import build_image, run_in_image
+from tesched_testcluster.docker_clients import install_clients
+from tesched_testcluster.docker_image import CLIENTS_IMAGE, IMAGE, build_image, run_in_image
 from tesched_testcluster.docker_service import DEFAULT_NODES, MOST_NODES, docker_definition
 from tesched_testcluster.registry import UnknownClusterError
 
@@ -26,6 +27,12 @@ def docker_commands() -> None:
 def image() -> None:
     """Build the image, and its base image where that is missing."""
     build_image()
+
+
+@docker_commands.command()
+def clients() -> None:
+    """Install torch, Lightning and Transformers for tests: in an image, and in .clients for jobs on this host."""
+    install_clients()
 
 
 @docker_commands.command()
@@ -76,7 +83,8 @@ def shell(*, name: str, user: str, place: str) -> None:
 
 
 @docker_commands.command(context_settings={"ignore_unknown_options": True})
+@click.option("--clients", "with_clients", is_flag=True, help="In the image with torch that `clients` makes.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...]) -> None:
+def run(*, with_clients: bool, command: tuple[str, ...]) -> None:
     """Run a command, such as pytest, in a fresh container of the image, on the source as it is here."""
-    sys.exit(run_in_image(*command))
+    sys.exit(run_in_image(*command, image=CLIENTS_IMAGE if with_clients else IMAGE))

@@ -8,6 +8,8 @@ from pathlib import Path
 from tesched_testcluster.cluster import ClusterError
 
 IMAGE = "tesched-test:26.05"
+#: the same Slurm, with torch, Lightning and Transformers
+CLIENTS_IMAGE = "tesched-clients:26.05"
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: where Dockerfile and compose.yaml are
 FOLDER = REPOSITORY / "slurm_test_cluster" / "docker"
@@ -20,14 +22,19 @@ _VARIABLES = {
 }
 
 
-def build_image(image: str = IMAGE, *, quiet: bool = False) -> None:
+def build_image(image: str = IMAGE, *, target: str = "main", quiet: bool = False) -> None:
     """Make the base image if it is missing, then the image, or bring it up to date. ClusterError if that fails.
+
+    `target` is a stage of Dockerfile.
 
     What is printed goes to the terminal; with `quiet` only where something fails.
     """
     for command in (
         [str(FOLDER / "base-image.sh")],
-        ["docker", "build", "--file", str(FOLDER / "Dockerfile"), "--tag", image, str(REPOSITORY)],
+        [
+            *("docker", "build", "--file", str(FOLDER / "Dockerfile")),
+            *("--target", target, "--tag", image, str(REPOSITORY)),
+        ],
     ):
         done = subprocess.run(command, check=False, capture_output=quiet, text=True)
         if done.returncode:

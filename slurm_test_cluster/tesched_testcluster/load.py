@@ -1,6 +1,8 @@
 """A mix of best-effort and trial-and-error jobs for a test cluster, and what they wrote about themselves.
 
-The jobs are real batch jobs (`job.sh`): they work in ticks, heed a notice, write checkpoints and go on from them.
+The jobs are real batch jobs that work in ticks. By default they are ordinary scripts, which trap nothing
+(`ordinary.sh`). Those that declare a signal, save their work and go on from it (`job.sh`) are asked for by name:
+`on_notice`.
 `plan` draws them from a seeded generator, `submit_load` submits them in their time, `read_events` tells what happened.
 """
 
@@ -17,11 +19,15 @@ from typing import Literal, get_args
 
 from tesched_testcluster.cluster import Cluster
 
+#: A file in the folder of the load, for as long as no job of the kind may end: "hold-be"
+HOLD = "hold-{kind}"
 JOB_SCRIPT = Path(__file__).with_name("job.sh")
+#: as most users write them: it traps nothing, and saves nothing
+ORDINARY_SCRIPT = Path(__file__).with_name("ordinary.sh")
 
 Kind = Literal["be", "te"]
-#: what a job does when it gets its notice; `job.sh` says it in full
-OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore"]
+#: what a job does when it gets its notice; `job.sh` says it in full. One that is unaware declares no signal
+OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore", "unaware"]
 
 
 class EventName(StrEnum):
@@ -52,13 +58,18 @@ class LoadJob:
     #: work, over all its runs
     ticks: int
     tick_s: float = 0.1
-    on_notice: OnNotice = "exit"
+    on_notice: OnNotice = "unaware"
     #: seconds that writing a checkpoint takes
     checkpoint_s: float = 0.0
     #: ticks between checkpoints that nobody asked for; 0 for none
     checkpoint_every: int = 0
     #: further sbatch options, such as --partition=debug
     options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a job that could not do what is asked of it."""
+        if self.on_notice == "unaware" and (self.checkpoint_s or self.checkpoint_every):
+            raise ValueError(f"{self.name} is an ordinary script, which writes no checkpoint: say on_notice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +88,8 @@ class Mix:
     te_gpus: tuple[int, ...] = (1, 1, 2, 4)
     cpus_per_gpu: int = 4
     mem_mib_per_gpu: int = 16_000
-    on_notice: tuple[OnNotice, ...] = ("exit",)
+    on_notice: tuple[OnNotice, ...] = ("unaware",)
+    #: of those that save
     checkpoint_s: tuple[float, ...] = (0.2, 0.5, 1.0)
     checkpoint_every: int = 0
     #: sbatch options of each kind; a cluster's policy must tell the two apart by these or by the name, be-… and te-…
@@ -127,8 +139,8 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
         *gres,
         "--open-mode=append",
         f"--output={folder}/{job.name}.out",
-        *job.options,
-        script=script,
+        *_with_comment(job),
+        script=script.with_name(ORDINARY_SCRIPT.name) if job.on_notice == "unaware" else script,
         arguments=(
             str(job.ticks),
             str(job.tick_s),
@@ -141,6 +153,20 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
         ),
         user=user,
     )
+
+
+def _with_comment(job: LoadJob) -> tuple[str, ...]:
+    """Return the job's own options, and in its comment which signal it traps.
+
+    Not by --signal: Slurm would send that some time before the time limit, too, which is a minute for short jobs.
+    """
+    if job.on_notice == "unaware":
+        return job.options
+    # On newer releases exit 0 after a signal means "run me again" by default.
+    said = "signal=B:USR1" + (" exit0=finished" if job.on_notice == "finish" else "")
+    own = next((option for option in job.options if option.startswith("--comment=")), "--comment=")
+    others = tuple(option for option in job.options if not option.startswith("--comment="))
+    return *others, f"{own} {said}" if own != "--comment=" else f"--comment={said}"
 
 
 def submit_load(
@@ -177,6 +203,8 @@ def _draw(mix: Mix, rng: random.Random, kind: Kind, number: int) -> LoadJob:
     """Draw one job."""
     best_effort = kind == "be"
     gpus = rng.choice(mix.be_gpus if best_effort else mix.te_gpus)
+    on_notice = rng.choice(mix.on_notice) if best_effort else "unaware"
+    saves = on_notice != "unaware"
     return LoadJob(
         name=f"{kind}-{number:03}",
         kind=kind,
@@ -186,9 +214,9 @@ def _draw(mix: Mix, rng: random.Random, kind: Kind, number: int) -> LoadJob:
         gpus=gpus,
         ticks=rng.choice(mix.be_ticks if best_effort else mix.te_ticks),
         tick_s=mix.tick_s,
-        on_notice=rng.choice(mix.on_notice) if best_effort else "ignore",
-        checkpoint_s=rng.choice(mix.checkpoint_s) if best_effort else 0.0,
-        checkpoint_every=mix.checkpoint_every if best_effort else 0,
+        on_notice=on_notice,
+        checkpoint_s=rng.choice(mix.checkpoint_s) if saves else 0.0,
+        checkpoint_every=mix.checkpoint_every if saves else 0,
         options=mix.options.get(kind, ()),
     )
 

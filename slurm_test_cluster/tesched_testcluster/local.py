@@ -25,15 +25,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tesched_testcluster import processes, registry
+from tesched_testcluster import local_accounting, processes, registry
 from tesched_testcluster.cluster import COMMAND_TIMEOUT_S, Cluster, ClusterError
-from tesched_testcluster.definition import ClusterDefinition, local_placement, parse_release
+from tesched_testcluster.definition import ClusterDefinition, Placement, local_placement, parse_release
+from tesched_testcluster.patience import Patience, slowness
 from tesched_testcluster.render import (
     all_device_names,
     further_files,
     render_cgroup_conf,
     render_gres_conf,
     render_slurm_conf,
+    render_slurmdbd_conf,
+    sacctmgr_commands,
 )
 
 _INSTALL_SCRIPT = "slurm_test_cluster/install-slurm.sh"
@@ -43,6 +46,8 @@ _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sq
 #: variables that would change what Slurm's clients do
 _FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SRUN_")
 _PAUSE_S = 0.02
+#: seconds that making an empty database may take on an idle machine, where it takes about two
+_DATABASE_TIMEOUT_S = 60.0
 
 
 class LocalCluster(Cluster):
@@ -51,11 +56,9 @@ class LocalCluster(Cluster):
     def __init__(self, definition: ClusterDefinition | None = None, *, name: str | None = None) -> None:
         """Make ready; nothing is started or written yet. `name` is unique to this process unless given.
 
-        ValueError for a name that no folder should have, and for a definition with accounting.
+        ValueError for a name that no folder should have.
         """
         self.definition = definition if definition is not None else ClusterDefinition()
-        if self.definition.accounting is not None:
-            raise ValueError("a local cluster has no slurmdbd, so it cannot have accounting")
         self.name = registry.checked_name(name) if name is not None else registry.fresh_name()
         self.folder = registry.root() / self.name
         #: where jobs run and write; every user may
@@ -111,20 +114,22 @@ class LocalCluster(Cluster):
 
         ClusterError if that fails or takes longer than `timeout_s`; nothing is left then.
         """
-        require_slurm()
+        require_slurm(accounting=self.definition.accounting is not None)
         said = subprocess.run(
             ["slurmctld", "-V"], env=self.env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
         )
         self.release = parse_release(said.stdout)
-        deadline = time.monotonic() + timeout_s
+        patience = Patience(timeout_s)
         first_port = registry.claim(self.folder, self.definition, self.release)
         try:
             self._write_files(first_port)
             self._start_munged()
+            if self.definition.accounting is not None:
+                self._start_accounting(patience)
             self._launch({"slurmctld": ("slurmctld", "-c")})
-            self._await_ping(deadline)
+            self._await_ping(patience)
             self._launch({name: ("slurmd", "-N", name) for name in self.definition.node_names})
-            self._await_nodes(deadline)
+            self._await_nodes(patience)
         except BaseException:
             self._remove()
             raise
@@ -190,7 +195,7 @@ class LocalCluster(Cluster):
     def start_slurmctld(self, *, timeout_s: float = 20) -> None:
         """Start slurmctld again with the state that it saved, and wait until it answers."""
         self._launch({"slurmctld": ("slurmctld",)})
-        self._await_ping(time.monotonic() + timeout_s)
+        self._await_ping(Patience(timeout_s))
 
     def _end_job_processes(self) -> None:
         """Kill the job scripts and what they started."""
@@ -210,11 +215,7 @@ class LocalCluster(Cluster):
 
     def _write_files(self, first_port: int) -> None:
         """Write configuration, key, devices and empty folders."""
-        host = socket.gethostname().partition(".")[0]
-        user = pwd.getpwuid(os.getuid()).pw_name
-        placement = local_placement(
-            folder=str(self.folder), host=host, first_port=first_port, user=user, address=_own_address()
-        )
+        placement = _placement(self.folder, first_port)
         folders = [Path(p) for p in (placement.etc, placement.run, placement.log, placement.state, placement.dev)]
         folders += [Path(placement.spool) / name for name in self.definition.node_names]
         for folder in folders:
@@ -228,6 +229,11 @@ class LocalCluster(Cluster):
         (etc / "cgroup.conf").write_text(render_cgroup_conf(self.release))
         for name, text in further_files(self.definition).items():
             (etc / name).write_text(text)
+        if self.definition.accounting is not None:
+            slurmdbd_conf = etc / "slurmdbd.conf"
+            slurmdbd_conf.touch(mode=0o600)
+            slurmdbd_conf.write_text(render_slurmdbd_conf(self.definition, placement))
+            local_accounting.start_sql_path(self.folder).write_text(local_accounting.start_sql(placement))
         key = etc / "munge.key"
         key.write_bytes(os.urandom(1024))
         key.chmod(0o400)
@@ -250,6 +256,32 @@ class LocalCluster(Cluster):
                 )
             }
         )
+
+    def _start_accounting(self, patience: Patience) -> None:
+        """Start MariaDB and slurmdbd, and fill it with what the definition says."""
+        placement = _placement(self.folder, registry.read(self.name).first_port)
+        made = subprocess.run(
+            local_accounting.install_command(self.folder, placement.slurm_user),
+            env={"PATH": _path()},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_DATABASE_TIMEOUT_S * slowness(),
+        )
+        if made.returncode:
+            raise ClusterError(f"mariadb-install-db ended with status {made.returncode}: {made.stderr.strip()}")
+        self._launch({"mariadbd": local_accounting.start_command(self.folder, placement)})
+        self._await_command(local_accounting.ping_command(self.folder), "MariaDB", patience)
+        self._launch({"slurmdbd": ("slurmdbd",)})
+        self._await_command(("sacctmgr", "-n", "list", "cluster"), "slurmdbd", patience)
+        for call in sacctmgr_commands(self.definition):
+            self.run("sacctmgr", *call)
+
+    def _await_command(self, argv: tuple[str, ...], what: str, patience: Patience) -> None:
+        """Wait until the command succeeds."""
+        while self.run(*argv, check=False).returncode:
+            self._check_start(what, patience)
+            time.sleep(_PAUSE_S)
 
     def _launch(self, daemons: Mapping[str, Collection[str]]) -> None:
         """Start daemons side by side and wait until each has gone into the background. ClusterError if one did not."""
@@ -278,25 +310,25 @@ class LocalCluster(Cluster):
         if failed:
             raise ClusterError(f"{', '.join(failed)} did not start: {self._complaint()}")
 
-    def _await_ping(self, deadline: float) -> None:
+    def _await_ping(self, patience: Patience) -> None:
         """Wait until slurmctld answers."""
         while not self.is_answering():
-            self._check_start("slurmctld", deadline)
+            self._check_start("slurmctld", patience)
             time.sleep(_PAUSE_S)
 
-    def _await_nodes(self, deadline: float) -> None:
+    def _await_nodes(self, patience: Patience) -> None:
         """Wait until all nodes are idle."""
         wanted = dict.fromkeys(self.definition.node_names, "idle")
         while (states := self.node_states()) != wanted:
             late = sorted(name for name in wanted if states.get(name) != "idle")
-            self._check_start(f"node {late[0] if late else ''} ({states.get(late[0]) if late else ''})", deadline)
+            self._check_start(f"node {late[0] if late else ''} ({states.get(late[0]) if late else ''})", patience)
             time.sleep(_PAUSE_S)
 
-    def _check_start(self, what: str, deadline: float) -> None:
+    def _check_start(self, what: str, patience: Patience) -> None:
         """Raise ClusterError if the start cannot succeed any more: a daemon wrote `fatal:`, or time is up."""
         if self._fatal_lines():
             raise ClusterError(f"cluster {self.name} did not start: {self._complaint()}")
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise ClusterError(f"cluster {self.name} did not start in time: {what} is not ready; {self._complaint()}")
 
     def _fatal_lines(self) -> list[str]:
@@ -321,11 +353,19 @@ class LocalCluster(Cluster):
         shutil.rmtree(self.folder)
 
 
-def require_slurm() -> None:
+def require_slurm(*, accounting: bool = False) -> None:
     """Raise ClusterError, which says how to install it, if a program that a cluster needs is missing."""
-    missing = [program for program in _PROGRAMS if shutil.which(program, path=_path()) is None]
+    needed = (*_PROGRAMS, *local_accounting.PROGRAMS) if accounting else _PROGRAMS
+    missing = [program for program in needed if shutil.which(program, path=_path()) is None]
     if missing:
         raise ClusterError(f"not installed: {', '.join(missing)}. Run {_INSTALL_SCRIPT} as root (Debian).")
+
+
+def _placement(folder: Path, first_port: int) -> Placement:
+    """Return where the daemons of the cluster in this folder run, on ports from this one on."""
+    host = socket.gethostname().partition(".")[0]
+    user = pwd.getpwuid(os.getuid()).pw_name
+    return local_placement(folder=str(folder), host=host, first_port=first_port, user=user, address=_own_address())
 
 
 def _own_address() -> str:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from tesched_testcluster.patience import Patience
+
 #: the cluster's folder, in the environment of its daemons
 FOLDER_VARIABLE = "TESCHED_TESTCLUSTER_FOLDER"
 #: which daemon it is: munged, slurmctld, slurmdbd, mariadbd, or a node's name
@@ -57,9 +59,9 @@ def find_jobs(folder: Path, node: str | None = None) -> tuple[int, ...]:
 
 def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float = 10) -> None:
     """Kill what `find_processes` finds, until nothing is left. TimeoutError names what would not go."""
-    deadline = time.monotonic() + timeout_s
+    patience = Patience(timeout_s)
     while pids := find_processes(folder, daemon):
-        if time.monotonic() > deadline:
+        if patience.is_over():
             raise TimeoutError(f"processes of the cluster in {folder} do not end: {', '.join(map(str, pids))}")
         send(pids, signal.SIGKILL)
         time.sleep(_PAUSE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from tesched_core.actions import (
@@ -15,6 +16,7 @@ from tesched_core.actions import (
     ReasonCode,
     Release,
     Requeue,
+    Rerun,
     Resume,
     SetNice,
     SetNodes,
@@ -23,10 +25,12 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
+from tesched_core.notice import Target
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_slurm.clients import Client
-from tesched_slurm.commands import DryRunActuator
+from tesched_slurm.command import Commands
+from tesched_slurm.commands import CommandsActuator, DryRunActuator
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.slurm_clients import Connect, hanging
@@ -70,6 +74,12 @@ def priority(cluster: LocalCluster, job_id: int) -> int:
     return int(cluster.job(job_id)["Priority"])
 
 
+def observed(client: Client) -> Snapshot:
+    seen = client.observer.observe()
+    assert isinstance(seen, Snapshot), seen
+    return seen
+
+
 def requeue(job_id: int, restarts: int = 0) -> Requeue:
     return Requeue(job_id=JobId(job_id), reason=WHY, restarts=restarts)
 
@@ -91,13 +101,63 @@ def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connec
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("COMPLETED", "0")
 
 
+def test_a_job_that_ends_after_the_look_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
+    # What the actuator sends once its look is over: slurmctld itself must leave the job alone.
+    client = connect(cluster)
+    for wrap, state in (("true", "COMPLETED"), ("false", "FAILED")):
+        job_id = running(cluster)
+        job = next(job for job in observed(client).jobs.values() if job.job_id == job_id)
+        cluster.run("scancel", str(job_id))
+        ended = cluster.sbatch(wrap=wrap)
+        cluster.wait_state(ended, state)
+        commands = CommandsActuator(commands=Commands(slurm_conf=str(cluster.slurm_conf)))
+        seen = replace(job, job_id=JobId(ended))
+        assert commands.act(requeue(ended), seen=seen).status is Status.SENT
+        # A job that was put back would be seen so at once.
+        assert (cluster.state(ended), cluster.job(ended)["Restarts"]) == (state, "0")
+
+
+def test_a_job_that_has_failed_is_put_back_once(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    job_id = JobId(cluster.sbatch(wrap='test -n "$SLURM_RESTART_COUNT"'))
+    cluster.wait_state(job_id, "FAILED")
+    again = Rerun(job_id=job_id, reason=WHY, restarts=0)
+    cluster.wait_for(lambda: client.actuator.act(again).status is Status.SENT, "the job to be put back")
+    assert cluster.wait_state(job_id, "COMPLETED")["Restarts"] == "1"
+    assert refused(client, again) is FailureKind.ALREADY_DONE
+    runs = running(cluster)
+    assert refused(client, replace(again, job_id=runs)) is FailureKind.ALREADY_DONE
+
+
 def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
     assert refused(client, requeue(job_id, restarts=1)) is FailureKind.ALREADY_DONE
-    notify = Notify(job_id=job_id, reason=WHY, signal="TERM", batch_only=True, restarts=1)
+    notify = Notify(job_id=job_id, reason=WHY, signal="TERM", target=Target.BATCH, restarts=1)
     assert refused(client, notify) is FailureKind.ALREADY_DONE
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "0")
+
+
+def test_who_was_frozen_after_the_look_leaves_the_next_run_alone(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    frozen_once: list[JobId] = []
+
+    def frozen_for(job_id: JobId) -> str:
+        """Freeze between look and command, while somebody else requeues the job and it runs again."""
+        if job_id not in frozen_once:
+            frozen_once.append(job_id)
+            cluster.run("scontrol", "requeue", str(job_id))
+            cluster.wait_for(lambda: cluster.job(job_id)["Restarts"] == "1", "the requeue")
+            cluster.wait_state(job_id, "RUNNING")
+        return ""
+
+    notice = Notify(job_id=JobId(0), reason=WHY, signal="TERM", target=Target.BATCH, restarts=0)
+    for action in (requeue(0), notice):
+        job_id = running(cluster)
+        outcome = client.actuator.act(replace(action, job_id=job_id), lambda job_id=job_id: frozen_for(job_id))  # type: ignore[misc]
+        assert outcome.failure is not None, outcome
+        assert outcome.failure.kind is FailureKind.ALREADY_DONE
+        assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "1")
 
 
 def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster, connect: Connect) -> None:
@@ -178,7 +238,7 @@ def test_notice_to_the_script(cluster: LocalCluster, connect: Connect) -> None:
     ready = cluster.shared / "ready"
     job_id = running(cluster, wrap=f"trap 'touch {told}' USR1; touch {ready}; while :; do sleep 0.1; done")
     cluster.wait_for(ready.exists, "the trap to be set")
-    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=True, restarts=0))
+    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0))
     cluster.wait_for(told.exists, "the notice")
     assert cluster.state(job_id) == "RUNNING"
 
@@ -190,7 +250,7 @@ def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> 
     child = f'trap "touch {told}; exit" USR1; touch {ready}; while :; do sleep 0.1; done'
     job_id = running(cluster, wrap=f"trap : USR1; bash -c '{child}' & wait; wait; exec sleep 100")
     cluster.wait_for(ready.exists, "the child's trap to be set")
-    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", batch_only=False, restarts=0))
+    sent(client, Notify(job_id=job_id, reason=WHY, signal="USR1", target=Target.FULL, restarts=0))
     cluster.wait_for(told.exists, "the child's notice")
 
 
@@ -288,7 +348,7 @@ def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
     unknown = JobId(999_999)
     actions: tuple[Action, ...] = (
         requeue(unknown),
-        Notify(job_id=unknown, reason=WHY, signal="USR1", batch_only=True, restarts=0),
+        Notify(job_id=unknown, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0),
         Suspend(job_id=unknown, reason=WHY),
         Resume(job_id=unknown, reason=WHY),
         SetNice(job_id=unknown, reason=WHY, nice=1, previous=0),

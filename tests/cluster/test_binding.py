@@ -78,7 +78,8 @@ def test_who_is_backfilled_into_the_room_is_asked_too(tmp_path: Path, client_cho
         job = LoadJob(name=name, kind="be", cpus=4, gpus=4, ticks=1200, on_notice="exit", checkpoint_s=6.0)
         return submit(cluster, job, cluster.shared)
 
-    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),))) as cluster:
+    # A victim that is back after a second could take its half again before the other one leaves (decision 11).
+    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),), requeue_delay_s=20)) as cluster:
         victim = half("be-victim")
         cluster.wait_state(victim, "RUNNING")
         with running_daemon(cluster, tmp_path, client_choice) as daemon:

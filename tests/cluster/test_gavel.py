@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.load import Event, EventName, LoadJob, read_events, submit
+from tesched_testcluster.load import Event, EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon, write_config
@@ -37,8 +37,12 @@ def two_types() -> ClusterDefinition:
     )
 
 
-def training(cluster: LocalCluster, name: str, workload: str, *options: str, ticks: int = 1200) -> int:
-    job = LoadJob(name=name, kind="be", gpus=1, ticks=ticks, options=(f"--comment=workload={workload}", *options))
+def training(
+    cluster: LocalCluster, name: str, workload: str, *, on_notice: OnNotice = "unaware", ticks: int = 1200
+) -> int:
+    job = LoadJob(
+        name=name, kind="be", gpus=1, ticks=ticks, on_notice=on_notice, options=(f"--comment=workload={workload}",)
+    )
     return submit(cluster, job, cluster.shared)
 
 
@@ -55,7 +59,7 @@ def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: 
     drop_in.parent.mkdir()
     drop_in.write_text(
         f'[policy]\nbe = "gavel"\ngavel_policy = "{policy}"\ngavel_round_s = 4.0\ngavel_types = ["v100", "k80"]\n'
-        "[guard]\nmax_preemptions_per_job = 1000\nmax_slowdown = 1e6\n"
+        "[guard]\nmax_slowdown = 1e6\n"
     )
     config = write_config(cluster, folder, client)
     table = folder / "speeds.csv"
@@ -70,11 +74,13 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
     with LocalCluster(two_types()) as cluster:
-        trainings = [training(cluster, f"be-{number}", "any") for number in range(2)]
+        trainings = [training(cluster, f"be-{number}", "any", on_notice="exit") for number in range(2)]
         for job_id in trainings:
             cluster.wait_state(job_id, "RUNNING")
         misplaced = next(job_id for job_id in trainings if cluster.job(job_id)["NodeList"] == "k80-1")
-        cluster.run("scontrol", "update", f"jobid={misplaced}", "comment=workload=fits-v")
+        # The rest of its comment declares the signal that it traps.
+        said = cluster.job(misplaced)["Comment"].replace("workload=any", "workload=fits-v")
+        cluster.run("scontrol", "update", f"jobid={misplaced}", f"comment={said}")
         with gavel(cluster, tmp_path, one_client) as daemon:
             cluster.wait_for(
                 lambda: cluster.job(misplaced)["NodeList"] == "v100-1", "it to be where it is fast", timeout_s=60

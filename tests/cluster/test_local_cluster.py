@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tesched_testcluster import processes, registry
 from tesched_testcluster.cluster import ClusterError, WaitTimeoutError
-from tesched_testcluster.definition import Accounting, ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import Event, EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
@@ -153,11 +153,6 @@ def test_a_host_without_an_address_is_an_error_that_says_what_to_do(monkeypatch:
     with pytest.raises(ClusterError, match=r"no-such-host\.invalid, has no address; add a line"):
         cluster.up()
     assert nothing_left(cluster)
-
-
-def test_accounting_is_refused_since_no_slurmdbd_would_run() -> None:
-    with pytest.raises(ValueError, match="no slurmdbd"):
-        LocalCluster(ClusterDefinition(accounting=Accounting()))
 
 
 def test_a_missing_slurm_is_an_error_that_names_the_script_that_installs_it(

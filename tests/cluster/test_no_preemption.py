@@ -13,7 +13,7 @@ import pytest
 from tesched_core.decision import RefusalCode
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
-from tesched_testcluster.load import EventName, LoadJob, read_events, submit
+from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import Daemon, running_daemon
@@ -81,8 +81,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             job = LoadJob(name="te-last", kind="te", cpus=2, gpus=2, ticks=10)
             last = submit(cluster, job, cluster.shared)
             cluster.wait_state(last, "RUNNING", "COMPLETED", timeout_s=20)
-            notices = [event for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
-            assert len(notices) == 1, "of all these jobs, only the last one had room made for it"
+            assert len(cluster.put_back()) == 1, "of all these jobs, only the last one had room made for it"
 
 
 def _refused_firmly(daemon: Daemon, jobs: set[int]) -> bool:
@@ -104,4 +103,4 @@ def test_nobody_yields_and_explain_says_why(stage: Stage, case: str) -> None:
     told = stage.daemon.ask("explain", str(job_id))
     assert told.returncode == 0
     assert stage.daemon.json("orders")["orders"] == []
-    assert EventName.NOTICE not in {event.name for event in read_events(stage.cluster.shared)}
+    assert stage.cluster.put_back() == []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 from tesched_core.actions import Failure, FailureKind
 from tesched_core.cluster import Job, JobState
+from tesched_core.fit import Room, demand_of
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_slurm.clients import Client
@@ -150,6 +151,35 @@ def test_what_pending_jobs_ask_for(cluster: LocalCluster, connect: Connect) -> N
     assert (request.mem_per_node_mib, request.mem_per_cpu_mib) == (2048, None)
     request = seen[JobId(listed)].request
     assert (request.required_nodes, request.excluded_nodes) == (("n2", "n3"), ("n5",))
+
+
+def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts_them(
+    make_cluster: MakeCluster, connect: Connect
+) -> None:
+    made = make_cluster(
+        ClusterDefinition(
+            groups=(NodeGroup(count=1, gres={"gpu": 8}),),
+            settings={"DefMemPerGPU": "700"},
+            def_mem_per_cpu_mib=None,
+        )
+    )
+    all_gpus = made.sbatch("--gpus=8", "--mem=5600", wrap=SLEEP)
+    made.wait_state(all_gpus, "RUNNING")
+    asked = {"": 1400, "--mem=0": 0, "--mem=500": 500, "--mem=3000": 3000, "--mem-per-gpu=600": 1200}
+    held = [made.sbatch("--hold", "--gpus=2", "-N1", *option.split(), wrap=SLEEP) for option in asked]
+    looked_at = [made.sbatch("--gpus=2", "-N1", *option.split(), wrap=SLEEP) for option in asked]
+    client = connect(made)
+    made.wait_for(lambda: job(client, looked_at[-1]).reason in {"Resources", "Priority"}, "slurmctld to look at them")
+    snapshot = look(client)
+    room = Room.of(snapshot)
+    whole = snapshot.nodes["n1"].total.mem_mib
+    for ids in (held, looked_at):
+        takes = [int(demand_of(snapshot.jobs[JobId(one)], snapshot, room).takes[0, 1]) for one in ids]
+        for (option, needed), taken in zip(asked.items(), takes, strict=True):
+            assert taken >= (needed or whole), (option, taken)
+        # 22.05 has the same record of none and of --mem=0, which is then read as the larger one.
+        assert takes[0] == (1400 if made.release >= (26, 5) else whole)
+        assert takes[-1] == 1200
 
 
 def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:

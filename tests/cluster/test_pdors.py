@@ -30,8 +30,6 @@ batch = 10
 gradient_mb = 10
 rack_mb_per_s = 1000
 far_mb_per_s = 10
-[guard]
-max_preemptions_per_job = 10
 """
 
 

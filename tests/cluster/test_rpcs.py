@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 from tesched_core.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
+from tesched_core.notice import Target
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_slurm.clients import Client
@@ -67,7 +68,7 @@ def test_actions(cluster: LocalCluster, connect: Connect) -> None:
     actions = (
         SetNice(job_id=JobId(waits), reason=reason, nice=-5, previous=0),
         SetNodes(job_id=JobId(waits), reason=reason, nodes=("n1",), previous=()),
-        Notify(job_id=JobId(runs), reason=reason, signal="USR1", batch_only=True, restarts=0),
+        Notify(job_id=JobId(runs), reason=reason, signal="USR1", target=Target.BATCH, restarts=0),
         Requeue(job_id=JobId(runs), reason=reason, restarts=0),
     )
     for action in actions:

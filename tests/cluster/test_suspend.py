@@ -43,7 +43,7 @@ def node(one_node: LocalCluster, tmp_path: Path) -> LocalCluster:
 
 
 def best_effort(cluster: LocalCluster, *, gpus: int = 0) -> int:
-    """Submit a job that takes the node's CPUs for 25 s, and leaves at once on its notice; wait until it works."""
+    """Submit a job that takes the node's CPUs for 25 s, an ordinary script; wait until it works."""
     job = LoadJob(name="be-1", kind="be", cpus=32, gpus=gpus, ticks=250, mem_mib=1000)
     job_id = submit(cluster, job, cluster.shared)
     cluster.wait_state(job_id, "RUNNING")

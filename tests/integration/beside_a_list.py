@@ -2,9 +2,11 @@
 
     python -m tests.integration.beside_a_list URL HOST LIST BEGAN
 
-A best-effort job fills the only node since BEGAN (Unix seconds), and a trial waits. Each action is a line of LIST:
-"HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is about to requeue takes it away and
-stops itself (SIGSTOP) between having written what it means and doing it.
+A best-effort job fills the only node since BEGAN (Unix seconds), and a trial waits from when the file LIST.trial is
+there. Each action is a line of LIST: "HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is
+about to requeue takes it away and stops itself (SIGSTOP) between having written what it means and doing it. With the
+file LIST.die there, the first daemon that has given notice takes it away and ends itself (SIGKILL). So nothing depends
+on how fast the machine is.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.actions import Action, Outcome, Requeue, SetNice, Status
+from tesched_core.actions import Action, Notify, Outcome, Requeue, SetNice, Status
 from tesched_core.classify import Classification
 from tesched_core.cluster import JobState, SlurmSettings
 from tesched_core.decision import Decision, Memory
-from tesched_core.ports import CycleReport
+from tesched_core.orders import Transition
+from tesched_core.ports import Barred, CycleReport, never_barred
 from tesched_core.snapshot import Snapshot
 from tesched_daemon.loop import Loop, Pace
 from tesched_db.engine import open_store
@@ -54,21 +57,25 @@ class Listed:
             trial = replace(
                 trial, state=JobState.RUNNING, reason="", start_time=gone[0] + 1, allocation=VICTIM.allocation
             )
-        jobs = {job.job_id: replace(job, priority=job.priority - job.nice) for job in (victim, trial)}
+        there = (victim, trial) if self.path.with_suffix(".trial").exists() else (victim,)
+        jobs = {job.job_id: replace(job, priority=job.priority - job.nice) for job in there}
         # Without KillWait a requeue that came to nothing is sent again sooner.
         return replace(FULL_CLUSTER, taken_at=time.time(), jobs=jobs, settings=SlurmSettings(kill_wait_s=0))
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
+        if barred():
+            return Outcome(action=action, status=Status.SKIPPED, at=time.time())
         value = action.nice if isinstance(action, SetNice) else 0
         with self.path.open("a") as out:
             out.write(f"{self.host} {type(action).__name__.lower()} {action.job_id} {value} {time.time()}\n")
         return Outcome(action=action, status=Status.SENT, at=time.time())
 
 
-class Freezing(SqlJournal):
-    """A journal after which the process may stop."""
+class Striking(SqlJournal):
+    """A journal after which the process may stop, or end."""
 
     freeze: Path
+    die: Path
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         super().intend(snapshot, memory, decision, report)
@@ -77,15 +84,26 @@ class Freezing(SqlJournal):
                 self.freeze.unlink()
                 os.kill(os.getpid(), signal.SIGSTOP)
 
+    def conclude(
+        self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
+    ) -> None:
+        super().conclude(memory, decision, outcomes, transitions)
+        if any(isinstance(action, Notify) for action in decision.actions):
+            with suppress(FileNotFoundError):
+                self.die.unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+
 
 def make(url: str, host: str, path: Path, began: float) -> Loop:
     """Return the loop of a daemon on a host of this name."""
-    journal = Freezing(open_store(url), identity=replace(Identity.here(), host=host, place=host))
-    journal.freeze = path.with_suffix(".freeze")
+    journal = Striking(open_store(url), identity=replace(Identity.here(), host=host, place=host))
+    journal.freeze, journal.die = path.with_suffix(".freeze"), path.with_suffix(".die")
     loop = loop_of(Cluster(), Notebook())
     loop.observer = loop.actuator = Listed(host, path, began)
     loop.journal, loop.clock = journal, time.time
-    loop.classes = Classification(rules=loop.classes.rules, default_grace_period_s=GRACE_PERIOD_S)
+    loop.classes = Classification(
+        rules=loop.classes.rules, default_grace_period_s=GRACE_PERIOD_S, default_notice_signal="B:USR1"
+    )
     loop.limits = replace(loop.limits, bind_for_s=0)
     loop.pace = Pace(poll_interval_s=POLL_S)
     return loop

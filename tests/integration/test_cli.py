@@ -70,6 +70,18 @@ def test_status_shows_the_daemon_the_queues_and_the_order(config: Path) -> None:
     assert data["daemon"]["calls"] == {"scontrol show job": 3, "scancel": 1}
 
 
+def test_status_tells_of_pokes_above_a_users_share(config: Path) -> None:
+    assert "pokes" not in tesched("status", "--config", str(config)).output
+    engine = open_store(_url(config))
+    with writing(engine).begin() as connection:
+        calls = {"scontrol show job": 3, "poke served": 7, "poke left to the poll": 120}
+        connection.execute(update(DaemonRow).values(calls=calls))
+    engine.dispose()
+    shown = tesched("status", "--config", str(config)).output
+    assert "slurm    3 RPCs/min (scontrol show job 3)" in shown
+    assert "pokes    7/min, and 120/min above a user's share, left to the next poll" in shown
+
+
 def test_status_shows_who_stands_by_and_who_leads(config: Path) -> None:
     engine = open_store(_url(config))
     with writing(engine).begin() as connection:
@@ -101,7 +113,8 @@ def test_explain_tells_the_preemptor_whose_room_it_gets_and_the_victim_for_whom(
     assert "job 1 was asked to yield" in trial
     victim = tesched("explain", "1", "--config", str(config)).output
     assert "asked to yield to job 2" in victim
-    assert "30 s between notice (SIGUSR1) and requeue" in victim
+    assert "SIGUSR1 to its batch shell, from the site's default" in victim
+    assert "30 s between notice and requeue" in victim
 
 
 def test_explain_of_an_unknown_job_says_so(config: Path) -> None:

@@ -257,7 +257,12 @@ def test_no_descriptor_is_left_open(folder: Path) -> None:
             (folder / "other").rename(folder / f"other{number}")
     jobs = [job(number) for number in range(1, len(BAD) + 1)]
     spool = spool_of(folder)
-    assert len(told(spool, *jobs)) == len(BAD)
+    # A round ends when its time is over, and the next one goes on from there.
+    for _ in range(len(BAD)):
+        if len(told(spool, *jobs)) == len(BAD):
+            break
+    else:
+        pytest.fail("not all reports were looked at")
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(5):
         told(spool, *jobs)

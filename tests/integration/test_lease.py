@@ -11,9 +11,11 @@ from tesched_core.decision import Decision, Memory
 from tesched_core.ports import CycleReport
 from tesched_core.snapshot import Snapshot
 from tesched_db import read
+from tesched_db.clocks import now_of
 from tesched_db.engine import writing
 from tesched_db.journal import Identity, SqlJournal
-from tesched_db.lease import LEASE, LeaseError, now_of, pause, unpause
+from tesched_db.lease import LEASE, LeaseError, pause, unpause
+from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, StandbyRow
 
 from tests.store_examples import job, order, remembering, victim
@@ -104,9 +106,12 @@ def test_a_holder_that_is_dead_on_this_host_is_not_waited_for(store: Engine) -> 
     gone = replace(HERE, pid=2**22 - 1)  # the greatest that Linux gives, and nobody has it
     turn(SqlJournal(store, identity=gone), 1.0)
     assert SqlJournal(store, identity=HERE).lead().leader == ""
-    alive = replace(HERE, pid=1)
+    alive = replace(HERE, pid=1, ticks=ticks_of(1))
     turn(SqlJournal(store, identity=alive), 2.0)
     assert "process 1 on" in SqlJournal(store, identity=HERE).lead().leader
+    # The same number, and a process that was started at another time.
+    turn(SqlJournal(store, identity=replace(alive, ticks=(alive.ticks or 0) + 1), takes_over=True), 2.5)
+    assert SqlJournal(store, identity=HERE).lead().leader == ""
     # The same number in a container of the same host is somebody else's.
     elsewhere = SqlJournal(store, identity=replace(gone, place="another"), takes_over=True)
     turn(elsewhere, 3.0)
@@ -138,8 +143,8 @@ def test_a_pause_is_told_to_the_loop_and_ends_by_itself(store: Engine, first: Sq
     assert first.lead().paused == ""
     pause(store, by="bob", reason="", for_s=None)
     assert "paused by bob" in first.lead().paused
-    assert unpause(store) is True
-    assert (first.lead().paused, unpause(store)) == ("", False)
+    assert unpause(store, by="root") is True
+    assert (first.lead().paused, unpause(store, by="root")) == ("", False)
 
 
 class TestStandby:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,16 +22,16 @@ from tesched_core.actions import (
     SetNodes,
     Status,
 )
-from tesched_core.classify import Classification, Match, Rule
+from tesched_core.classify import Classification, Match, Question, Rule
 from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.decision import Decision, Memory
 from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
 from tesched_core.orders import Transition, VictimState
-from tesched_core.ports import CycleReport, JournalError, Lead
+from tesched_core.ports import Barred, CycleReport, JournalError, Lead, never_barred
 from tesched_core.resources import JobId, Tres, with_bare_names
 from tesched_core.snapshot import JobClass, Snapshot
-from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S, SOON_S, Loop, Mode, Pace
+from tesched_daemon.loop import ACT_WITHIN_S, GLANCES, NEW_FOR_S, SOON_S, Loop, Mode, Pace
 
 GPUS = with_bare_names([("gpu", 8)])
 FULL = Tres(cpus=8, mem_mib=8000, gres=GPUS)
@@ -76,14 +76,19 @@ class Cluster:
     #: what to answer, by the action's type; SENT otherwise
     answers: dict[type, Outcome | Failure | Crash] = field(default_factory=dict)
     acted: list[Action] = field(default_factory=list)
+    #: what happens while an action looks at its job, before its command
+    looking: Callable[[], object] = lambda: None
 
     def observe(self) -> Snapshot | Failure:
         return self.seen
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         answer = self.answers.get(type(action))
         if isinstance(answer, Crash):
             raise answer
+        self.looking()
+        if barred():
+            return Outcome(action=action, status=Status.SKIPPED, at=1000.0)
         self.acted.append(action)
         if isinstance(answer, Failure):
             return Outcome(action=action, status=Status.FAILED, at=1000.0, failure=answer)
@@ -99,6 +104,8 @@ class Notebook:
     unseen_reports: list[CycleReport] = field(default_factory=list)
     concluded: list[Outcome] = field(default_factory=list)
     says: Lead = field(default_factory=Lead)
+    #: why what is written here is not found again
+    gone: str = ""
 
     def _check(self, call: str) -> None:
         if call in self.fails:
@@ -110,6 +117,12 @@ class Notebook:
 
     def resign(self) -> None:
         """Nobody else waits for it."""
+
+    def lost(self) -> str:
+        return self.gone
+
+    def questions(self) -> Mapping[JobId, Question]:
+        return {}
 
     def load(self) -> Memory:
         self._check("load")
@@ -138,7 +151,9 @@ def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> 
         journal=notebook,
         policy=FitGpp(),
         limits=Limits(min_run_time_s=0),
-        classes=Classification(rules=(Rule(name="te", job_class=JobClass.TE, match=Match(names=("te",))),)),
+        classes=Classification(
+            rules=(Rule(name="te", job_class=JobClass.TE, match=Match(names=("te",))),), default_notice_signal="B:USR1"
+        ),
         mode=mode,
         pace=Pace(poll_interval_s=1.0, backoff_max_s=8.0),
         clock=lambda: 1000.0,
@@ -202,6 +217,19 @@ def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_glance_at_it() -> No
     glances.looked = True
     assert loop.turn().next_in_s == 1.0
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+def test_however_many_te_jobs_come_glances_are_bounded_and_looks_keep_their_time() -> None:
+    """A user who submits a new TE job every moment, on a Slurm that looks at none of them."""
+    new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
+    notebook, glances, watch = Notebook(), Glances(), [50.0]
+    loop = loop_of(Cluster(seen=new), notebook)
+    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    while watch[0] < 50.0 + 600:
+        watch[0] += loop.turn().next_in_s
+    assert len(glances.asked_for) <= GLANCES.burst + 600 / GLANCES.every_s + 1
+    # One look a second, as the poll says.
+    assert 595 <= notebook.memory.cycle <= 602
 
 
 @pytest.mark.parametrize(("passed_s", "asked"), [(0.9, True), (1.0, False)])
@@ -388,13 +416,33 @@ class TestLead:
     def test_who_has_slept_since_the_intent_acts_no_more(self) -> None:
         cluster, notebook = Cluster(), Notebook()
         loop = loop_of(cluster, notebook)
-        ticks = iter([0.0, 0.0, 0.0, 0.0, 1.0, 1.0 + ACT_WITHIN_S, 1.1 + ACT_WITHIN_S])
-        loop.stopwatch = lambda: next(ticks)
+        # It sleeps while the second action's job is looked at.
+        passed = iter([0.0, 0.1 + ACT_WITHIN_S])
+        now = [0.0]
+        loop.stopwatch = lambda: now[0]
+        cluster.looking = lambda: now.__setitem__(0, now[0] + next(passed))
         turn = loop.turn()
         assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SKIPPED, Status.SKIPPED]
         assert len(cluster.acted) == 1
         (order,) = notebook.memory.open_orders()
         assert [victim.state for victim in order.victims] == [VictimState.PLANNED], "its notice is still to be given"
+
+
+class TestLostStore:
+    """The store's file is deleted, renamed or replaced while the daemon acts."""
+
+    def test_nothing_is_sent_once_the_store_is_lost(self) -> None:
+        cluster, notebook = Cluster(), Notebook(gone="the state store was deleted")
+        turn = loop_of(cluster, notebook).turn()
+        assert not cluster.acted
+        assert {outcome.status for outcome in turn.outcomes} == {Status.SKIPPED}
+
+    def test_a_store_that_is_lost_during_an_actions_look_stops_its_command(self) -> None:
+        cluster, notebook = Cluster(), Notebook()
+        cluster.looking = lambda: setattr(notebook, "gone", "the state store was deleted" if cluster.acted else "")
+        turn = loop_of(cluster, notebook).turn()
+        assert len(cluster.acted) == 1
+        assert [outcome.status for outcome in turn.outcomes] == [Status.SENT, Status.SKIPPED, Status.SKIPPED]
 
 
 class TestClock:

@@ -7,7 +7,7 @@ it would go wrong: when a decision is written, and when an action is performed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,6 +19,7 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Rerun,
     Resume,
     SetNice,
     SetNodes,
@@ -26,10 +27,12 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
+from tesched_core.classify import Question
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
 from tesched_core.orders import Transition
-from tesched_core.ports import CycleReport, Lead
+from tesched_core.ports import Barred, CycleReport, Lead, never_barred
+from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
 from tesched_daemon.loop import Loop
 from tesched_db.errors import StoreError
@@ -195,7 +198,7 @@ class Daemon:
 
     # The actuator.
 
-    def act(self, action: Action) -> Outcome:
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform an action, or not, and say what became of it, or something else."""
         what = self._begins(Port.ACT)
         work = self.slurm.jobs.get(action.job_id)
@@ -205,6 +208,8 @@ class Daemon:
             self.slurm.leave(work, JobState.COMPLETED)
         elif what in {What.JOB_SUSPENDED, What.LEFT_HELD} and work is not None and work.runs and asks:
             work.state, work.suspended_by_user = JobState.SUSPENDED, True
+        if barred():
+            return Outcome(action=action, status=Status.SKIPPED, at=self.slurm.clock.time())
         kind = FailureKind.UNREACHABLE if not self.slurm.reachable else _FAILURES.get(what) if what else None
         done = self.slurm.reachable and (kind is None or what in {What.DONE_UNHEARD, What.DONE_STRANGE, What.LEFT_HELD})
         if done:
@@ -220,6 +225,13 @@ class Daemon:
         slurm, work = self.slurm, self.slurm.jobs.get(action.job_id)
         if work is None:
             return FailureKind.NOT_FOUND
+        if isinstance(action, Rerun):
+            ended = work.state is JobState.FAILED and work.leaves_s is None
+            if not ended or work.restarts != action.restarts:
+                return FailureKind.ALREADY_DONE
+            self.ledger.happened["rerun"] += 1
+            slurm.rerun(work)
+            return None
         if work.finished:
             return FailureKind.ALREADY_DONE
         if isinstance(action, Notify | Requeue):
@@ -274,6 +286,14 @@ class Daemon:
         """Give the lead up."""
         self._store(None)
         self.journal.resign()
+
+    def questions(self) -> Mapping[JobId, Question]:
+        """Read what running jobs said of themselves."""
+        return self.journal.questions()
+
+    def lost(self) -> str:
+        """Ask whether the store is still there."""
+        return self.journal.lost()
 
     def load(self) -> Memory:
         """Read the memory."""

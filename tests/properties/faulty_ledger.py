@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tesched_core.actions import Action, Notify, OrderId, Requeue, Resume, Suspend
+from tesched_core.actions import Action, Notify, OrderId, Requeue, Rerun, Resume, Suspend
 from tesched_core.cluster import JobState
 from tesched_core.decision import Decision, Memory
 from tesched_core.guard import Limits
@@ -53,6 +53,10 @@ class Ledger:
         asked: set[JobId] = set()
         for action in decision.actions:
             job = snapshot.jobs[action.job_id]
+            if isinstance(action, Rerun):
+                assert (job.state, job.completing, job.restarts) == (JobState.FAILED, False, action.restarts)
+                assert (action.reason.order_id, job.job_id, job.restarts) in self.noticed, "it failed by itself"
+                continue
             if not isinstance(action, Notify | Requeue | Suspend):
                 assert not job.finished, f"{action} of a job that has ended"
                 assert snapshot.job_class(job.job_id) is not JobClass.EXEMPT, f"{action} of a protected job"

@@ -15,6 +15,7 @@ from tesched_core.best_effort import BePolicy
 from tesched_core.classify import Classification, Match, Rule
 from tesched_core.cluster import JobState
 from tesched_core.guard import Limits
+from tesched_core.notice import ExitZero
 from tesched_core.policy import TePolicy
 from tesched_core.ports import JournalError
 from tesched_core.snapshot import JobClass
@@ -44,7 +45,9 @@ CLASSES = Classification(
     rules=(
         Rule(name="te", job_class=JobClass.TE, match=Match(names=("te",))),
         Rule(name="keep", job_class=JobClass.EXEMPT, match=Match(names=("keep",))),
-    )
+    ),
+    default_notice_signal="B:USR1",
+    default_exit0=ExitZero.FINISHED,
 )
 #: whoever sleeps this long before an action has lost the lease when it wakes up
 SLEEPS_S = int(ACT_WITHIN_S) + 10
@@ -86,7 +89,9 @@ class Site:
         for module in ("lease", "journal", "clocks"):
             self._cleanup.enter_context(patch(f"tesched_db.{module}.time", self.clock))
         system = SimpleNamespace(getpid=lambda: 1, kill=self._kill)
-        self._cleanup.enter_context(patch("tesched_db.lease.os", system))
+        for module in ("lease", "process"):
+            self._cleanup.enter_context(patch(f"tesched_db.{module}.os", system))
+        self._cleanup.enter_context(patch("tesched_db.process._places", lambda: ("here",)))
         self._cleanup.enter_context(patch("tesched_db.lease.place", lambda: "here"))
 
     def close(self) -> None:
@@ -206,7 +211,7 @@ class Site:
         if paused:
             lease.pause(self.engine, by="ann", reason="", for_s=None)
         else:
-            lease.unpause(self.engine)
+            lease.unpause(self.engine, by="root")
         self.ledger.paused = paused
 
     def jump(self, by_s: float) -> None:

@@ -137,7 +137,7 @@ class FaultySlurm:
     down: set[str] = field(default_factory=set)
     reachable: bool = True
     partition_up: bool = True
-    #: runs that put themselves back in the queue because of their notice: by job and restarts, and when
+    #: runs that put themselves back in the queue, or failed, because of their notice: by job and restarts, and when
     answered: dict[tuple[JobId, int], float] = field(default_factory=dict)
 
     @property
@@ -250,6 +250,11 @@ class FaultySlurm:
         work.suspended_by_user = False
         self.leave(work, JobState.PENDING)
 
+    def rerun(self, work: Work) -> None:
+        """Put a job back in the queue that has ended."""
+        work.state = JobState.PENDING
+        self._gone(work)
+
     def set_down(self, name: str) -> None:
         """Lose a node: its jobs go back to the queue, or fail if they may not."""
         self.down.add(name)
@@ -288,6 +293,7 @@ class FaultySlurm:
             self.answered[work.job_id, work.restarts] = self.clock.steady_s
             self.leave(work, JobState.PENDING)
         elif work.answer is Answer.FAILS:
+            self.answered[work.job_id, work.restarts] = self.clock.steady_s
             self.leave(work, JobState.FAILED)
         else:
             self._completes(work)

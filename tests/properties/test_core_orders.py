@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from random import Random
 
@@ -13,11 +14,15 @@ from tesched_core.actions import (
     OrderId,
     Outcome,
     ReasonCode,
+    Record,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetNodes,
     Status,
     Suspend,
+    TellUser,
 )
 from tesched_core.baselines import YoungestFirst
 from tesched_core.cluster import JobState
@@ -29,10 +34,12 @@ from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
 from tesched_core.snapshot import JobClass, Snapshot
 from tesched_core.step import learned, step
+from tesched_core.telling import Telling
 
-from tests.properties.toy_slurm import ToySlurm
+from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0, order_timeout_s=16, retry_after_s=10)
+TELLING = Telling(record=Record.ADMIN_COMMENT, by_command=True)
 #: after these it is certain that a command did not reach the job
 NOT_DONE = {FailureKind.BUSY, FailureKind.DENIED, FailureKind.REFUSED}
 
@@ -50,11 +57,15 @@ class Daemon:
         self.limits = replace(LIMITS, lever=lever, suspend_for_s=slurm.chance.choice([0.0, 20.0, 3600.0]))
         #: when a notice may have reached this run, by order, job and restarts
         self.noticed: dict[tuple[OrderId | None, JobId, int], float] = {}
+        #: nodes that jobs were to be bound to
+        self.bound_to: dict[JobId, set[tuple[str, ...]]] = defaultdict(set)
+        #: which preemptions of which jobs users were told of, and whether as lost
+        self.told: set[tuple[JobId, int, bool]] = set()
 
     def turn(self) -> None:
         """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
         snapshot = self.slurm.snapshot()
-        self.memory, decision = step(self.memory, snapshot, self.policy, self.limits)
+        self.memory, decision = step(self.memory, snapshot, self.policy, self.limits, telling=TELLING)
         self._check_actions(snapshot, decision)
         self._check_memory(snapshot)
         outcomes = self._perform(decision)
@@ -84,8 +95,18 @@ class Daemon:
         return None if crash else outcomes
 
     def _check_actions(self, snapshot: Snapshot, decision: Decision) -> None:
-        for action in decision.actions:
+        tells = [action for action in decision.actions if isinstance(action, TellUser)]
+        # After all else; each preemption once, crashes or not, and no other.
+        assert tells == list(decision.actions[len(decision.actions) - len(tells) :])
+        for told in tells:
+            once = (told.job_id, told.times, told.lost)
+            assert once not in self.told
+            self.told.add(once)
+            assert told.times == self.memory.preemptions.get(told.job_id, told.times)
+        for action in decision.actions[: len(decision.actions) - len(tells)]:
             job = snapshot.jobs[action.job_id]
+            if isinstance(action, SetNodes):
+                self.bound_to[action.job_id].add(action.nodes)
             if isinstance(action, Notify | Requeue):
                 # The very run that was meant, still on its nodes, and not on its way out.
                 assert job.restarts == action.restarts
@@ -98,6 +119,9 @@ class Daemon:
                     assert key not in self.noticed
                 elif key in self.noticed:
                     assert snapshot.taken_at >= self.noticed[key] + self.slurm.graces[action.job_id]
+            elif isinstance(action, Rerun):
+                assert (job.state, job.completing, job.restarts) == (JobState.FAILED, False, action.restarts)
+                assert (action.reason.order_id, action.job_id, action.restarts) in self.noticed
             elif isinstance(action, Suspend):
                 assert snapshot.job_class(job.job_id) is JobClass.BE
                 assert (job.state, job.completing) == (JobState.RUNNING, False)
@@ -128,7 +152,9 @@ class Daemon:
         under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
         for job_id, job in snapshot.jobs.items():
             if job.pending and job.request.required_nodes:
-                assert job.request.required_nodes == self.memory.bound[job_id].nodes
+                # Known, so that it can be put back; the newest may be on its way.
+                assert job_id in self.memory.bound
+                assert job.request.required_nodes in self.bound_to[job_id]
             if job_id not in under_way:
                 assert job_id not in self.slurm.suspended_by_tesched
             if job_id not in under_way and not job.finished:
@@ -161,6 +187,9 @@ def test_orders_hold_their_promises_whatever_happens(
         slurm.pass_time(2.0)
         if not slurm.jobs:
             break
+    slurm.pass_time(2.0)
+    daemon.turn()
+    slurm.pass_time(FORGOTTEN_AFTER_S)
     daemon.turn()
     assert slurm.jobs == {}
     assert daemon.memory.open_orders() == ()

@@ -18,13 +18,16 @@ from tesched_core.actions import (
     Outcome,
     Release,
     Requeue,
+    Rerun,
     Resume,
+    SetDependency,
     SetNice,
     SetNodes,
     SetPriority,
     SetThrottle,
     Status,
     Suspend,
+    TellUser,
 )
 from tesched_core.cluster import Job, JobState, NodeShare, Request, SlurmSettings
 from tesched_core.resources import JobId, Tres
@@ -67,6 +70,8 @@ class ToySlurm:
         self.suspended_by_tesched: set[JobId] = set()
         #: runs that tesched has requeued
         self.requeued: list[tuple[JobId, int]] = []
+        #: preemptions that users were told of: the job, and which one of its it was
+        self.told: list[tuple[JobId, int]] = []
         self._eligible: dict[JobId, float] = {}
         for job_id in range(1, be_jobs + 1):
             self._submit(job_id, JobClass.BE)
@@ -94,9 +99,17 @@ class ToySlurm:
             self.explicit.add(job.job_id)
 
     def snapshot(self) -> Snapshot:
-        """Return what an observer sees."""
-        seen = cluster(self.nodes, self.jobs.values(), at=self.now, settings=SlurmSettings(kill_wait_s=4))
-        found = {job_id: traits(self.classes[job_id], self.graces[job_id]) for job_id in self.jobs}
+        """Return what an observer sees; now and then one job's record is missing.
+
+        Not that of a job on nodes while another one is suspended: its CPUs would look free, and that one be resumed.
+        """
+        settings = SlurmSettings(kill_wait_s=4, min_job_age_s=FORGOTTEN_AFTER_S)
+        suspended = any(job.state is JobState.SUSPENDED for job in self.jobs.values())
+        hidden = [job_id for job_id, job in self.jobs.items() if not (suspended and job.on_nodes)]
+        unread = self.chance.choice(hidden) if hidden and self._happens(0.1) else None
+        jobs = [job for job_id, job in self.jobs.items() if job_id != unread]
+        seen = cluster(self.nodes, jobs, at=self.now, settings=settings)
+        found = {job.job_id: traits(self.classes[job.job_id], self.graces[job.job_id]) for job in jobs}
         return seen.with_traits(found)
 
     # Commands.
@@ -122,6 +135,11 @@ class ToySlurm:
         match action:
             case Notify() | Requeue() if job.restarts != action.restarts or not job.on_nodes or job.finished:
                 return FailureKind.ALREADY_DONE
+            case Rerun() if job.restarts != action.restarts or not job.finished or job.completing:
+                return FailureKind.ALREADY_DONE
+            case Rerun():
+                self.jobs[job.job_id] = job = replace(job, state=JobState.PENDING)
+                self._gone(job)
             case Notify():
                 self._heed(job)
             case Requeue():
@@ -150,10 +168,12 @@ class ToySlurm:
                 # Slurm does it all the same, and counts the job as holding nothing from then on.
                 assert all(self.free()[share.node] >= share.tres.cpus for share in job.allocation)
                 self._go_on(job)
+            case TellUser():
+                self.told.append((job.job_id, action.times))
             case Release():
                 assert job.held
                 self.jobs[job.job_id] = replace(job, priority=self._own_priority(job))
-            case Hold() | SetThrottle():
+            case Hold() | SetThrottle() | SetDependency():
                 raise AssertionError(action)
         return None
 

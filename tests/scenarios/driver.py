@@ -35,6 +35,7 @@ from tesched_core.cluster import Job, JobState, Node, NodeShare, Request, Reserv
 from tesched_core.decision import Decision, Memory, RefusalCode
 from tesched_core.fitgpp import FitGpp
 from tesched_core.guard import Limits
+from tesched_core.notice import Target
 from tesched_core.orders import Order, OrderState, Transition, Victim
 from tesched_core.policy import TePolicy
 from tesched_core.resources import JobId
@@ -96,6 +97,9 @@ class Driver:
         self.memory = Memory()
         self.decision = Decision(cycle=0, at=NOW, policy="", actions=(), refusals=(), transitions=(), summary="")
         self.at_s = 0.0
+        self.enforces_limits = True
+        #: of Slurm; empty stands for an old one
+        self.release = ""
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -109,7 +113,7 @@ class Driver:
             taken_at=NOW + at_s,
             jobs=dict(self.jobs),
             nodes=dict(self.nodes),
-            settings=SlurmSettings(kill_wait_s=30),
+            settings=SlurmSettings(kill_wait_s=30, limits_enforced=self.enforces_limits, release=self.release),
         )
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
@@ -284,7 +288,7 @@ def notice(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int 
     """Return a victim's notice."""
     text = f"job {preemptor} needs its room; it has {grace_s} s to save its work"
     reason = _reason(ReasonCode.NOTICE, text, preemptor, order)
-    return Notify(job_id=JobId(job), reason=reason, signal="USR1", batch_only=True, restarts=restarts)
+    return Notify(job_id=JobId(job), reason=reason, signal="USR1", target=Target.BATCH, restarts=restarts)
 
 
 def requeue(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1) -> Requeue:

@@ -86,6 +86,8 @@ def test_the_te_job_vanishes_and_the_victim_is_spared() -> None:
     drive = noticed()
     drive.forgets(TE)
     assert drive.cycle(31) == ()
+    assert drive.order().state is OrderState.OPEN, "its record may be missing in one answer; no victim is pressed"
+    assert drive.cycle(331) == ()
     assert drive.order().ending is Ending.PREEMPTOR_GONE
     assert drive.order().state is OrderState.ENDED
 
@@ -144,7 +146,7 @@ def test_a_passing_word_of_slurms_does_not_end_an_order(reason: str) -> None:
     assert drive.open_orders() == [1]
 
 
-@pytest.mark.parametrize("flags", [frozenset({"DRAIN"}), frozenset({"NOT_RESPONDING"})])
+@pytest.mark.parametrize("flags", [frozenset({"DRAIN"}), frozenset({"DRAIN", "NOT_RESPONDING"})])
 def test_the_node_on_which_room_is_made_is_lost_and_its_victim_is_spared(flags: frozenset[str]) -> None:
     drive = noticed()
     drive.nodes["n1"] = replace(drive.nodes["n1"], flags=flags)
@@ -190,12 +192,12 @@ def test_a_te_job_in_a_state_that_tesched_does_not_know_is_left_alone() -> None:
     assert drive.order().state is OrderState.OPEN
 
 
-@pytest.mark.parametrize(("start_s", "state"), [(-1.0, OrderState.SETTLING), (-1.5, OrderState.OPEN)])
-def test_a_start_counts_from_a_second_before_the_order(start_s: float, state: OrderState) -> None:
+@pytest.mark.parametrize("start_s", [-1.0, -2.5, -3600.0, 3600.0])
+def test_a_start_is_seen_whatever_slurmctlds_clock_says(start_s: float) -> None:
     drive = noticed()
     drive.starts(TE, share("n1", 16), at_s=start_s)
     drive.cycle(2)
-    assert drive.order().state is state
+    assert drive.order().state is OrderState.SETTLING
 
 
 def test_slurms_whole_seconds_are_no_start_before_the_order() -> None:
@@ -276,17 +278,20 @@ class TestArray:
         assert drive.order().ending is Ending.STARTED_HERE
 
     def test_a_task_that_ran_before_the_order_has_not_been_served_by_it(self) -> None:
-        drive = self.drive()
-        drive.jobs[JobId(20)] = running(20, array_job_id=JobId(TE), start_time=NOW - 2)
+        drive = one_node(running(20, array_job_id=JobId(TE), start_time=NOW - 2))
+        drive.change(TE, array_job_id=JobId(TE), array_tasks="1-9")
+        drive.cycle(0)
         drive.cycle(6)
         assert drive.order().state is OrderState.OPEN
 
-    @pytest.mark.parametrize(("start_s", "state"), [(-1.0, OrderState.SETTLING), (-1.5, OrderState.OPEN)])
-    def test_a_task_s_start_counts_from_a_second_before_the_order(self, start_s: float, state: OrderState) -> None:
-        drive = self.drive()
-        drive.jobs[JobId(20)] = running(20, HALF, array_job_id=JobId(TE), start_time=NOW + start_s)
+    @pytest.mark.parametrize("start_s", [-1.0, -2.5, -3600.0, 3600.0])
+    def test_a_task_s_start_is_seen_whatever_slurmctlds_clock_says(self, start_s: float) -> None:
+        drive = one_node(running(20, array_job_id=JobId(TE), start_time=NOW - 2))
+        drive.change(TE, array_job_id=JobId(TE), array_tasks="1-9")
+        drive.cycle(0)
+        drive.jobs[JobId(21)] = running(21, HALF, array_job_id=JobId(TE), start_time=NOW + start_s)
         drive.cycle(6)
-        assert drive.order().state is state
+        assert drive.order().state is OrderState.SETTLING
 
     def test_another_arrays_task_has_not_been_served_by_it(self) -> None:
         drive = self.drive()

@@ -164,7 +164,7 @@ class TestNiceIsIgnored:
 
     def given_up_on_nice(self) -> Driver:
         drive = one_node()
-        drive.cycle(0)
+        drive.says(Status.SENT, *drive.cycle(0))
         assert drive.cycle(5) == (first_in_queue(-1001),)  # give it five seconds
         assert drive.cycle(6) == (explicitly_first(1101, previous=100),)
         drive.obeys(*drive.decision.actions)
@@ -193,7 +193,7 @@ class TestNiceIsIgnored:
     def test_it_does_not_depend_on_which_number_the_nice_value_is(self) -> None:
         drive = one_node()
         drive.change(TE, nice=100)  # the same number as its priority
-        drive.cycle(0)
+        drive.says(Status.SENT, *drive.cycle(0))
         drive.obeys(*drive.cycle(6))
         drive.change(BE, priority=1101)
         drive.obeys(*drive.cycle(8))
@@ -202,13 +202,14 @@ class TestNiceIsIgnored:
 
     def test_an_explicit_priority_that_failed_is_given_later_and_put_back_all_the_same(self) -> None:
         drive = one_node()
-        drive.cycle(0)
+        drive.says(Status.SENT, *drive.cycle(0))
         drive.says(Status.FAILED, *drive.cycle(6), kind=FailureKind.BUSY)
         assert drive.cycle(8) == (first_in_queue(-1001),)
-        assert drive.cycle(10) == (explicitly_first(1101, previous=100),)
+        drive.says(Status.SENT, *drive.decision.actions)
+        assert drive.cycle(14) == (explicitly_first(1101, previous=100),)
         drive.obeys(*drive.decision.actions)
         drive.starts(TE, HALF)
-        assert drive.cycle(12) == (priority_back(100, now=1101),)
+        assert drive.cycle(16) == (priority_back(100, now=1101),)
 
     def test_no_priority_is_asked_for_that_slurm_does_not_take(self) -> None:
         drive = self.given_up_on_nice()
@@ -264,7 +265,7 @@ class TestPutBack:
     @pytest.mark.parametrize("priority", [99, 100, 1102])
     def test_an_explicit_priority_that_somebody_else_has_set_is_left(self, priority: int) -> None:
         drive = one_node()
-        drive.cycle(0)
+        drive.says(Status.SENT, *drive.cycle(0))
         drive.obeys(*drive.cycle(6))
         drive.change(TE, priority=priority)
         drive.starts(TE, HALF)
@@ -346,3 +347,19 @@ def test_jobs_for_which_room_is_made_need_not_be_ahead_of_each_other() -> None:
     )
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(2) == ()
+
+
+def test_a_later_te_job_does_not_overtake_an_earlier_one_for_which_room_is_made() -> None:
+    """A later one, raised above a victim of its own, took the free half of the earlier one's node."""
+    nodes, later = [node("n1"), node("n2")], 10
+    jobs = [running(BE, share("n1", 32)), running(2, share("n2", 32), priority=5000)]
+    drive = Driver(nodes, [*jobs, waiting(TE, cpus=16)], graces={BE: 20, 2: 30})
+    drive.obeys(*drive.cycle(0))
+    drive.jobs[JobId(later)] = waiting(later, cpus=32, submit_time=NOW)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(later): drive.start.traits[JobId(TE)]})
+    for at_s in (1, 2, 3):
+        drive.obeys(*drive.cycle(at_s))
+    ahead, behind = drive.jobs[JobId(TE)], drive.jobs[JobId(later)]
+    assert behind.priority > 5000, "it is above its own victim"
+    assert ahead.priority > behind.priority
+    assert drive.cycle(4) == (), "and neither is raised again and again"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Notify
-from tesched_core.cluster import JobState
+from tesched_core.actions import Notify, SetNodes
+from tesched_core.cluster import Job, JobState
 from tesched_core.decision import RefusalCode
 from tesched_core.guard import Limits
 from tesched_core.orders import Ending, OrderState, VictimState
@@ -171,3 +171,56 @@ def test_a_cycle_asks_no_more_than_its_limit_in_all() -> None:
     assert drive.why_not(10) is RefusalCode.CYCLE_LIMIT
     drive.cycle(6)
     assert asked(drive) == [5]
+
+
+def elsewhere(drive: Driver, *jobs: Job) -> Driver:
+    """Let there be a third node, with these jobs on it."""
+    drive.nodes["n3"] = node("n3")
+    drive.start = replace(
+        drive.start, partitions={"p": replace(drive.start.partitions["p"], nodes=frozenset({"n1", "n2", "n3"}))}
+    )
+    for job in jobs:
+        drive.jobs[job.job_id] = job
+        drive.start = drive.start.with_traits({**drive.start.traits, job.job_id: drive.start.traits[JobId(BE)]})
+    return drive
+
+
+def bound_to(drive: Driver) -> list[tuple[str, ...]]:
+    return [action.nodes for action in drive.decision.actions if isinstance(action, SetNodes)]
+
+
+def test_room_that_is_free_elsewhere_comes_before_another_victim() -> None:
+    drive = elsewhere(robbed())
+    drive.obeys(*drive.cycle(5))
+    assert (asked(drive), bound_to(drive)) == ([], [("n3",)])
+    assert drive.order().nodes == ("n3",)
+    assert drive.cycle(6) == ()
+    drive.requeued(BE)
+    drive.starts(TE, share("n3", 32), at_s=7)
+    drive.cycle(8)
+    assert (drive.order().ending, drive.order().futile) == (Ending.STARTED_HERE, False)
+
+
+def test_where_a_te_job_took_the_room_another_victim_is_asked_once_the_first_has_left() -> None:
+    """It waited beside free nodes for 25 s: a later TE job was backfilled into the free half of its node."""
+    drive = elsewhere(robbed(), running(7, share("n3", 32)))
+    te = drive.start.traits[JobId(TE)]
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(THIEF): te})
+    drive.cycle(5)
+    assert asked(drive) == [], "its victim may yet leave sooner than the thief"
+    drive.requeued(BE)
+    drive.obeys(*drive.cycle(10))
+    assert (asked(drive), bound_to(drive)) == ([7], [("n3",)])
+    assert drive.open_orders() == [1]
+    assert drive.cycle(10.5) == ()
+
+
+def test_an_order_that_asked_no_victim_looks_for_room_anew_when_its_room_is_taken() -> None:
+    jobs = [running(BE, HALF), waiting(THIEF, cpus=16), waiting(TE, cpus=16, priority=50)]
+    drive = Driver([node("n1")], jobs, run_times={THIEF: 1000}, binds=True)
+    drive.obeys(*drive.cycle(0))
+    assert (asked(drive), drive.order().nodes) == ([], ("n1",))
+    drive.starts(THIEF, HALF, at_s=1)
+    drive.cycle(2)
+    assert asked(drive) != []
+    assert drive.open_orders() == [1], "it is the same order"

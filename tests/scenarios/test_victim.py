@@ -105,7 +105,7 @@ def test_a_victim_finishes_in_its_grace_period_and_is_never_requeued() -> None:
     assert drive.memory.preemptions == {}  # nothing of it was lost
 
 
-@pytest.mark.parametrize("state", [JobState.FAILED, JobState.CANCELLED, JobState.TIMEOUT, JobState.NODE_FAIL])
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.TIMEOUT, JobState.NODE_FAIL])
 def test_a_victim_that_dies_is_not_requeued(state: JobState) -> None:
     drive = noticed()
     drive.ends(BE, state)
@@ -119,6 +119,10 @@ def test_a_victim_that_vanishes_is_not_requeued() -> None:
     drive = noticed()
     drive.forgets(BE)
     assert drive.cycle(31) == ()
+    assert drive.moves() == [], "its record may be missing in one answer"
+    drive.change(TE, reason="Resources")
+    drive.memory = replace(drive.memory, orders={drive.order().order_id: replace(drive.order(), expires_at=NOW + 1000)})
+    assert drive.cycle(331) == ()
     assert drive.moves() == [(BE, "noticed", "left")]
     assert drive.victim().departure is Departure.VANISHED
     drive.starts(TE, HALF)
@@ -189,6 +193,9 @@ def test_a_victim_that_slurm_forgets_before_it_runs_again_is_not_waited_for() ->
     drive.forgets(BE)
     drive.moves()
     assert drive.cycle(400) == ()
+    assert (drive.moves(), drive.memory.preemptions) == ([], {BE: 1}), "one answer without it says nothing"
+    assert drive.cycle(699) == ()
+    assert drive.cycle(700) == ()
     assert drive.moves()[0] == (BE, "left", "left")
     assert drive.victim().departure is Departure.VANISHED
     assert drive.order().state is OrderState.ENDED

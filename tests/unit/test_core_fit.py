@@ -15,10 +15,10 @@ from tesched_core.fit import (
     demand_per_node,
     has_features,
     requested_gpus,
-    wants_all_memory,
 )
 from tesched_core.resources import Tres
 from tesched_core.snapshot import Snapshot
+from tesched_core.wants import wants_all_memory
 
 from tests.builders import NOW, cluster, node, running, share, waiting
 
@@ -62,12 +62,12 @@ def fitting(job: Job, snapshot: Snapshot) -> set[str]:
         (Request(gres_per_job=(("gpu", 5),), min_nodes=2, max_nodes=2, cpus=2), Tres(cpus=1, gres=(("gpu", 3),))),
         # 8 CPUs at 2 a task on 2 nodes are 2 tasks a node, with 1 GPU each
         (
-            Request(gres_per_task=(("gpu", 1),), min_nodes=2, max_nodes=2, cpus=8, cpus_per_task=2),
+            Request(gres_per_task=(("gpu", 1),), min_nodes=2, max_nodes=2, cpus=8, tasks=4, cpus_per_task=2),
             Tres(cpus=4, gres=(("gpu", 2),)),
         ),
         # 3 tasks on 2 nodes: one of them gets 2
         (
-            Request(gres_per_task=(("gpu", 2),), min_nodes=2, max_nodes=2, cpus=3),
+            Request(gres_per_task=(("gpu", 2),), min_nodes=2, max_nodes=2, cpus=3, tasks=3),
             Tres(cpus=2, gres=(("gpu", 4),)),
         ),
         (Request(gres_per_socket=(("gpu", 2),)), Tres(cpus=1, gres=(("gpu", 2),))),

@@ -11,6 +11,7 @@ from tesched_core.budget import Paid
 from tesched_core.cluster import Job, JobState
 from tesched_core.decision import Memory, Past, Refusal, RefusalCode, Why
 from tesched_core.guard import Limits, admitted
+from tesched_core.notice import Target
 from tesched_core.orders import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.policy import Plan
 from tesched_core.resources import JobId
@@ -41,7 +42,7 @@ def order(order_id: int, victim_state: VictimState, *, ended: bool = False) -> O
         restarts=0,
         grace_period_s=30,
         notice_signal="USR1",
-        notice_batch_only=True,
+        notice_target=Target.BATCH,
         score=1.0,
         nodes=("n1",),
         started_at=0,

@@ -162,7 +162,7 @@ class TestRefusals:
         proposal = policy.propose(view_of(cluster([node("n1")], jobs)))
         assert plans(proposal) == [plan(9, "n1", 1)]
         assert codes(proposal) == [(8, 8, C.UNSUPPORTED)]
-        assert "'[a|b]'" in proposal.refusals[0].text
+        assert "--constraint=[a|b]" in proposal.refusals[0].text
 
     def test_one_that_would_do_on_one_of_two_nodes_is_told_so(self) -> None:
         wanted = Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)

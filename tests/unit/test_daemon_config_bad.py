@@ -69,7 +69,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
 
 
 KEYS = tuple(keys_of(Config))
-TABLES = ("classes.rules", "policy.pdors_workloads")
+TABLES = ("classes.rules", "classes.notice_rules", "policy.pdors_workloads")
 RIGHT = {
     bool: "must be true or false",
     int: "must be a whole number",
@@ -101,7 +101,7 @@ def wrong_types() -> Iterator[tuple[str, str, str]]:
         else:
             for value in WRONG[key.kind]:
                 yield key.with_value(value), key.name, RIGHT[key.kind]
-        if key.kind is list:
+        if key.kind is list and key.name not in TABLES:
             yield key.with_value('["good", 3]'), f"{key.name}[1]", "must be a text in quotes"
 
 
@@ -159,7 +159,16 @@ BOUNDS = [
         "between 0 and 86400 seconds",
     ),
     ("[classes]\ndefault_notice_signal = 'KILL'", "classes.default_notice_signal", "one of HUP, INT, USR1, USR2, TERM"),
-    ("[classes]\ndefault_notice_signal = 'SIGUSR1'", "classes.default_notice_signal", 'CONT, not "SIGUSR1"'),
+    (
+        "[classes]\ndefault_notice_signal = 'SIGUSR1'",
+        "classes.default_notice_signal",
+        'CONT, alone or after B: or full:, not "SIGUSR1"',
+    ),
+    (
+        "[classes]\ndefault_exit0 = 'twice'",
+        "classes.default_exit0",
+        'must be one of "finished", "again", "slurm", not "twice"',
+    ),
     ("[classes]\ndefault_notice_signal = ''", "classes.default_notice_signal", "one of HUP, INT, USR1, USR2, TERM"),
     ("[store]\nurl = 'mysql://me@db/x'", "store.url", "SQLite or PostgreSQL, not mysql"),
     ("[store]\nurl = ''", "store.url", "sqlite:////path or postgresql://"),

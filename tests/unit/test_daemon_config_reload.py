@@ -31,6 +31,8 @@ url = "sqlite:////x/old.sqlite"
 poll_interval_s = 1
 [guard]
 min_run_time_s = 0
+[classes]
+default_notice_signal = "B:USR1"
 [[classes.rules]]
 name = "te"
 job_class = "te"

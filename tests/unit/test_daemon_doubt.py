@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from tesched_core.cluster import JobState, SlurmSettings
 from tesched_core.decision import Memory, Past
+from tesched_core.missing import MOST_S
 from tesched_core.resources import JobId
 from tesched_core.snapshot import Snapshot
-from tesched_daemon.doubt import MOST_S, doubt, without_namesakes
+from tesched_daemon.doubt import doubt, without_namesakes
 
 from tests.builders import cluster, node, running, share
 from tests.store_examples import order, remembering, victim

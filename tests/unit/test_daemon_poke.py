@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import socket
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tesched_daemon.loop import Loop, Pace, Turn
-from tesched_daemon.poke import AFTER_S, AGAIN_S, PAUSE_S, Agenda, PokeError, listening, poke
+from tesched_daemon.poke import AFTER_S, AGAIN_S, LOOKS, PAUSE_S, Agenda, PokeError, listening, poke
 from tesched_daemon.service import Service
 
 
@@ -81,7 +82,7 @@ def test_a_look_that_comes_late_is_the_second_one_as_well() -> None:
 @pytest.mark.parametrize(("took_s", "pause_s"), [(0.01, PAUSE_S), (2.0, 2.0)])
 def test_however_many_pokes_come_half_of_the_time_is_left(took_s: float, pause_s: float) -> None:
     agenda, at = polled(took_s=took_s), 100.0
-    for _ in range(50):
+    for _ in range(LOOKS.burst):
         agenda.poke(at)
         wait = agenda.wait_s(at)
         assert wait == pytest.approx(pause_s)
@@ -89,6 +90,53 @@ def test_however_many_pokes_come_half_of_the_time_is_left(took_s: float, pause_s
         agenda.begins(at)
         at += took_s
         agenda.ended(at, took_s=took_s, next_in_s=30, troubled=False)
+
+
+def looks(agenda: Agenda, begin: float, end: float, *, every_s: float) -> list[float]:
+    """Return when turns begin that are poked for, pokes each `every_s`, turns of 10 ms, a poll of an hour."""
+    found, at, poke_at = [], begin, begin
+    while at < end:
+        while poke_at <= at:
+            agenda.poke(poke_at)
+            poke_at += every_s
+        wait = agenda.wait_s(at)
+        if wait > 0:
+            at = min(at + wait, poke_at)
+            continue
+        found.append(at)
+        agenda.begins(at)
+        agenda.ended(at + 0.01, took_s=0.01, next_in_s=3600, troubled=False)
+        at += 0.01
+    return found
+
+
+@pytest.mark.parametrize("every_s", [0.001, 0.1, 0.5])
+def test_however_many_pokes_come_looks_are_bounded_by_the_minute(every_s: float) -> None:
+    # The first turn is the poll.
+    found = looks(polled(next_in_s=3600), 100.0, 700.0, every_s=every_s)
+    assert len(found) <= LOOKS.burst + 600 / LOOKS.every_s + 1
+    minute = [at for at in found if 600 <= at < 660]
+    assert len(minute) == 60 / LOOKS.every_s
+    # A look that was put off comes as soon as it may: nobody who pokes waits longer for one.
+    assert max(after - before for before, after in itertools.pairwise(found)) <= LOOKS.every_s + 0.02
+
+
+def test_after_a_rest_a_burst_is_served_at_once_again() -> None:
+    agenda = polled(next_in_s=3600)
+    looks(agenda, 100.0, 400.0, every_s=0.1)
+    rested_at = 400.0 + LOOKS.burst * LOOKS.every_s
+    found = looks(agenda, rested_at, rested_at + 3.0, every_s=0.15)
+    assert len(found) >= 15
+
+
+def test_a_poll_uses_up_nothing_of_what_pokes_may_cause() -> None:
+    agenda = polled(next_in_s=1.0)
+    for at in range(101, 301):
+        agenda.poke(at - 0.04)
+        assert agenda.begins(float(at))
+        agenda.ended(at + 0.01, took_s=0.01, next_in_s=0.99, troubled=False)
+    agenda.poke(300.02)
+    assert agenda.wait_s(300.02) == pytest.approx(PAUSE_S - 0.01)
 
 
 def test_pokes_do_not_wear_down_a_slurm_that_does_not_answer() -> None:

@@ -41,6 +41,7 @@ def test_the_rules_in_the_examples_comments_can_be_used() -> None:
     )
     classes = parse(rules, "tesched.toml").classes
     assert [rule.name for rule in classes.rules] == ["debug-partition", "long-trainings"]
+    assert [rule.name for rule in classes.notice_rules] == ["own-launcher"]
 
 
 def test_the_watchdog_waits_longer_than_the_slowest_turn() -> None:

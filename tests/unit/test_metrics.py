@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tesched_core.cluster import JobState
 from tesched_core.metrics import Change, Run, bounded_slowdown, lost_node_s, runs, slowdown, times
+from tesched_core.notice import Target
 from tesched_core.orders import Departure, Victim, VictimState
 from tesched_core.resources import JobId
 
@@ -114,7 +115,7 @@ def test_only_a_requeue_loses_time(departure: Departure, lost: float) -> None:
         restarts=0,
         grace_period_s=30,
         notice_signal="USR1",
-        notice_batch_only=True,
+        notice_target=Target.BATCH,
         score=1.0,
         nodes=("n1", "n2"),
         started_at=100,

@@ -128,6 +128,31 @@ def test_a_refused_system_call_does_not_kill(unit: configparser.ConfigParser) ->
     assert unit["Service"]["SystemCallErrorNumber"] == "EPERM"
 
 
+def test_memory_and_tasks_are_bounded_well_above_what_was_measured(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    most, unit_of = re.fullmatch(r"(\d+)([GM])", service["MemoryMax"]).groups()  # type: ignore[union-attr]
+    # 780 MiB for 100,000 jobs; scontrol's own text of them stands beside it.
+    assert 2 * 2 * 780 <= int(most) * {"M": 1, "G": 1024}[unit_of] <= 8 * 1024
+    # OpenBLAS of NumPy and of SciPy: 64 threads each.
+    assert int(service["TasksMax"]) >= 4 * 64
+    # A scontrol that grows too large is a failed look, not the end of the daemon.
+    assert service["OOMPolicy"] == "continue"
+    assert service["LimitCORE"] == "0"
+
+
+def test_the_kernels_word_on_who_pokes_is_not_taken_away(unit: configparser.ConfigParser) -> None:
+    assert "PrivateUsers" not in unit["Service"]
+
+
+def test_prune_is_kept_as_close_as_the_daemon(unit: configparser.ConfigParser) -> None:
+    other = configparser.ConfigParser(strict=False, interpolation=None)
+    other.optionxform = str  # type: ignore[assignment,method-assign]
+    other.read(SYSTEMD / "tesched-prune.service")
+    for key, value in unit["Service"].items():
+        if key.startswith(("Protect", "Private", "Restrict", "Capability", "SystemCall", "Memory", "Tasks", "Limit")):
+            assert other["Service"][key] == value, key
+
+
 def test_only_the_daemon_itself_speaks_to_systemd(unit: configparser.ConfigParser) -> None:
     service = unit["Service"]
     assert (service["Type"], service["NotifyAccess"], service["User"]) == ("notify", "main", "tesched")

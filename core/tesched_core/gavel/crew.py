@@ -17,16 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.cluster import Job, JobState
+from tesched_core.columns import SHARD
 from tesched_core.decision import Memory
-from tesched_core.fit import (
-    SHARD,
-    Demand,
-    Room,
-    UnsupportedConstraintError,
-    demand_of,
-    demand_per_node,
-    requested_gpus,
-)
+from tesched_core.fit import Demand, Room, UnsupportedRequestError, demand_of, demand_per_node, requested_gpus
 from tesched_core.gavel.estimate import filled
 from tesched_core.guard import protected
 from tesched_core.orders import HOLDS_ROOM, OrderState
@@ -215,7 +208,7 @@ def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
             continue
         try:
             demand = demand_of(job, snapshot, view.room)
-        except UnsupportedConstraintError:
+        except UnsupportedRequestError:
             continue
         if not demand.all_memory and not demand.unknown_gres:
             yield job, demand
@@ -245,7 +238,7 @@ def _speeds(
     shapes: dict[object, NDArray[np.bool_]] = {}
     for row, demand in enumerate(demands):
         if demand.shape not in shapes:
-            possible = demand.fits_into(room.total, room.total) & demand.allowed
+            possible = demand.fits_into(room.total) & demand.allowed
             shapes[demand.shape] = np.array(
                 [int(possible[kinds.of_node == kind].sum()) >= demand.nodes for kind in range(len(kinds.names))],
                 dtype=np.bool_,

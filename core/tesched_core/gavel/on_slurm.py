@@ -50,6 +50,7 @@ from tesched_core.gavel.rounds import assign, deficits, priorities
 from tesched_core.gavel.sharing import Claims, Placed, assign_sharing
 from tesched_core.gavel.standing import Standing
 from tesched_core.gavel.staying import alike, booked, kept
+from tesched_core.guard import RoundLimits
 from tesched_core.resources import JobId, UnixSeconds
 from tesched_core.round_state import JobRounds, RoundState
 from tesched_core.rounds import RoundProposal, RoundView
@@ -68,6 +69,7 @@ class Gavel:
     types: tuple[str, ...] = ()
     fills: bool = True
     standing: Standing = field(default_factory=Standing)
+    limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(360.0))
 
     @property
     def name(self) -> str:
@@ -176,7 +178,9 @@ class _Turn:
     def begin_round(self) -> None:
         """Divide the time anew if that is due, and say who has which type."""
         now, gavel = self.view.now, self.gavel
-        if self.state.changed and now - self.state.solved_at >= gavel.solve_every_s:
+        # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
+        changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
+        if changed and now - self.state.solved_at >= gavel.solve_every_s:
             self._solve()
         # Who cannot be moved now, or is on its way, stays what it is.
         settled = (self.crew.on != NOWHERE) & ~self.crew.movable | self.crew.served
@@ -310,6 +314,7 @@ class _Turn:
             self.state,
             solved_at=now,
             solved_jobs=len(crew),
+            solved_gpus=tuple(problem.capacity.tolist()),
             changed=False,
             given_s=(0.0,) * len(self.kinds.names),
             jobs={**self.state.jobs, **jobs},

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.fit import SHARD
+from tesched_core.columns import SHARD
 from tesched_core.gavel.crew import NOWHERE, Crew, Kinds
 from tesched_core.orders import OrderState
 from tesched_core.policy import Plan

@@ -62,7 +62,7 @@ class Calendar:
     def slots(self, demand: Demand, bounds: PriceBounds) -> Slots:
         """Return what a job sees: where its share fits, and what it pays there."""
         capacity = self.room.total.astype(np.float64)
-        take = share_of(demand, self.room, range(len(self.room.names))).astype(np.float64)
+        take = share_of(demand, range(len(self.room.names))).astype(np.float64)
         free = capacity - self.used
         fits = np.all(free >= take * (1 - SLACK), axis=2) & demand.allowed
         # Now is what Slurm says: what is promised to an order is not free either.

@@ -14,7 +14,7 @@ import numpy as np
 
 from tesched_core.cluster import Job
 from tesched_core.decision import RefusalCode
-from tesched_core.fit import Demand, UnsupportedConstraintError, demand_of
+from tesched_core.fit import Demand, UnsupportedRequestError, demand_of
 from tesched_core.guard import protected
 from tesched_core.orders import Order, OrderState
 from tesched_core.pdors.workload import Training, Workload, training_of
@@ -66,7 +66,7 @@ def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) 
             continue
         try:
             demand = demand_of(job, snapshot, view.room)
-        except UnsupportedConstraintError:
+        except UnsupportedRequestError:
             continue
         if demand.unknown_gres:
             continue

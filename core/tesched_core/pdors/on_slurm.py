@@ -47,8 +47,10 @@ from math import inf
 import numpy as np
 
 from tesched_core.cluster import Job
+from tesched_core.columns import vector
 from tesched_core.decision import Refusal, RefusalCode
-from tesched_core.fit import UnsupportedConstraintError, demand_of, share_of, vector
+from tesched_core.fit import UnsupportedRequestError, demand_of, share_of
+from tesched_core.guard import RoundLimits
 from tesched_core.orders import OrderState
 from tesched_core.pdors.calendar import Calendar
 from tesched_core.pdors.crew import Member, crew_of
@@ -83,6 +85,7 @@ class PdOrsOnSlurm:
     floor: float = 1e-5
     rack_feature: str = ""
     workloads: tuple[Workload, ...] = ()
+    limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(300.0))
 
     @property
     def name(self) -> str:
@@ -219,18 +222,18 @@ class _Turn:
             return
         try:
             demand = demand_of(job, self.view.snapshot, room)
-        except UnsupportedConstraintError:
+        except UnsupportedRequestError:
             return
         traits = self.view.snapshot.traits.get(job_id)
         run_s = (traits.run_time_s if traits else None) or job.time_limit_s or UNKNOWN_RUN_S
-        share = share_of(demand, room, [room.index[name] for name in there]).astype(np.float64)
+        share = share_of(demand, [room.index[name] for name in there]).astype(np.float64)
         self.calendar.take(there, share, now, now + run_s)
 
     def _keep(self, member: Member, plan: JobPlan, sign: int = 1) -> None:
         """Enter what a plan promises, or strike it out."""
         room = self.view.room
         there = [name for name in plan.nodes if name in room.index]
-        share = share_of(member.demand, room, [room.index[name] for name in there]).astype(np.float64)
+        share = share_of(member.demand, [room.index[name] for name in there]).astype(np.float64)
         begin = max(plan.start_at, self.view.now)
         self.calendar.take(there, share, begin, begin + plan.run_s, sign)
 
@@ -360,7 +363,7 @@ class _Turn:
         rows = run.nodes.tolist()
         names = tuple(sorted(self.view.room.names[row] for row in rows))
         self.starting.append(Plan(preemptor=member.job.job_id, nodes=names, victims=()))
-        self.calendar.room = self.calendar.room.changed(rows, -share_of(member.demand, self.view.room, rows))
+        self.calendar.room = self.calendar.room.changed(rows, -share_of(member.demand, rows))
 
     # The answer.
 

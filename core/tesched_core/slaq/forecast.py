@@ -152,7 +152,8 @@ def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fit
     cost_core_s = np.array([np.nan if one is None else one for one in cost], dtype=np.float64)
     low = now.asymptote
     span = np.maximum(first - low, 0)
-    remaining = np.where(span > 0, np.clip((newest - low) / np.where(span > 0, span, 1.0), 0.0, 1.0), 0.0)
+    # Bounded before it is divided: the quotient of a large loss and a tiny span is no number.
+    remaining = np.clip(newest - low, 0.0, span) / np.where(span > 0, span, 1.0)
     forecasts = Forecasts(
         curves=now,
         iteration=iteration,

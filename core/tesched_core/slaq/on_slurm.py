@@ -43,7 +43,7 @@ from math import gcd
 import numpy as np
 
 from tesched_core.decision import Refusal, RefusalCode
-from tesched_core.fit import Room, UnsupportedConstraintError, demand_of
+from tesched_core.fit import Room, UnsupportedRequestError, demand_of
 from tesched_core.resources import JobId
 from tesched_core.share_state import ShareState, Training
 from tesched_core.shares import ShareProposal, ShareView
@@ -271,7 +271,7 @@ def free_units(members: Sequence[Member], view: ShareView, unit: str) -> int:
     room = view.room
     most = np.zeros(len(room.names), dtype=np.int64)
     for member in members:
-        with suppress(UnsupportedConstraintError):  # it is left to Slurm
+        with suppress(UnsupportedRequestError):  # it is left to Slurm
             most = np.maximum(most, _workers_that_fit(member, view, room) * member.each)
     column = room.resources.index(unit) if unit in room.resources else 0
     return int(np.minimum(most, np.maximum(room.free[:, column], 0)).sum())

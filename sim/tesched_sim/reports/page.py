@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
+
+from tesched_core.visible import html_text
 
 from tesched_sim.reports import plots
 from tesched_sim.reports.case import Case, Missing
@@ -62,11 +63,11 @@ class _Page:
     def text(self) -> str:
         names = ", ".join(dict.fromkeys(column.policy for column in self.columns))
         workloads = ", ".join(dict.fromkeys(case.workload for case in self.cases))
-        title = escape(f"{names} on {workloads}")
+        title = html_text(f"{names} on {workloads}")
         parts = [
             f"<h1>{title}</h1>",
             f"<p>{self._facts()}</p>",
-            *(f'<p class="warn">{escape(line)}</p>' for line in self.comparison.warnings),
+            *(f'<p class="warn">{html_text(line)}</p>' for line in self.comparison.warnings),
             self._section("Figures", [self._table()]),
             self._section("Slowdown", self._slowdown()),
             self._section("Wait", self._wait()),
@@ -90,7 +91,7 @@ class _Page:
         seeds = sorted({case.seed for case in self.cases})
         said = f"{_range(jobs)} jobs ({_range(te)} of them trial and error) on {_range(nodes)} nodes; "
         said += f"{len(seeds)} seeds ({', '.join(map(str, seeds))})." if len(seeds) > 1 else f"seed {seeds[0]}."
-        return escape(said)
+        return html_text(said)
 
     @staticmethod
     def _section(title: str, parts: Iterable[str]) -> str:
@@ -103,22 +104,22 @@ class _Page:
         said += "Times as D-HH:MM:SS; p50, p95, p99: percentiles."
         if baseline is not None:
             said += f" Below each figure: difference to {baseline}, seed by seed."
-        head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in self.columns)
+        head = "".join(f'<th scope="col">{html_text(column.title)}</th>' for column in self.columns)
         body = "".join(
-            f'<tr><th scope="row">{escape(row.title)}</th>'
+            f'<tr><th scope="row">{html_text(row.title)}</th>'
             + "".join(f"<td>{self._cell(column, row)}</td>" for column in self.columns)
             + "</tr>\n"
             for row in rows(self.comparison)
         )
         return (
-            f'<div class="wide"><table><caption>{escape(said)}</caption>'
+            f'<div class="wide"><table><caption>{html_text(said)}</caption>'
             f'<thead><tr><th scope="col">figure</th>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
         )
 
     @staticmethod
     def _cell(column: Column, row: Row) -> str:
         below = difference(column, row)
-        return escape(mean(column, row)) + ("" if below == "-" else f"<small>{escape(below)}</small>")
+        return html_text(mean(column, row)) + ("" if below == "-" else f"<small>{html_text(below)}</small>")
 
     # The plots.
 
@@ -128,13 +129,13 @@ class _Page:
         prefix = f"p{self._plots}-"
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", plot.svg)
         opening, _, rest = svg.partition(">")
-        words = f'<title id="{prefix}title">{escape(plot.title)}</title>'
-        words += f'<desc id="{prefix}desc">{escape(plot.description)}</desc>'
+        words = f'<title id="{prefix}title">{html_text(plot.title)}</title>'
+        words += f'<desc id="{prefix}desc">{html_text(plot.description)}</desc>'
         opening += f' role="img" aria-labelledby="{prefix}title {prefix}desc"'
-        legend = "".join(f"<li>{sample(Look.of(one))}{escape(self.columns[one].title)}</li>" for one in shown)
+        legend = "".join(f"<li>{sample(Look.of(one))}{html_text(self.columns[one].title)}</li>" for one in shown)
         return (
-            f"<figure{' class=large' if plot.large else ''}><figcaption><strong>{escape(plot.title)}.</strong> "
-            f'{escape(plot.caption)}</figcaption><ul class="legend">{legend}</ul>{opening}>{words}{rest}</figure>'
+            f"<figure{' class=large' if plot.large else ''}><figcaption><strong>{html_text(plot.title)}.</strong> "
+            f'{html_text(plot.caption)}</figcaption><ul class="legend">{legend}</ul>{opening}>{words}{rest}</figure>'
         )
 
     def _distribution(
@@ -150,7 +151,7 @@ class _Page:
         lines = [Distribution.pooled([of(case) for case in mine]) for mine in self.runs]
         shown = [index for index, line in enumerate(lines) if len(line.at)]
         if not shown:
-            return f'<p class="soft">{escape(title)}: there is nothing to show.</p>'
+            return f'<p class="soft">{html_text(title)}: there is nothing to show.</p>'
         found = {row.key: row for row in ROWS}
         description = "; ".join(
             f"{self.columns[one].title}: median {mean(self.columns[one], found[f'{key}.p50'])}, "
@@ -234,13 +235,13 @@ class _Page:
                 looks = f"width: {5 * count / most:.2f}rem; background: var(--c{Look.of(one).colour})"
                 bar = f'<span class="bar" style="{looks}"></span>' if bars and count else ""
                 cells.append(f"<td>{count:,}<small>{lost_h:,.2f} h</small>{bar}</td>")
-            return f'<tr><th scope="row">{escape(label)}</th>{"".join(cells)}</tr>\n'
+            return f'<tr><th scope="row">{html_text(label)}</th>{"".join(cells)}</tr>\n'
 
         named, others = ranked[:NAMED_USERS], ranked[NAMED_USERS:]
         lines = [line(name, [name], bars=True) for name in named]
         if others:
             lines.append(line(f"{len(others)} others", others, bars=False))
-        head = "".join(f'<th scope="col">{escape(self.columns[one].title)}</th>' for one in paid)
+        head = "".join(f'<th scope="col">{html_text(self.columns[one].title)}</th>' for one in paid)
         said = f"Preemptions by user, and node-hours lost. {self._one_seed()}"
         return (
             f'<div class="wide"><table><caption>{said}</caption><thead><tr><th scope="col">user</th>{head}</tr>'
@@ -256,23 +257,23 @@ class _Page:
     def _how(self) -> Iterator[str]:
         notes = dict.fromkeys(note for case in self.cases for note in case.notes)
         if notes:
-            yield f"<p>Of the workload:</p><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
+            yield f"<p>Of the workload:</p><ul>{''.join(f'<li>{html_text(note)}</li>' for note in notes)}</ul>"
         yield self._settings()
         versions = ", ".join(f"{name} {_version(name)}" for name in ("tesched", "numpy", "scipy", "matplotlib"))
-        yield f'<p class="soft">{escape(versions)}, Python {platform.python_version()}</p>'
+        yield f'<p class="soft">{html_text(versions)}, Python {platform.python_version()}</p>'
 
     def _settings(self) -> str:
         settings = [{key: _plain(value) for key, value in case.settings.items()} for case in self.firsts]
         keys = dict.fromkeys(key for one in settings for key in one)
-        head = "".join(f'<th scope="col">{escape(column.title)}</th>' for column in self.columns)
+        head = "".join(f'<th scope="col">{html_text(column.title)}</th>' for column in self.columns)
         body: list[str] = []
         for key in keys:
             values = [one.get(key, "-") for one in settings]
             if len(set(values)) == 1:
-                cells = f'<td colspan="{len(values)}">{escape(values[0])}</td>'
+                cells = f'<td colspan="{len(values)}">{html_text(values[0])}</td>'
             else:
-                cells = "".join(f"<td>{escape(value)}</td>" for value in values)
-            body.append(f'<tr><th scope="row">{escape(key)}</th>{cells}</tr>\n')
+                cells = "".join(f"<td>{html_text(value)}</td>" for value in values)
+            body.append(f'<tr><th scope="row">{html_text(key)}</th>{cells}</tr>\n')
         return (
             '<div class="wide"><table class="words"><caption>What was set; one value for all stands once.</caption>'
             f'<thead><tr><th scope="col">setting</th>{head}</tr></thead>\n<tbody>{"".join(body)}</tbody></table></div>'

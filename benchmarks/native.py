@@ -1,0 +1,348 @@
+"""Slurm's own preemption beside tesched, on one trace: `python -m benchmarks.native`.
+
+Four ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the same moments:
+
+- grace 0: Slurm alone, preempt/partition_prio with PreemptMode=REQUEUE, without GraceTime: a victim is ended at once
+- signal: the same with GraceTime and preempt_send_user_signal; the victims ask for the signal by --signal=B:USR1@60
+- one partition: tesched, with all jobs in one partition
+- tiers: tesched, with the TE jobs in a partition of a higher PriorityTier over the same nodes
+
+Every BE job takes `--save` seconds to save its work when it has a notice, leaves with RequeueExit, and goes on from
+there in its next run. All have time limits, about three times what they need. tesched has the defaults of its guard.
+
+Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
+Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do
+again, times its part of a node's GPUs. Exit status 1 unless every job ran to its end, once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+import click
+import numpy as np
+from tesched_testcluster.cluster import Cluster
+from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
+from tesched_testcluster.load import Event, EventName, LoadJob, Mix, plan, read_events, submit
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.stage import LocalStage
+
+Way = Literal["grace 0", "signal", "one partition", "tiers"]
+WAYS: tuple[Way, ...] = get_args(Way)
+#: ways without tesched
+NATIVE: tuple[Way, ...] = ("grace 0", "signal")
+NODES, GPUS = 84, 8
+#: seconds that a victim has, in every way that gives it a notice
+GRACE_S = 18
+#: seconds of work
+BE_S, TE_S, TICK_S = (20, 40, 80), (5, 5, 10), 1.0
+#: seconds in which 170 BE and 80 TE jobs come; shorter for fewer
+SPAN_S, BE_COUNT, TE_COUNT = 65.0, 170, 80
+DROP_IN = f"""
+[guard]
+cool_down_s = 30
+
+[classes]
+default_grace_period_s = {GRACE_S}
+"""
+#: it runs where a run of a job has ended, however that came
+EPILOG = """#!/bin/bash
+echo "$EPOCHREALTIME $SLURM_JOB_ID" >>{ends}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What one way made of the trace."""
+
+    way: Way
+    te_wait_p50_s: float
+    te_wait_p95_s: float
+    te_wait_max_s: float
+    #: runs that were cut short, and how many jobs these were
+    victims: int
+    victim_jobs: int
+    #: preemptions of the job that had the most
+    most_of_one: int
+    lost_node_s: float
+    be_completion_mean_s: float
+    #: victims that left although the TE job started elsewhere; not known of Slurm
+    futile: int | None
+    #: jobs that did not run to their end, and those that did so more than once
+    lost: int
+    twice: int
+    #: seconds from the first submission to the last end, and the machine's mean load
+    took_s: float
+    load: float
+    te_waits_s: tuple[float, ...]
+
+
+def trace(be_count: int, te_count: int, save_s: float, seed: int) -> tuple[LoadJob, ...]:
+    """Draw the jobs."""
+    share = max(be_count / BE_COUNT, te_count / TE_COUNT)
+    mix = Mix(
+        be_count=be_count,
+        te_count=te_count,
+        # The cluster is full after a third of the time.
+        be_span_s=SPAN_S * share * 0.6,
+        te_span_s=SPAN_S * share,
+        tick_s=TICK_S,
+        be_ticks=tuple(round(length / TICK_S) for length in BE_S),
+        te_ticks=tuple(round(length / TICK_S) for length in TE_S),
+        be_gpus=(8, 8, 4),
+        te_gpus=(2, 4, 8),
+        cpus_per_gpu=1,
+        mem_mib_per_gpu=1000,
+        checkpoint_s=(save_s,),
+    )
+    jobs = plan(mix, random.Random(seed))  # noqa: S311 - a workload
+    # A minute more than thrice the work: Slurm sends the signal of --signal=B:USR1@60 a minute before the limit, too.
+    return tuple(
+        replace(job, options=(*job.options, f"--time={1 + math.ceil(3 * job.ticks * TICK_S / 60)}")) for job in jobs
+    )
+
+
+def definition(way: Way, nodes: int, epilog: Path) -> ClusterDefinition:
+    """Return the cluster of one way."""
+    low, high = PartitionDefinition(name="main", default=True), PartitionDefinition(name="te", priority_tier=10)
+    partitions: Mapping[Way, tuple[PartitionDefinition, ...]] = {
+        "grace 0": (replace(low, preempt_mode="REQUEUE"), replace(high, preempt_mode="OFF")),
+        "signal": (replace(low, preempt_mode="REQUEUE", grace_time_s=GRACE_S), replace(high, preempt_mode="OFF")),
+        "one partition": (low,),
+        "tiers": (low, high),
+    }
+    return ClusterDefinition(
+        groups=(NodeGroup(count=nodes, gres={"gpu": GPUS}),),
+        partitions=partitions[way],
+        preemption=NativePreemption(send_user_signal=way == "signal") if way in NATIVE else None,
+        min_job_age_s=7200,
+        settings={"Epilog": str(epilog)},
+    )
+
+
+def job_of(job: LoadJob, way: Way) -> LoadJob:
+    """Return the job as it is submitted in this way."""
+    if job.kind == "te":
+        return job if way == "one partition" else replace(job, options=(*job.options, "--partition=te"))
+    return replace(job, options=(*job.options, "--signal=B:USR1@60")) if way == "signal" else job
+
+
+def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Outcome:
+    """Run the trace in this way, and return what came of it; with `keep` the state store is copied there."""
+    with tempfile.TemporaryDirectory(prefix="native-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        ends = folder / "ends.log"
+        epilog = folder / "epilog"
+        epilog.write_text(EPILOG.format(ends=ends))
+        epilog.chmod(0o755)
+        with LocalCluster(definition(way, nodes, epilog)) as cluster:
+            if way in NATIVE:
+                return _measured(way, cluster, jobs, ends, lambda: None)
+            drop_in = folder / "conf.d" / "benchmark.toml"
+            drop_in.parent.mkdir()
+            drop_in.write_text(DROP_IN)
+            stage = LocalStage(cluster=cluster, folder=folder)
+
+            def futile() -> int:
+                cluster.wait_for(
+                    lambda: not json.loads(stage.tesched("status", "--json"))["orders"],
+                    "all orders to end",
+                    timeout_s=120,
+                )
+                return int(json.loads(stage.tesched("status", "--json"))["tally"]["futile"])
+
+            try:
+                with stage.daemon():
+                    return _measured(way, cluster, jobs, ends, futile)
+            finally:
+                if keep is not None:
+                    _kept(folder, cluster, keep / way.replace(" ", "-"))
+
+
+def _kept(folder: Path, cluster: LocalCluster, where: Path) -> None:
+    where.mkdir(parents=True, exist_ok=True)
+    files = [*folder.glob("tesched.*"), folder / "daemon.log", folder / "ends.log"]
+    for file in (*files, cluster.shared / "events.log", cluster.folder / "log" / "slurmctld.log"):
+        if file.exists():
+            (where / file.name).write_bytes(file.read_bytes())
+
+
+def _measured(
+    way: Way, cluster: LocalCluster, jobs: Sequence[LoadJob], ends: Path, futile: Callable[[], int | None]
+) -> Outcome:
+    loads = [os.getloadavg()[0]]
+    submitted: dict[int, tuple[LoadJob, float]] = {}
+    begin = time.time()
+    for job in jobs:
+        # The pace of the trace is its meaning; there is no condition to await.
+        time.sleep(max(0.0, begin + job.submit_after_s - time.time()))
+        before = time.time()
+        submitted[submit(cluster, job_of(job, way), cluster.shared)] = (job, before)
+        if sys.stderr.isatty():
+            print(f"\r{way}: {len(submitted)}/{len(jobs)} submitted", end="", file=sys.stderr, flush=True)
+    loads.append(os.getloadavg()[0])
+    cluster.wait_for(lambda: _all_ended(cluster), "all jobs to end", timeout_s=600)
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    loads.append(os.getloadavg()[0])
+    return outcome(way, submitted, read_events(cluster.shared), _ends(ends), futile(), float(np.mean(loads)))
+
+
+def _all_ended(cluster: Cluster) -> bool:
+    return not cluster.run("squeue", "-h", "-t", "PD,R,CG,S").stdout.strip()
+
+
+def _ends(log: Path) -> Mapping[int, list[float]]:
+    """Return of each job when its runs ended."""
+    ends: dict[int, list[float]] = defaultdict(list)
+    for line in log.read_text().splitlines():
+        moment, job_id = line.split()
+        ends[int(job_id)].append(float(moment))
+    return ends
+
+
+def outcome(  # noqa: PLR0917 - all that is known of one way
+    way: Way,
+    submitted: Mapping[int, tuple[LoadJob, float]],
+    events: Sequence[Event],
+    ends: Mapping[int, list[float]],
+    futile: int | None,
+    load: float,
+) -> Outcome:
+    """Return what the jobs' own words amount to."""
+    begun: dict[int, list[Event]] = defaultdict(list)
+    done: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.name in {EventName.START, EventName.RESTART}:
+            begun[event.job_id].append(event)
+        elif event.name is EventName.DONE:
+            done[event.job_id].append(event)
+    cut: Counter[int] = Counter()
+    lost_node_s = 0.0
+    for job_id, (job, _) in submitted.items():
+        for first, after in zip(begun[job_id], begun[job_id][1:], strict=False):
+            cut[job_id] += 1
+            end = max((at for at in ends.get(job_id, ()) if first.time <= at <= after.time), default=after.time)
+            kept_s = (after.ticks_done - first.ticks_done) * job.tick_s
+            lost_node_s += max(end - first.time - kept_s, 0.0) * job.nodes * job.gpus / GPUS
+    waits = [
+        begun[job_id][0].time - at for job_id, (job, at) in submitted.items() if job.kind == "te" and begun[job_id]
+    ]
+    completions = [
+        done[job_id][-1].time - at for job_id, (job, at) in submitted.items() if job.kind == "be" and done[job_id]
+    ]
+    p50, p95, most = np.percentile(waits, (50, 95, 100)).tolist()
+    return Outcome(
+        way=way,
+        te_wait_p50_s=p50,
+        te_wait_p95_s=p95,
+        te_wait_max_s=most,
+        victims=cut.total(),
+        victim_jobs=len(cut),
+        most_of_one=max(cut.values(), default=0),
+        lost_node_s=lost_node_s,
+        be_completion_mean_s=float(np.mean(completions)),
+        futile=futile,
+        lost=sum(not done[job_id] for job_id in submitted),
+        twice=sum(len(done[job_id]) > 1 for job_id in submitted),
+        took_s=max(event.time for event in events) - min(at for _, at in submitted.values()),
+        load=load,
+        te_waits_s=tuple(waits),
+    )
+
+
+ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
+    ("TE wait p50, s", lambda one: f"{one.te_wait_p50_s:.2f}"),
+    ("TE wait p95, s", lambda one: f"{one.te_wait_p95_s:.2f}"),
+    ("TE wait max, s", lambda one: f"{one.te_wait_max_s:.2f}"),
+    ("victims (jobs)", lambda one: f"{one.victims} ({one.victim_jobs})"),
+    ("most preemptions of one job", lambda one: f"{one.most_of_one}"),
+    ("lost node-seconds", lambda one: f"{one.lost_node_s:.0f}"),
+    ("BE mean completion, s", lambda one: f"{one.be_completion_mean_s:.1f}"),
+    ("futile", lambda one: "-" if one.futile is None else f"{one.futile}"),
+    ("jobs lost, run twice", lambda one: f"{one.lost}, {one.twice}"),
+    ("whole trace, s", lambda one: f"{one.took_s:.0f}"),
+    ("machine's load", lambda one: f"{one.load:.1f}"),
+)
+
+
+def ratios(outcomes: Mapping[Way, Outcome]) -> dict[str, dict[str, float]]:
+    """Return each of tesched's ways by what it is compared with."""
+    found: dict[str, dict[str, float]] = {}
+    for way, one in outcomes.items():
+        if way in NATIVE:
+            continue
+        mine = found[way] = {}
+        if signal := outcomes.get("signal"):
+            mine["victims / signal's"] = one.victims / max(signal.victims, 1)
+            mine["TE wait p95 / signal's"] = one.te_wait_p95_s / signal.te_wait_p95_s
+            mine["BE mean completion / signal's"] = one.be_completion_mean_s / signal.be_completion_mean_s
+        if at_once := outcomes.get("grace 0"):
+            mine["victims / grace 0's"] = one.victims / max(at_once.victims, 1)
+            mine["lost node-seconds / grace 0's"] = one.lost_node_s / max(at_once.lost_node_s, 1e-9)
+            mine["BE mean completion / grace 0's"] = one.be_completion_mean_s / at_once.be_completion_mean_s
+    return found
+
+
+@click.command()
+@click.option("--be", "be_count", type=click.IntRange(1), default=BE_COUNT, show_default=True, help="Best-effort jobs.")
+@click.option("--te", "te_count", type=click.IntRange(1), default=TE_COUNT, show_default=True, help="Trials.")
+@click.option("--nodes", type=click.IntRange(1), default=NODES, show_default=True)
+@click.option(
+    "--save", "save_s", type=click.FloatRange(0, GRACE_S - 2), default=3.0, show_default=True, help="Seconds."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only this; may be given more than once.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for the state stores and logs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def main(
+    *,
+    be_count: int,
+    te_count: int,
+    nodes: int,
+    save_s: float,
+    seed: int,
+    ways: tuple[Way, ...],
+    keep: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the trace in each way, one after the other, and print the table."""
+    jobs = trace(be_count, te_count, save_s, seed)
+    outcomes: dict[Way, Outcome] = {}
+    for way in WAYS:
+        if way in (ways or WAYS):
+            one = outcomes[way] = run(way, jobs, nodes, keep)
+            # If a later way fails, what is known by then is not lost.
+            print(f"{way}: " + "; ".join(f"{name} {shown(one)}" for name, shown in ROWS), file=sys.stderr, flush=True)
+    if as_json:
+        print(json.dumps({"ways": [asdict(one) for one in outcomes.values()], "ratios": ratios(outcomes)}, indent=2))
+    else:
+        print(f"{be_count} BE and {te_count} TE jobs on {nodes} nodes; victims save for {save_s:g} s; seed {seed}\n")
+        _table(outcomes)
+    sys.exit(1 if any(one.lost or one.twice for one in outcomes.values()) else 0)
+
+
+def _table(outcomes: Mapping[Way, Outcome]) -> None:
+    print(f"{'':<32}" + "".join(f"{way:>15}" for way in outcomes))
+    for name, shown in ROWS:
+        print(f"{name:<32}" + "".join(f"{shown(one):>15}" for one in outcomes.values()))
+    found = ratios(outcomes)
+    for name in next(iter(found.values()), {}):
+        values = (f"{found[way][name]:.2f}" if way in found else "" for way in outcomes)
+        print(f"{name:<32}" + "".join(f"{value:>15}" for value in values))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""How the daemon is, in words, and the exit status of `tesched status` that says the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesched_core.resources import UnixSeconds
+from tesched_db.lease import Standby
+from tesched_db.liveness import State, state_of
+from tesched_db.views import DaemonView
+
+from tesched_cli.common import clock, duration
+
+#: Exit status of `tesched status`; 2 is for what cannot be used (the command line, the configuration, the store).
+WELL, TROUBLE, NO_DAEMON = 0, 1, 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """How the daemon is."""
+
+    state: State
+    #: for an admin
+    line: str
+    exit_status: int
+
+    @property
+    def well(self) -> bool:
+        """Return whether it does its work."""
+        return self.state is State.WELL
+
+
+def health(daemon: DaemonView | None, now: UnixSeconds, standbys: tuple[Standby, ...] = ()) -> Health:
+    """Return how the daemon is now."""
+    state = state_of(daemon, now)
+    line = _line(daemon, state, now)
+    if state is State.WELL:
+        status = WELL
+    elif state.running or standbys:
+        status = TROUBLE
+    else:
+        status = NO_DAEMON
+    if standbys and not state.running:
+        line = f"{line}; pid {standbys[0].pid} on {standbys[0].host} stands by, and takes over"
+    return Health(state=state, line=line, exit_status=status)
+
+
+def _line(daemon: DaemonView | None, state: State, now: UnixSeconds) -> str:
+    if daemon is None:
+        return "NOT RUNNING: no daemon has ever run on this store"
+    process = f"pid {daemon.pid} on {daemon.host}"
+    silent = f"was last heard of {duration(now - daemon.reported_at)} ago"
+    match state:
+        case State.UNDONE:
+            return f"NOT RUNNING: `tesched undo` was the last to work on this store, at {clock(daemon.reported_at)}"
+        case State.STOPPED:
+            return f"NOT RUNNING: stopped at {clock(daemon.stopped_at)} (it was {process})"
+        case State.DIED:
+            return f"NOT RUNNING: {process} {silent}, and ended without a word"
+        case State.SILENT:
+            return f"TROUBLE: {process} {silent}; it cannot write to the state store, or hangs: its log says which"
+        case State.BLIND:
+            seen = f"last seen {duration(now - daemon.seen_at)} ago" if daemon.seen_at else "never seen yet"
+            return f"TROUBLE: {process}; Slurm cannot be seen ({daemon.failure_kind}: {daemon.failure}), {seen}"
+        case _:
+            up, ago_s = duration(now - daemon.started_at), now - daemon.reported_at
+            return f"well: {process}, up {up}, last look {ago_s:.1f} s ago"

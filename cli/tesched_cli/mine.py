@@ -1,0 +1,186 @@
+"""`tesched jobs --mine`: one's own jobs, and what became of those that were preempted. No word of anybody else's."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from tesched_core.cluster import JobState
+from tesched_core.orders import PREEMPTED, Departure, Victim
+from tesched_core.resources import UnixSeconds
+from tesched_core.snapshot import JobClass
+from tesched_core.telling import FOR_TRIAL, FOR_TURN
+from tesched_core.visible import shortened
+from tesched_db import read
+from tesched_db.views import JobFilter, JobView
+
+from tesched_cli.common import (
+    LONGEST_TEXT,
+    clock,
+    configuration,
+    console,
+    duration,
+    hostlist,
+    print_json,
+    store,
+    table,
+)
+
+#: What the run that was ended has had, and what is known of its saved state.
+_SAVED: Mapping[Departure, str] = {
+    Departure.REQUEUED_ITSELF: "left by itself: it has saved, if its script does",
+    Departure.SAVED: "ended with exit status 0, which for it means saved",
+    Departure.DIED_OF_NOTICE: "died of its signal: only what it had saved before is left",
+    Departure.LOST: "could NOT be put back in the queue: submit it again",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyPreemption:
+    """One preemption of one job, as its user may know it."""
+
+    at: UnixSeconds
+    #: for what kind of job
+    cause: str
+    #: how it left (`orders.Departure`), and what that means for its saved state
+    departure: str
+    saved_state: str
+    #: the signal that it had, empty for none, and seconds from that to its end
+    signal: str
+    had_s: float
+    #: how long the run had lasted that was ended, seconds
+    run_s: float
+    #: when it ran again; None: not yet
+    back_at: UnixSeconds | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MyJob:
+    """One job, as its user may know it."""
+
+    job: str
+    name: str
+    partition: str
+    job_class: JobClass
+    state: JobState
+    #: Slurm's reason word while it waits
+    reason: str
+    nodes: tuple[str, ...]
+    preempted: int
+    #: how often it may be preempted in its life; 0 for a job that never is
+    most: int
+    preemptions: tuple[MyPreemption, ...]
+    #: what comes next, in words
+    expected: str
+
+
+def who_asks() -> str:
+    """Return the caller's user name. Raises ClickException if there is none."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        raise click.ClickException(f"the system knows no user with the number {os.getuid()}") from None
+
+
+def my_jobs(config_path: Path, user: str, which: JobFilter) -> tuple[MyJob, ...]:
+    """Return the user's jobs. Raises ConfigError and JournalError."""
+    most = configuration(config_path).guard.max_preemptions_per_job
+    with store(config_path) as engine:
+        found = read.jobs(engine, which)
+        victims = read.as_victims(engine, [job.key for job in found])
+    return tuple(_mine(job, victims.get(job.key, ()), most) for job in found if job.user == user)
+
+
+def show(jobs: Sequence[MyJob], *, as_json: bool) -> None:
+    """Print them."""
+    if as_json:
+        print_json("jobs", {"mine": True, "jobs": jobs})
+        return
+    out = console()
+    if not jobs:
+        out.print("tesched knows no job of yours; `--all` shows those that Slurm has forgotten, too")
+        return
+    shown = table("JOBID", "CLASS", "PARTITION~", "NAME~", "STATE", "PREEMPTED>", "WHERE", "EXPECTED")
+    for job in jobs:
+        where = hostlist(job.nodes) or (f"({shortened(job.reason, LONGEST_TEXT)})" if job.reason else "")
+        often = f"{job.preempted} of {job.most}" if job.most else "never"
+        shown.add_row(
+            job.job, job.job_class.upper(), job.partition, job.name, job.state, often, where, job.expected or "-"
+        )
+    out.print(shown)
+    for job in jobs:
+        for line in lines(job):
+            out.print(line)
+
+
+def lines(job: MyJob) -> Iterator[str]:
+    """Yield a line for each of its preemptions."""
+    for one in job.preemptions:
+        again = f"; ran again {clock(one.back_at)}" if one.back_at is not None else ""
+        after = f", after {duration(one.run_s)} of its run"
+        yield f"job {job.job} was preempted {clock(one.at)} for {one.cause}{after}: {one.saved_state}{again}"
+
+
+def _mine(job: JobView, victims: Sequence[Victim], most: int) -> MyJob:
+    most = most if job.job_class is JobClass.BE else 0
+    gone = tuple(_preemption(one) for one in victims if one.departure in PREEMPTED)
+    last = victims[-1] if victims else None
+    return MyJob(
+        job=job.label,
+        name=job.name,
+        partition=job.partition,
+        job_class=job.job_class,
+        state=job.state,
+        reason=job.reason if job.state is JobState.PENDING else "",
+        nodes=job.nodes,
+        preempted=job.preemptions,
+        most=most,
+        preemptions=gone,
+        expected=_expected(job, last, most),
+    )
+
+
+def _preemption(victim: Victim) -> MyPreemption:
+    left_at = victim.left_at if victim.left_at is not None else victim.started_at
+    had_s = max(left_at - victim.noticed_at, 0.0) if victim.noticed_at is not None else 0.0
+    return MyPreemption(
+        at=left_at,
+        cause=FOR_TRIAL if victim.for_user else FOR_TURN,
+        departure=victim.departure.value if victim.departure else "",
+        saved_state=_saved(victim, had_s),
+        signal=victim.notice_signal,
+        had_s=had_s,
+        run_s=max(left_at - victim.started_at, 0.0),
+        back_at=victim.back_at,
+    )
+
+
+def _saved(victim: Victim, had_s: float) -> str:
+    if victim.departure is not None and victim.departure in _SAVED:
+        return _SAVED[victim.departure]
+    if victim.notice_signal:
+        return (
+            f"had SIG{victim.notice_signal} and stayed until it was requeued {had_s:.0f} s later: "
+            "it may not have saved its work"
+        )
+    return "declared no signal, and had Slurm's SIGTERM alone: what it had saved before is left"
+
+
+def _expected(job: JobView, last: Victim | None, most: int) -> str:
+    left = max(most - job.preemptions, 0)
+    if job.state is JobState.PENDING and last is not None and last.awaited:
+        ahead = last.raised is not None and not last.raised.restored
+        return "runs again as soon as there is room" + (", ahead of other best-effort jobs" if ahead else "")
+    if job.state is JobState.PENDING and last is not None and last.departure is Departure.LOST:
+        return "submit it again"
+    if job.state not in {JobState.RUNNING, JobState.SUSPENDED}:
+        return ""
+    if not most or not left:
+        return "will not be preempted" + (" again" if job.preemptions else "")
+    if last is not None and last.left_at is None and last.noticed_at is not None and last.back_at is None:
+        return "has had its notice: it is to leave its nodes"
+    return f"may be preempted {left} more time(s)" if job.preemptions else f"may be preempted {left} time(s)"

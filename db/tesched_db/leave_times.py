@@ -1,0 +1,40 @@
+"""How long past victims took to leave without a notice: read from the orders, so that nothing else need be stored."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from tesched_core.leaving import MOST_PAIRS, MOST_TIMES, leave_time_s, with_leave_times
+from tesched_core.orders import Departure
+from tesched_core.snapshot import LeaveTimes
+
+from tesched_db.rows import victim_of
+from tesched_db.tables import JobRow, VictimRow
+
+#: victims that are read at a daemon's start, the latest
+MOST_VICTIMS = MOST_PAIRS
+
+
+def load(session: Session, *, of: tuple[str, str] | None = None) -> LeaveTimes:
+    """Return the leave times of the latest victims, by user and job name; `of` asks for one pair alone.
+
+    A job that the store has forgotten has no name any more, and does not count.
+    """
+    query = (
+        select(VictimRow, JobRow.user, JobRow.name)
+        .join(JobRow, JobRow.key == VictimRow.job_key)
+        .where(
+            VictimRow.notice_signal == "",
+            VictimRow.departure == Departure.REQUEUED.value,
+            VictimRow.by_suspending.is_(False),
+        )
+    )
+    if of is not None:
+        query = query.where(JobRow.user == of[0], JobRow.name == of[1])
+    newest = query.order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
+    seen = [
+        ((user, name), took_s)
+        for row, user, name in session.execute(newest.limit(MOST_VICTIMS if of is None else MOST_TIMES))
+        if (took_s := leave_time_s(victim_of(row))) is not None
+    ]
+    return with_leave_times({}, reversed(seen))

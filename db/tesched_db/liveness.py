@@ -1,0 +1,53 @@
+"""How the daemon is, by what it last wrote and by its process."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from tesched_core.resources import UnixSeconds
+
+from tesched_db.process import alive
+from tesched_db.views import DAEMON, DaemonView
+
+#: Seconds after its own next look at which a daemon that has not written is taken for gone, or hanging.
+LATE_S = 15.0
+
+
+class State(StrEnum):
+    """How the daemon is."""
+
+    #: it looks, decides and writes
+    WELL = "well"
+    #: it runs, and cannot see Slurm
+    BLIND = "blind"
+    #: its process is there, and it does not write
+    SILENT = "silent"
+    #: it was stopped, and said so
+    STOPPED = "stopped"
+    #: `tesched undo` wrote last: it runs without a daemon alone
+    UNDONE = "undone"
+    #: it ended without a word
+    DIED = "died"
+    #: none has ever written here
+    NEVER = "never"
+
+    @property
+    def running(self) -> bool:
+        """Return whether there is a daemon."""
+        return self in {State.WELL, State.BLIND, State.SILENT}
+
+
+def state_of(daemon: DaemonView | None, now: UnixSeconds) -> State:
+    """Return how the daemon is now."""
+    if daemon is None:
+        return State.NEVER
+    if daemon.role != DAEMON:
+        return State.UNDONE
+    if daemon.stopped_at is not None:
+        return State.STOPPED
+    there = alive(daemon.pid, daemon.place, daemon.pid_ticks)
+    if there is False:
+        return State.DIED
+    if now - daemon.next_at > LATE_S:
+        return State.SILENT if there else State.DIED
+    return State.WELL if daemon.failure_kind is None else State.BLIND

@@ -1,0 +1,102 @@
+"""Sees the cluster through Slurm's own commands: squeue, and scontrol for what it lacks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from tesched_core.actions import Failure
+from tesched_core.cluster import SlurmSettings
+from tesched_core.snapshot import Snapshot
+
+from tesched_slurm.columns import Query, rows_of, strange
+from tesched_slurm.command import Commands
+from tesched_slurm.places import (
+    has_topology,
+    read_nodes,
+    read_partitions,
+    read_reservations,
+    read_settings,
+    read_topology,
+)
+from tesched_slurm.queue import ALL_DETAILS, Queue
+
+
+@dataclass(kw_only=True)
+class Settings:
+    """What slurm.conf says, asked for anew after a while."""
+
+    commands: Commands
+    #: seconds for which the settings are believed
+    age_s: float = 300.0
+    _read: SlurmSettings | None = None
+    _read_at: float = 0.0
+
+    def now(self) -> SlurmSettings | Failure:
+        """Return the settings."""
+        if self._read is None or time.time() - self._read_at > self.age_s:
+            config = self.commands.run(("scontrol", "show", "config"))
+            if isinstance(config, Failure):
+                return config
+            # It changes with a reconfigure only, as the rest does.
+            topology = self.commands.run(("scontrol", "-o", "show", "topology")) if has_topology(config) else ""
+            if isinstance(topology, Failure):
+                return topology
+            try:
+                settings = replace(read_settings(config), switches=read_topology(topology))
+            except (KeyError, ValueError) as error:
+                return strange("scontrol show config, or show topology", error)
+            self._read, self._read_at = settings, time.time()
+        return self._read
+
+
+#: What a poll asks of scontrol, beside squeue's columns.
+_POLL = (
+    ALL_DETAILS,
+    ("scontrol", "-a", "-d", "-o", "show", "node"),
+    ("scontrol", "-a", "-o", "show", "partition"),
+    ("scontrol", "-a", "-o", "show", "reservation"),
+)
+
+
+@dataclass(kw_only=True)
+class CommandsObserver:
+    """Sees the cluster through squeue and scontrol."""
+
+    commands: Commands
+    _settings: Settings = field(init=False)
+    _queue: Queue = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make ready to read the settings and the queue."""
+        self._settings = Settings(commands=self.commands)
+        self._queue = Queue(commands=self.commands)
+
+    def observe(self) -> Snapshot | Failure:
+        """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
+        taken_at = time.time()
+        settings = self._settings.now()
+        if isinstance(settings, Failure):
+            return settings
+        query = Query()
+        # At the same time: it is sooner done, and the answers are of nearly one instant.
+        answers = self.commands.run_together([query.argv, *_POLL], query.environment)
+        if isinstance(answers, Failure):
+            return answers
+        rows = rows_of(query, answers[0])
+        if isinstance(rows, Failure):
+            return rows
+        jobs = self._queue.read(rows, answers[1])
+        if isinstance(jobs, Failure):
+            return jobs
+        try:
+            return Snapshot.of(
+                taken_at,
+                jobs=jobs,
+                nodes=read_nodes(answers[2]),
+                partitions=read_partitions(answers[3]),
+                reservations=read_reservations(answers[4]),
+                settings=settings,
+            )
+        except (KeyError, ValueError) as error:
+            return strange("scontrol -o show", error)

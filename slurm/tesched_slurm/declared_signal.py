@@ -1,0 +1,179 @@
+"""The signal that a job's own options declare: `sbatch --signal=[{R|B}:]SIG[@SECONDS]`.
+
+Slurm keeps it and shows it nowhere: not in scontrol, squeue or pyslurm. What can be had is sbatch's command line, on
+some sites (`submit_line.py`), and the batch script (`scontrol write batch_script ID -`, which needs Operator), whose
+`#SBATCH` lines sbatch has read. As for sbatch, the command line goes before the script. SBATCH_SIGNAL in sbatch's
+environment goes between the two, and can't be seen.
+
+The script is its user's text: it is read as sbatch reads it, line by line up to the first command, bounded in length,
+and nothing in it is ever run or expanded. What cannot be read declares nothing; then no signal is sent, and the job is
+requeued at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from tesched_core.actions import Failure, FailureKind
+from tesched_core.cluster import Job, SlurmSettings
+from tesched_core.notice import Declared, Signal, read_signal
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass, Snapshot
+
+from tesched_slurm.command import Commands
+from tesched_slurm.submit_line import SubmitLines, declared_on, known_texts
+
+log = logging.getLogger(__name__)
+
+#: scripts read in one look, and the seconds that this may take: a look after a restart of the daemon finds all of them
+#: unread, and a job whose script is unread is no victim yet
+MOST_SCRIPTS = 50
+MOST_S = 0.5
+#: characters of a script that are looked at: the options stand at its beginning
+MOST_CHARACTERS = 65_536
+
+_MAGIC = "#SBATCH"
+_OPTION = "--signal"
+_NOTHING = Declared(source="no --signal in its script")
+_UNREADABLE = Declared(source="its script could not be read")
+
+
+def declared_in(script: str) -> Declared:
+    """Return what the `#SBATCH` lines of a batch script declare; the last --signal counts, as for sbatch."""
+    found: Signal | None = None
+    for argument in _signal_arguments(script[:MOST_CHARACTERS]):
+        found = read_signal(argument)
+    return _NOTHING if found is None else Declared(signal=found, source="its script's --signal")
+
+
+def _signal_arguments(script: str) -> Iterator[str]:
+    """Yield the value of each --signal option, in their order."""
+    for line in script.split("\n"):
+        if line.startswith(_MAGIC):
+            words = _words(line[len(_MAGIC) :])
+            for place, word in enumerate(words):
+                option, equals, value = word.partition("=")
+                # getopt takes every beginning of an option's name that no other option shares.
+                if len(option) < len("--si") or not _OPTION.startswith(option):
+                    continue
+                if equals:
+                    yield value
+                elif place + 1 < len(words):
+                    yield words[place + 1]
+        elif line.strip() and not line.lstrip().startswith("#"):
+            return  # the first command: sbatch looks no further
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of an option line as sbatch splits them; up to a comment, or to a quote that is never closed."""
+    words: list[str] = []
+    word, begun, quote, escaped = "", False, "", False
+    for character in text:
+        if escaped:
+            word, escaped = word + character, False
+        elif character == "\\":
+            begun = escaped = True
+        elif quote:
+            if character == quote:
+                quote = ""
+            else:
+                word += character
+        elif character in "\"'":
+            begun, quote = True, character
+        elif character == "#":
+            break
+        elif character.isspace():
+            if begun:
+                words.append(word)
+            word, begun = "", False
+        else:
+            word, begun = word + character, True
+    if quote:
+        return words
+    return [*words, word] if begun else words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """What is known of one job."""
+
+    #: restarts and submission
+    run: tuple[int, float]
+    declared: Declared
+    #: its command line is in slurmdbd, which did not answer
+    without_line: bool
+
+
+@dataclass(kw_only=True)
+class ScriptDeclarations:
+    """Reads scripts and command lines of running best-effort jobs, once for each job, a bounded number at a time."""
+
+    commands: Commands
+    stopwatch: Callable[[], float] = time.monotonic
+    _lines: SubmitLines = field(init=False)
+    #: by job id, as the run was last
+    _known: dict[JobId, _Read] = field(default_factory=dict)
+    #: what the scripts were searched for
+    _patterns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take what asks for command lines, by the same clock."""
+        self._lines = SubmitLines(commands=self.commands, stopwatch=self.stopwatch)
+
+    def read(self, snapshot: Snapshot, patterns: tuple[str, ...] = ()) -> Mapping[JobId, Declared]:
+        """Return what the options of the running best-effort batch jobs declare, as far as their scripts were read.
+
+        `patterns` are the texts to search the scripts for.
+        """
+        if patterns != self._patterns:
+            # Scripts are not kept, so they are read anew.
+            self._known, self._patterns = {}, patterns
+        until = self.stopwatch() + MOST_S
+        left = MOST_SCRIPTS
+        known: dict[JobId, _Read] = {}
+        answers = True
+        for job_id, job in snapshot.jobs.items():
+            run = (job.restarts, job.submit_time)
+            before = self._known.get(job_id)
+            # A requeued job has the script that it had; another job of the same id begins at no restarts.
+            if before is not None and (before.run == run or job.restarts > before.run[0]):
+                known[job_id] = replace(before, run=run) if before.run != run else before
+                if not before.without_line or not self._lines.slurmdbd_may_be_asked:
+                    continue
+            if not job.on_nodes or not job.batch or snapshot.job_class(job_id) is not JobClass.BE:
+                continue
+            if answers and left > 0 and self.stopwatch() < until:
+                left -= 1
+                found = self._declared(job, snapshot.settings)
+                if found is None:
+                    answers = False  # slurmctld is down or busy: the next look tries again
+                else:
+                    known[job_id] = found
+        self._known = known
+        return {job_id: found.declared for job_id, found in known.items()}
+
+    def _declared(self, job: Job, settings: SlurmSettings) -> _Read | None:
+        """Return what the job's options declare; None if slurmctld did not answer."""
+        run = (job.restarts, job.submit_time)
+        # Of an array, whose tasks share one script, a task's own id does as well.
+        script = self.commands.run(("scontrol", "write", "batch_script", str(job.job_id), "-"))
+        if isinstance(script, Failure):
+            if script.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
+                return None
+            log.warning("the script of job %s could not be read, so it gets no signal: %s", job.job_id, script.message)
+            return _Read(run=run, declared=_UNREADABLE, without_line=False)
+        line = self._lines.read(job, settings)
+        if line is None:
+            return None
+        found = declared_in(script)
+        if line.text:
+            found = declared_on(line.text, known_texts(job, script)) or found
+        if found is _NOTHING:
+            end = " or on its command line" if line.text else ", and its command line can't be seen"
+            found = Declared(source=_NOTHING.source + end)
+        begin = script[:MOST_CHARACTERS]
+        found = replace(found, script_has=frozenset(text for text in self._patterns if text in begin))
+        return _Read(run=run, declared=found, without_line=line.later)

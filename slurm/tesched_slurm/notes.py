@@ -1,0 +1,56 @@
+"""The note for a preempted job's user, in the job's own record: its AdminComment, or its `extra`.
+
+What somebody else has written there is left, whole: a site's AdminComment may be read by its accounting, and `extra` is
+the job's user's own. An earlier note of tesched's is replaced.
+
+Seen on 22.05 and 26.05: both survive a requeue; anybody who may see the job reads them; AdminComment is shown by squeue
+(-O admin_comment) and scontrol, `extra` by scontrol alone, and 22.05 has none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from tesched_core.actions import Failure, FailureKind, Record, TellUser
+from tesched_core.cluster import Job
+from tesched_core.telling import is_note, note
+
+from tesched_slurm.columns import strange
+from tesched_slurm.command import Commands
+
+_WORDS = {Record.ADMIN_COMMENT: "AdminComment", Record.EXTRA: "Extra"}
+
+
+def write_note(commands: Commands, action: TellUser, seen: Job, address: str) -> Failure | None:
+    """Write the note into the job's record; return why that could not be. `seen` is the job a moment ago.
+
+    `address` is the id that means this job alone.
+    """
+    if action.record is Record.NONE:
+        return None
+    if seen.finished:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {address} is {seen.state} by now")
+    there = seen.admin_comment if action.record is Record.ADMIN_COMMENT else _extra(commands, seen)
+    if isinstance(there, Failure):
+        return there
+    word = _WORDS[action.record]
+    if there and not is_note(there):
+        text = f"the {word} of job {address} holds a text that is not tesched's, and is left"
+        return Failure(kind=FailureKind.REFUSED, message=text)
+    # As squeue and scontrol write it, in the time zone of this host.
+    when = time.strftime("%Y-%m-%dT%H:%M", time.localtime(action.at))
+    answer = commands.run(("scontrol", "update", f"jobid={address}", f"{word.lower()}={note(action, when)}"))
+    return answer if isinstance(answer, Failure) else None
+
+
+def _extra(commands: Commands, job: Job) -> str | Failure:
+    """Return the job's `extra`: from JSON, where no other text of its user's can be taken for it."""
+    answer = commands.run(("scontrol", "--json", "show", "job", str(job.job_id)))
+    if isinstance(answer, Failure):
+        return answer
+    try:
+        records = json.loads(answer)["jobs"]
+        return str(next(one.get("extra") or "" for one in records if one["job_id"] == job.job_id))
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration) as error:
+        return strange("scontrol --json show job", error)

@@ -1,0 +1,261 @@
+"""sbatch's command line (SubmitLine): where it is to be had, and which --signal is on it.
+
+Slurm keeps the words that sbatch was called with, joined by blanks and without quotes. `--comment 'a --signal=USR1'`
+and `--comment a --signal=USR1` leave the same line, so neither a shell's rules (shlex) nor splitting it at blanks tell
+what was typed: an apostrophe in a comment would end the former, a blank in a command to wrap deceives the latter. It is
+read as getopt does, word by word up to the script's name, with what is known of sbatch's options (tried on 22.05.8 and
+26.05.5). The texts that users type most (comment, job name, the wrapped command) are known from elsewhere, and are
+passed over as a whole. Where the line could mean two things, it declares nothing: such a job is requeued at once.
+
+Slurm 26.05 has the line in `scontrol --json show job`: a structure, so no text in it can pretend to be another field or
+another job. Older releases have it in slurmdbd alone; sacct ends each column with a separator that is drawn after the
+jobs were submitted.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from tesched_core.actions import Failure, FailureKind
+from tesched_core.cluster import Job, SlurmSettings
+from tesched_core.notice import Declared, Signal, read_signal
+
+from tesched_slurm.command import Commands
+
+log = logging.getLogger(__name__)
+
+#: characters of the longest line that is read
+MOST_CHARACTERS = 65_536
+#: seconds that slurmdbd may take, and for which it is left alone when it did not answer: the loop waits meanwhile
+SLURMDBD_TIMEOUT_S = 2.0
+SLURMDBD_PAUSE_S = 60.0
+
+_SOURCE = "--signal on sbatch's command line"
+_UNCERTAIN = Declared(source="its sbatch command line can be read in two ways")
+#: the release whose scontrol first knows --json
+_JSON_SINCE = (23, 2)
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: sbatch's long options that take the next word as their value, and those that do not (they are switches, or take a
+#: value after `=` alone)
+_TAKE_A_WORD = _names(
+    """
+    account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
+    constraint container container-id container-type context core-spec cores-per-socket cpu-freq cpus-per-gpu
+    cpus-per-task deadline delay-boot dependency distribution error exclude export export-file extra
+    extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags
+    hint input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
+    mem-per-gpu mem-update mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+    ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output partition power prefer priority profile
+    qos reservation resources segment signal sockets-per-node switches tasks-per-node thread-spec
+    threads-per-core time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
+    """
+)
+_STAND_ALONE = _names(
+    """
+    consolidate-segments contiguous exclusive external get-user-env help hold ignore-pbs nice no-kill
+    no-requeue oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports
+    spread-job spread-segments stepmgr test-only usage use-min-nodes verbose version wait
+    """
+)
+_LETTERS_TAKE_A_WORD = frozenset("abcdeimnopqtwxABCDFGJLMNS")
+_LETTERS_STAND_ALONE = frozenset("hsvHOQVW")
+#: `-kno`: what follows it in its word is its own
+_LETTERS_WITH_THEIR_WORD = frozenset("k")
+_LETTER_NAMES: Mapping[str, str] = {"J": "job-name"}
+
+
+class _TwoWaysError(Exception):
+    """The line could mean two things."""
+
+
+def declared_on(line: str, texts: Mapping[str, str]) -> Declared | None:
+    """Return what a command line of sbatch declares, the last --signal on it; None if it has no --signal.
+
+    `texts` are the values of options, by their long name, that may hold blanks, as they are known from elsewhere; a
+    text that is not known is empty.
+    """
+    if "--si" not in line:
+        return None
+    if len(line) > MOST_CHARACTERS:
+        return _UNCERTAIN
+    found: Signal | None = None
+    any_there = False
+    try:
+        for value in _signal_values(line, texts):
+            any_there, found = True, read_signal(value)
+    except _TwoWaysError:
+        return _UNCERTAIN
+    if not any_there:
+        return None
+    return Declared(signal=found, source=_SOURCE if found else f"{_SOURCE} is none that tesched sends")
+
+
+def _signal_values(line: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield the value of each --signal before the script's name. Raises _TwoWaysError."""
+    program_end = _word_end(line, 0)
+    if line[:program_end].rpartition("/")[2] != "sbatch":
+        raise _TwoWaysError
+    position = program_end + 1
+    while position < len(line):
+        end = _word_end(line, position)
+        word = line[position:end]
+        if word in {"-", "--"} or not word.startswith("-"):
+            return  # the script, and what follows is for it
+        name, value_at = _option(line, position, word)
+        if value_at is None:
+            position = end + 1
+            continue
+        if value_at > len(line):
+            return
+        value_end = _value_end(line, value_at, name, texts)
+        if name == "signal":
+            yield line[value_at:value_end]
+        position = value_end + 1
+
+
+def _option(line: str, position: int, word: str) -> tuple[str, int | None]:
+    """Return the long name of the option at `position`, and where its value begins; None if it has none.
+
+    The name is empty where it does not matter. Raises _TwoWaysError for an option that may or may not take a word.
+    """
+    after = position + len(word) + 1
+    if not word.startswith("--"):
+        for place, letter in enumerate(word[1:], 1):
+            if letter in _LETTERS_TAKE_A_WORD:
+                value_at = position + place + 1 if place + 1 < len(word) else after
+                return _LETTER_NAMES.get(letter, ""), value_at
+            if letter in _LETTERS_WITH_THEIR_WORD:
+                return "", None
+            if letter not in _LETTERS_STAND_ALONE:
+                raise _TwoWaysError
+        return "", None
+    given, equals, _ = word[2:].partition("=")
+    name, takes_a_word = _long_option(given)
+    if equals:
+        return name, position + 2 + len(given) + 1
+    if takes_a_word is None:  # an option of a plugin's: is the next word its value, or the script?
+        if line[after : after + 1] not in {"", "-"}:
+            raise _TwoWaysError
+        return "", None
+    return name, after if takes_a_word else None
+
+
+def _long_option(given: str) -> tuple[str, bool | None]:
+    """Return the whole name of an option, and whether it takes the next word; None where that is not known.
+
+    getopt takes every beginning of a name that no other option shares.
+    """
+    names = _TAKE_A_WORD | _STAND_ALONE
+    meant = {given} if given in names else {name for name in names if name.startswith(given)}
+    kinds = {name in _TAKE_A_WORD for name in meant}
+    if len(kinds) != 1:
+        return "", None
+    return meant.pop() if len(meant) == 1 else "", kinds.pop()
+
+
+def _value_end(line: str, start: int, name: str, texts: Mapping[str, str]) -> int:
+    """Return where an option's value ends. Raises _TwoWaysError where a --signal may be a part of it."""
+    end = _word_end(line, start)
+    if name not in texts or start == end:
+        return end
+    known = start + len(texts[name])
+    if texts[name] and line.startswith(texts[name], start) and line[known : known + 1] in {"", " "}:
+        return known
+    if line.startswith("--si", end + 1):
+        raise _TwoWaysError
+    return end
+
+
+def _word_end(line: str, start: int) -> int:
+    end = line.find(" ", start)
+    return len(line) if end < 0 else end
+
+
+_WRAPPED = re.compile(r"\A#!/bin/sh\n# This script was created by sbatch --wrap\.\n\n(.*?)\n*\Z", re.DOTALL)
+
+
+def known_texts(job: Job, script: str) -> Mapping[str, str]:
+    """Return the texts of the job's user that may hold blanks, by the option that gives them."""
+    wrapped = _WRAPPED.match(script)
+    return {"comment": job.comment, "job-name": job.name, "wrap": wrapped[1] if wrapped else ""}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """What could be had of a job's command line."""
+
+    #: None: it is not to be had
+    text: str | None = None
+    #: slurmdbd has it, and did not answer
+    later: bool = False
+
+
+@dataclass(kw_only=True)
+class SubmitLines:
+    """Asks for the command lines of jobs, one at a time."""
+
+    commands: Commands
+    stopwatch: Callable[[], float] = time.monotonic
+    #: a text that no user can have known when its job was submitted
+    draw: Callable[[], str] = secrets.token_hex
+    _not_before: float = float("-inf")
+
+    @property
+    def slurmdbd_may_be_asked(self) -> bool:
+        """Return whether slurmdbd has answered lately, or it is time to try again."""
+        return self.stopwatch() >= self._not_before
+
+    def read(self, job: Job, settings: SlurmSettings) -> Line | None:
+        """Return the job's command line; None if slurmctld did not answer."""
+        if tuple(int(part) for part in re.findall(r"\d+", settings.release)[:2]) >= _JSON_SINCE:
+            answer = self.commands.run(("scontrol", "--json", "show", "job", job.label))
+            if isinstance(answer, Failure):
+                if answer.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
+                    return None
+                log.debug("scontrol --json does not show job %s: %s", job.job_id, answer.message)
+            elif text := _from_json(answer, job):
+                return Line(text=text)
+        if not settings.has_slurmdbd:
+            return Line()
+        if not self.slurmdbd_may_be_asked:
+            return Line(later=True)
+        return self._from_slurmdbd(job)
+
+    def _from_slurmdbd(self, job: Job) -> Line:
+        separator = self.draw()
+        columns = ("-n", "-X", "-p", f"--delimiter={separator}", "-o", "JobIDRaw,SubmitLine")
+        # The loop waits for the answer.
+        patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S))
+        answer = patient.run(("sacct", *columns, "-j", str(job.job_id)))
+        if isinstance(answer, Failure):
+            log.warning("sacct does not say how job %s was submitted: %s", job.job_id, answer.message)
+            self._not_before = self.stopwatch() + SLURMDBD_PAUSE_S
+            return Line(later=True)
+        fields = answer.split(separator)
+        lines = [
+            line for number, line in zip(fields[::2], fields[1::2], strict=False) if number.strip() == str(job.job_id)
+        ]
+        return Line(text=lines[-1] if lines else None)
+
+
+def _from_json(answer: str, job: Job) -> str | None:
+    """Return the job's command line; None where the answer does not have it."""
+    try:
+        for record in json.loads(answer)["jobs"]:
+            if record["job_id"] == job.job_id:
+                line = record.get("submit_line")
+                return line if isinstance(line, str) else None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        log.warning("scontrol --json answers in a form that is not known, so job %s is read without", job.job_id)
+    return None

@@ -1,0 +1,231 @@
+"""An ordinary user types what it likes into each field of a job: nothing is run, forged, hidden, stopped or slowed."""
+
+from __future__ import annotations
+
+import grp
+import json
+import pwd
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tesched_core.cluster import JobState
+from tesched_core.resources import JobId
+from tesched_core.snapshot import Snapshot
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.local import LocalCluster
+
+from benchmarks.hostile import ordinary_user, run
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.daemon_process import Daemon, running_daemon
+from tests.cluster.slurm_clients import Connect
+
+pytestmark = pytest.mark.slurm
+
+MODES = ("observe", "shadow", "enforce")
+#: all that a user may type into a job; {text} stands for it
+FIELDS = (
+    "--job-name={text}",
+    "--comment={text}",
+    "--network={text}",
+    "--mail-user={text}",
+    "--account={text}",
+    "--mcs-label={text}",
+)
+#: these too; a job with such a path fails when it is started
+PATHS = ("--output=/{text}", "--chdir=/{text}")
+
+
+def submit(cluster: LocalCluster, text: str, *options: str, wrap: str = "exec sleep 1000") -> int:
+    """Submit a job with this text in every field, as an ordinary user."""
+    held = "--hold" in options
+    fields = [field.replace("{text}", text) for field in (*FIELDS, *(PATHS if held else ("--output=/dev/null",)))]
+    return cluster.sbatch(*fields, *options, wrap=wrap, user=ordinary_user())
+
+
+def record_of(cluster: LocalCluster, job_id: int) -> str:
+    """Return as much of a job's record as Slurm lets a user type: texts of more than 1,024 bytes are refused."""
+    said = cluster.run("scontrol", "-d", "-o", "show", "job", str(job_id)).stdout
+    return f"{said[:900]} NumNodes=1 NumCPUs=1 ExcNodeList=(null) Network=x"
+
+
+def seen_by(connect: Connect, cluster: LocalCluster) -> Snapshot:
+    seen = connect(cluster).observer.observe()
+    assert isinstance(seen, Snapshot), seen
+    return seen
+
+
+@contextmanager
+def daemon_that_goes_on(cluster: LocalCluster, folder: Path, client: ClientChoice, mode: str) -> Iterator[Daemon]:
+    """Run a daemon; when the block ends, it must still poll without trouble."""
+    with running_daemon(cluster, folder, client, mode, poll_interval_s=0.2) as daemon:
+        yield daemon
+        assert daemon.process.poll() is None, daemon.log.read_text()
+
+        def polls_well() -> bool:
+            status = json.loads(daemon.ask("status", "--json").stdout)["daemon"]
+            return bool(status["seen_at"] and status["seen_at"] > began and not status["failure"])
+
+        began = time.time()
+        cluster.wait_for(polls_well, "a good look at the queue")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_text_is_run_as_a_command(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice, mode: str
+) -> None:
+    proof = cluster.shared / "proof"
+    with daemon_that_goes_on(cluster, tmp_path, client_choice, mode) as daemon:
+        for text in (
+            f"x NodeList=@x'$(touch {proof})'",
+            f"@x'`touch {proof}`'",
+            f"a\nJobId=1 JobName=b NodeList=@y'$(touch {proof})' ",
+            f"$(touch {proof})",
+        ):
+            submit(cluster, text, "--hold")
+            submit(cluster, text)
+        for command in ("status", "jobs", "explain 1"):
+            daemon.ask(*command.split())
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("text", ["x NodeList=n[1-", "x NodeList=n[1-99999999]", "x NumCPUs=abc"])
+def test_no_text_ends_the_daemon_or_hides_a_job(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice, connect: Connect, text: str
+) -> None:
+    """Neither the one that runs, nor the next one, nor `tesched undo`."""
+    ids = [submit(cluster, text, "--gpus=8", "--no-requeue") for _ in range(7)] + [
+        submit(cluster, text, "--hold") for _ in range(5)
+    ]
+    for job_id in ids[:7]:
+        cluster.wait_state(job_id, "RUNNING")
+    for _ in range(2):
+        with daemon_that_goes_on(cluster, tmp_path, client_choice, "enforce") as daemon:
+            last = cluster.sbatch("-J", "be", "--gpus=8", "--requeue", wrap="trap 'exit 0' USR1; sleep 1000 & wait")
+            cluster.wait_state(last, "RUNNING")
+            te = cluster.sbatch("-J", "te", "--gpus=8", "-t", "5", wrap="exec sleep 1")
+            cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=60)
+        undone = daemon.ask("undo")
+        assert undone.returncode == 0, undone.stderr
+        cluster.run("scancel", str(last))
+    jobs = seen_by(connect, cluster).jobs
+    assert {jobs[JobId(job_id)].user for job_id in ids} == {ordinary_user()}
+    assert sum(jobs[JobId(job_id)].on_nodes for job_id in ids) == 7
+    assert not any(jobs[JobId(job_id)].doubt or jobs[JobId(job_id)].partly_read for job_id in ids)
+
+
+def test_no_text_forges_a_field(cluster: LocalCluster, connect: Connect) -> None:
+    text = "x JobState=RUNNING NodeList=n7 Account=vip TimeLimit=00:10:00 Priority=9 UserId=root(0) Restarts=7"
+    job_id = JobId(submit(cluster, text, "--hold", "--mail-user=x TresPerJob=gres:gpu:0", "--gpus=8"))
+    job = seen_by(connect, cluster).jobs[job_id]
+    assert (job.state, job.nodes, job.time_limit_s, job.priority) == (JobState.PENDING, (), None, 0)
+    assert (job.user, job.restarts, job.name, job.comment) == (ordinary_user(), 0, text, text)
+    assert job.request.gres_per_job == (("gpu", 8),)
+    # Slurm itself writes accounts in lower case.
+    assert job.account == text.lower()
+
+
+def test_a_forged_record_of_another_job_leaves_that_job_as_it_is(cluster: LocalCluster, connect: Connect) -> None:
+    honest = cluster.sbatch("-J", "honest", "-N2", "-n3", "--gpus-per-node=1", wrap="exec sleep 1000")
+    cluster.wait_state(honest, "RUNNING")
+    before = seen_by(connect, cluster).jobs[JobId(honest)]
+    record = record_of(cluster, honest)
+    submit(cluster, f"x\n{record.replace('NodeList=n', 'NodeList=n[5-6]x')}", "--hold")
+    cluster.sbatch(f"--comment=x\n{record}", "--hold", wrap="true", user=ordinary_user())
+    after = seen_by(connect, cluster).jobs[JobId(honest)]
+    assert after == before
+    assert (after.doubt, after.partly_read) == ("", "")
+
+
+#: prints what a client reads, as JSON; run where users and groups have other names
+LOOK = """
+import json, sys
+from tesched_slurm.clients import ClientChoice, choose
+from tesched_slurm.command import Commands
+client = choose(ClientChoice(sys.argv[2]), Commands(slurm_conf=sys.argv[1]))
+jobs = client.observer.observe().jobs.values()
+print(json.dumps([[job.name, job.user, job.doubt or job.partly_read, len(job.nodes)] for job in jobs]))
+"""
+
+
+@pytest.mark.parametrize("name", ["domain user", "DOMAIN\\ada", "Zoë Ümläut", "x" * 255])
+def test_names_of_users_and_groups_may_be_anything(
+    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice, name: str
+) -> None:
+    """As a directory service has them: seen in a mount namespace with other files of users and groups."""
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
+    account = pwd.getpwnam(ordinary_user())
+    group = grp.getgrgid(account.pw_gid)
+    running = cluster.sbatch("-N2", "-n3", "--gpus-per-node=1", wrap="exec sleep 1000", user=account.pw_name)
+    cluster.wait_state(running, "RUNNING")
+    cluster.sbatch("-J", "a b", "--hold", wrap="true", user=account.pw_name)
+    for file, old, new in (
+        ("passwd", f"{account.pw_name}:x:{account.pw_uid}:", f"{name}:x:{account.pw_uid}:"),
+        ("group", f"{group.gr_name}:x:{group.gr_gid}:", f"{name} users:x:{group.gr_gid}:"),
+    ):
+        text = Path(f"/etc/{file}").read_text()
+        assert old in text
+        (tmp_path / file).write_text(text.replace(old, new))
+    mounts = " && ".join(f"mount --bind {tmp_path / file} /etc/{file}" for file in ("passwd", "group"))
+    look = ("unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh", sys.executable, "-c", LOOK)
+    done = cluster.run(*look, str(cluster.slurm_conf), client_choice)
+    assert sorted(json.loads(done.stdout)) == [["a b", name, "", 0], ["wrap", name, "", 2]]
+
+
+def test_a_poll_costs_the_same_whatever_users_type(cluster: LocalCluster, connect: Connect) -> None:
+    honest = cluster.sbatch("-J", "honest", "--hold", wrap="true")
+    record = record_of(cluster, honest)
+    calls = connect(cluster).calls
+
+    def cost() -> int:
+        seen_by(connect, cluster)
+        before = sum(calls.values())
+        seen_by(connect, cluster)
+        return sum(calls.values()) - before
+
+    plain = cost()
+    for number in range(60):
+        text = f"x\nJobId={honest} JobName=a UserId=root(0) GroupId=x(1) MCS_label= Command=/x{number}"
+        cluster.sbatch(f"--job-name={text}", f"--comment=x\n{record}", "--hold", wrap="true", user=ordinary_user())
+    assert cost() <= plain + 2
+
+
+def test_jobs_that_come_and_go_during_a_poll_are_never_mixed_up(make_cluster: MakeCluster, connect: Connect) -> None:
+    """Slurmctld forgets a job between two answers; what is said of one is never said of another."""
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=4),), min_job_age_s=2))
+    for number in range(40):
+        gpus = number % 4
+        cluster.sbatch(f"-Jj{gpus}", f"--comment=c{gpus}", *([f"--gpus={gpus}"] if gpus else []), wrap="exec sleep 0.1")
+        seen = seen_by(connect, cluster)
+        for job in seen.jobs.values():
+            wanted = int(job.name.removeprefix("j"))
+            assert job.comment == f"c{wanted}"
+            assert dict(job.request.gres_per_job).get("gpu", 0) == wanted
+
+
+def test_what_is_read_is_what_was_submitted(make_cluster: MakeCluster) -> None:
+    """Random text in every field; `python -m benchmarks.hostile` does it with 20,000 jobs."""
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=4),)))
+    assert run(cluster, 300, seed=7, quiet=True) == []
+
+
+@pytest.mark.parametrize("text", ["[/x]", "[bold red]x", "\x1b[2J\x1b]0;owned\x07", "a\nb\rc", "\u202egnp.exe"])
+def test_no_text_ends_a_command_or_reaches_the_terminal_as_it_is(
+    cluster: LocalCluster, tmp_path: Path, one_client: ClientChoice, text: str
+) -> None:
+    with running_daemon(cluster, tmp_path, one_client, "shadow", poll_interval_s=0.2) as daemon:
+        job_id = submit(cluster, text, "--hold")
+        cluster.wait_for(
+            lambda: any(job["job_id"] == job_id for job in json.loads(daemon.ask("jobs", "--json").stdout)["jobs"]),
+            "the job in the store",
+        )
+        for command in (("jobs",), ("status",), ("explain", str(job_id))):
+            done = daemon.ask(*command)
+            assert done.returncode in {0, 1}, done.stderr
+            assert "Traceback" not in done.stderr
+            shown = done.stdout.replace("\n", "")
+            assert not any(ord(letter) < 32 or letter in "\x7f\x9b\u202e" for letter in shown), shown

@@ -1,0 +1,59 @@
+"""Jobs as strangers write them, beside a daemon with the shipped defaults: each is preempted, comes back, ends once.
+
+The jobs are those of `tesched_testcluster.kinds`; each has a node of its own, and a trial-and-error job asks for it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_slurm.clients import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.kinds import ARRAY, CLIENTS, NEVER, SCRIPTS, Kind
+from tesched_testcluster.kinds_stage import KindsOnStage
+
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.daemon_process import running_daemon
+
+pytestmark = pytest.mark.slurm
+
+
+def definition(*kinds: Kind) -> ClusterDefinition:
+    """Return a cluster with a node for each job, one for what waits, and one more."""
+    nodes = sum(len(kind.parts) for kind in kinds) + 2
+    return ClusterDefinition(name="kinds", groups=(NodeGroup(count=nodes, cpus=4),))
+
+
+def test_every_kind_of_script_comes_back_and_ends_once(
+    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    kinds = (*SCRIPTS, *NEVER, ARRAY)
+    cluster = make_cluster(definition(*kinds))
+    with KindsOnStage(cluster, kinds) as stage:
+        waits = f"--dependency=afterok:{stage.jobs('dies')[0]}"
+        dependent = cluster.sbatch("-N1", "--mem=10", waits, wrap="true")
+        stage.await_begun()
+        with running_daemon(cluster, tmp_path, client_choice) as daemon:
+            stage.preempt()
+            stage.await_end()
+            cluster.wait_state(dependent, "COMPLETED", timeout_s=20)
+            outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
+            tally = daemon.json("status")["tally"]
+        assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []
+        assert not (stage.folder / "trapped").exists()
+        assert {cluster.state(te) for kind in NEVER for te in stage.trials(kind.name)} == {"PENDING"}
+        assert (tally["lost"], tally["futile"], tally["died_of_notice"]) == (0, 0, 1)
+
+
+@pytest.mark.parametrize("kind", CLIENTS, ids=lambda kind: kind.name)
+def test_clients_unchanged(kind: Kind, make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice) -> None:
+    """The script of submitit says `--signal=USR2@90` and starts the function by srun; dask-jobqueue's says nothing."""
+    cluster = make_cluster(definition(kind))
+    with KindsOnStage(cluster, (kind,)) as stage:
+        stage.await_begun()
+        with running_daemon(cluster, tmp_path, client_choice) as daemon:
+            stage.preempt()
+            stage.await_end()
+            (outcome,) = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
+        assert outcome.wrong == ""

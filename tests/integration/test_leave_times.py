@@ -1,0 +1,43 @@
+"""What past victims took to leave is read back from the orders: by a new daemon, and by `tesched explain`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine
+from tesched_core.orders import Departure, Ending, OrderState, Victim, VictimState
+from tesched_db import read
+from tesched_db.journal import SqlJournal
+
+from tests.store_examples import Writer, job, order, remembering, victim
+
+
+def left(job_id: int, asked_at: float, left_at: float, **more: Any) -> Victim:
+    """Return a victim that was requeued at once, without a signal."""
+    values = {"notice_signal": "", "departure": Departure.REQUEUED, **more}
+    return victim(job_id, VictimState.BACK, noticed_at=asked_at, left_at=left_at, back_at=300.0, **values)
+
+
+def test_a_new_daemon_knows_what_victims_took_to_leave(store: Engine) -> None:
+    writer = Writer(store)
+    ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}
+    memory = remembering(
+        # The later one first: the order of the times is that in which they were seen.
+        order(1, 7, left(3, 230.0, 232.5), **ended),
+        order(2, 7, left(4, 200.0, 203.0), **ended),
+        order(3, 7, left(5, 200.0, 231.0), **ended),
+        # These teach nothing: one had a signal, one put itself back, one is still there.
+        order(4, 7, left(3, 200.0, 210.0, notice_signal="USR1"), **ended),
+        order(5, 7, left(4, 200.0, 210.0, departure=Departure.REQUEUED_ITSELF), **ended),
+        order(6, 7, left(4, 200.0, 210.0, by_suspending=True), **ended),
+        order(7, 7, victim(3, VictimState.REQUEUING, notice_signal="", noticed_at=290.0), created_at=290.0),
+    )
+    jobs = [job(3, name="train"), job(4, name="train"), job(5, name="eval"), job(6, name="else"), job(7)]
+    writer.look(310.0, *jobs, te=[7], memory=memory)
+    known = {("ada", "train"): (3.0, 2.5), ("ada", "eval"): (31.0,)}
+    assert SqlJournal(store).load().leave_times == known
+    assert read.memory(store).leave_times == known
+    for job_id, times in ((3, (3.0, 2.5)), (5, (31.0,)), (6, ())):
+        story = read.job_story(store, str(job_id))
+        assert story is not None
+        assert story.leave_times == times

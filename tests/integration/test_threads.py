@@ -1,0 +1,62 @@
+"""A daemon that cannot start one of its threads: it ends, or goes on without that one; it never sits there idle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tesched_db import migrate, read
+from tesched_db.engine import open_store
+
+# The kernel refuses a thread where the user, or the unit (TasksMax), has as many as it may: so it looks to Python.
+_DAEMON = """
+import sys, threading
+refused, started, start = int(sys.argv[2]), 0, threading.Thread.start
+def starting(thread):
+    global started
+    started += 1
+    if started == refused:
+        raise RuntimeError("can't start new thread")
+    start(thread)
+threading.Thread.start = starting
+from pathlib import Path
+from tesched_daemon.wiring import run
+run(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("refused", range(1, 6))
+def test_a_daemon_without_one_of_its_threads_ends_or_looks(tmp_path: Path, munged: str, refused: int) -> None:
+    (tmp_path / "spool").mkdir()
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    config = tmp_path / "tesched.toml"
+    config.write_text(
+        f'[store]\nurl = "{url}"\n[loop]\npoll_interval_s = 0.1\nsocket = "{tmp_path}/poke"\n'
+        f'[reports]\nspool = "{tmp_path}/spool"\nsocket = "{tmp_path}/reports"\nmunge_socket = "{munged}"\n'
+        '[slurm]\nclient = "commands"\ntimeout_s = 1\n'
+    )
+    # Without a slurm.conf each look fails, and is one all the same.
+    nowhere = {**os.environ, "SLURM_CONF": str(tmp_path / "none.conf")}
+    with subprocess.Popen(
+        [sys.executable, "-c", _DAEMON, str(config), str(refused)], env=nowhere, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        # It says so after its first look, or ends: a process that does neither is what this test is about.
+        said = ""
+        for line in process.stderr:
+            said += line
+            if "Slurm cannot be seen" in line:
+                process.send_signal(signal.SIGTERM)
+    engine = open_store(url, read_only=True)
+    daemon = read.status(engine).daemon
+    engine.dispose()
+    if process.returncode:
+        assert "can't start new thread" in said
+    else:
+        assert daemon is not None, said
+        assert "Slurm cannot be seen" in said

@@ -1,0 +1,212 @@
+"""Slurm looks at a TE job at the head of its queue before a victim is asked for it.
+
+Everywhere: job 1 holds n1 and job 2 holds n2, without grace periods; job 9 wants half a node, and Slurm says Priority
+of it. A change of its nice value makes Slurm say None until its next look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tesched_core.actions import Action, FailureKind, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.decision import RefusalCode
+from tesched_core.first_look import LOOK_WITHIN_S
+from tesched_core.guard import Limits
+from tesched_core.orders import Ending
+from tesched_core.patient import Patient
+from tesched_core.resources import JobId
+from tesched_core.snapshot import JobClass
+from tesched_core.waiting import awaits_first_look
+
+from tests.builders import NOW, node, running, share, traits, waiting
+from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back
+
+LIMITS = Limits(min_run_time_s=0, cool_down_s=0)
+RIVAL = 5
+
+
+def two_nodes(*, limits: Limits = LIMITS, binds: bool = False) -> Driver:
+    jobs = [
+        running(1, share("n1", 32)),
+        running(2, share("n2", 32)),
+        waiting(RIVAL, cpus=32, priority=500),
+        waiting(TE, cpus=16, reason="Priority", eligible_time=NOW - 1),
+    ]
+    drive = Driver([node("n1"), node("n2")], jobs, graces={1: 0, 2: 0}, limits=limits, binds=binds)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(RIVAL): traits(JobClass.BE)})
+    return drive
+
+
+def obeys(drive: Driver, *actions: Action) -> None:
+    """Obey, take the commands, and say None of whatever was changed."""
+    drive.obeys(*actions)
+    drive.says(Status.SENT, *actions)
+    for action in actions:
+        if isinstance(action, SetNice | SetPriority | SetNodes) and drive.jobs[action.job_id].pending:
+            drive.change(action.job_id, reason="None")
+
+
+def raised() -> Driver:
+    """Return the case after the job was put at the head."""
+    drive = two_nodes()
+    # 501 are needed of 100
+    assert drive.cycle(0) == (first_in_queue(-1401, free=True),)
+    obeys(drive, *drive.decision.actions)
+    return drive
+
+
+def asked(drive: Driver) -> list[int]:
+    return [action.job_id for action in drive.decision.actions if isinstance(action, Requeue)]
+
+
+def test_it_is_raised_first_and_its_victim_asked_once_slurm_says_that_it_lacks_room() -> None:
+    drive = raised()
+    assert drive.why_not(TE) is RefusalCode.NOT_CONSIDERED_YET
+    assert drive.cycle(0.5) == (), "Slurm has not looked yet"
+    drive.change(TE, reason="Resources")
+    drive.cycle(1)
+    assert asked(drive) == [BE]
+    assert drive.open_orders() == [1], "it is the same order"
+
+
+def test_a_job_that_is_the_head_already_has_its_victim_asked_at_once() -> None:
+    drive = two_nodes()
+    drive.change(TE, reason="Resources")
+    drive.cycle(0)
+    assert asked(drive) == [BE]
+
+
+def test_where_the_site_has_no_limits_the_victim_is_asked_at_once() -> None:
+    drive = two_nodes(limits=replace(LIMITS, await_first_look=False))
+    drive.cycle(0)
+    assert asked(drive) == [BE]
+
+
+@pytest.mark.parametrize("limit", ["QOSMaxCpuPerUserLimit", "Licenses"])
+def test_what_shows_at_the_head_costs_nobody_anything_and_the_job_stays_there_until_it_is_gone(limit: str) -> None:
+    drive = raised()
+    for at_s, reason in enumerate([limit, "None", limit, "Priority", "None"] * 40):
+        drive.change(TE, reason=reason)
+        assert drive.cycle(1 + at_s / 4) == ()
+    drive.change(TE, reason=limit)
+    assert drive.cycle(3600) == ()
+    assert drive.why_not(TE) in {RefusalCode.LIMIT, RefusalCode.LICENSES}
+    assert drive.open_orders() == [1]
+    drive.change(TE, reason="Resources")
+    drive.cycle(3602)
+    assert asked(drive) == [BE]
+
+
+def test_anything_else_that_it_waits_for_ends_it() -> None:
+    drive = raised()
+    drive.change(TE, reason="Dependency")
+    assert drive.cycle(1) == (nice_back(0, now=-1401),)
+    assert (drive.order().ending, drive.memory.futile) == (Ending.BLOCKED, {})
+
+
+def test_without_a_look_in_time_no_victim_is_asked_and_it_is_tried_again_later() -> None:
+    drive = raised()
+    assert drive.cycle(LOOK_WITHIN_S) == ()
+    assert drive.cycle(LOOK_WITHIN_S + 1) == (nice_back(0, now=-1401),)
+    assert drive.order().ending is Ending.NOT_LOOKED_AT
+    assert drive.memory.retry_at == {TE: NOW + LOOK_WITHIN_S + 301}
+    drive.obeys(*drive.decision.actions)
+    drive.change(TE, reason="Priority")
+    drive.cycle(LOOK_WITHIN_S + 10)
+    assert drive.why_not(TE) is RefusalCode.RETRY_LATER
+
+
+def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_asked() -> None:
+    drive = raised()
+    drive.change(RIVAL, priority=5000)
+    drive.change(TE, reason="Priority")
+    (again,) = drive.cycle(1)
+    assert isinstance(again, SetNice)
+    obeys(drive, again)
+    assert drive.cycle(2) == ()
+    drive.change(TE, reason="Resources")
+    drive.cycle(3)
+    assert asked(drive) == [BE]
+
+
+def test_the_second_of_two_has_its_look_when_the_first_is_bound() -> None:
+    drive = two_nodes(binds=True)
+    drive.jobs[JobId(10)] = replace(drive.jobs[JobId(TE)], job_id=JobId(10))
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(10): traits(JobClass.TE)})
+    obeys(drive, *drive.cycle(0))
+    assert asked(drive) == []
+    drive.change(TE, reason="Resources")
+    drive.change(10, reason="Priority")  # Slurm has stopped at the first
+    obeys(drive, *drive.cycle(1))
+    assert asked(drive) == [1]
+    drive.change(10, reason="Resources")
+    drive.cycle(2)
+    # The other half of n1 comes free as well.
+    assert (asked(drive), drive.order(2).nodes) == ([], ("n1",))
+
+
+def test_while_another_is_ahead_of_it_its_time_does_not_run_out() -> None:
+    drive = two_nodes()
+    drive.jobs[JobId(10)] = replace(
+        drive.jobs[JobId(TE)], job_id=JobId(10), request=replace(drive.jobs[JobId(TE)].request, cpus=32)
+    )
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(10): traits(JobClass.TE)})
+    obeys(drive, *drive.cycle(0))
+    drive.change(TE, reason="QOSMaxCpuPerUserLimit")
+    drive.change(10, reason="Priority")
+    drive.cycle(LOOK_WITHIN_S + 10)
+    assert drive.open_orders() == [1, 2]
+
+
+def test_patience_is_time_for_the_look() -> None:
+    drive = two_nodes()
+    drive.policy = Patient(patience_s=120)
+    drive.change(TE, submit_time=NOW, eligible_time=NOW)
+    obeys(drive, *drive.cycle(0))
+    drive.change(TE, reason="Resources")
+    assert drive.cycle(60) == ()
+    drive.cycle(120)
+    assert len(asked(drive)) == 1
+
+
+def test_the_daemon_watches_for_that_look_once_slurm_has_taken_the_raise() -> None:
+    drive = two_nodes()
+    actions = drive.cycle(0)
+    assert awaits_first_look(drive.snapshot(0), 5, drive.memory) is None
+    obeys(drive, *actions)
+    assert awaits_first_look(drive.snapshot(1), 5, drive.memory) == TE
+    assert awaits_first_look(drive.snapshot(6), 5, drive.memory) is None, "a scheduler that is far behind"
+    drive.change(TE, reason="Resources")
+    assert awaits_first_look(drive.snapshot(1), 5, drive.memory) is None
+
+
+def test_a_raise_that_failed_is_sent_again_and_no_victim_is_asked_meanwhile() -> None:
+    drive = two_nodes()
+    drive.says(Status.FAILED, *drive.cycle(0), kind=FailureKind.BUSY)
+    assert drive.cycle(2) == (first_in_queue(-1401, free=True),)
+
+
+def without_limits(drive: Driver, **changes: Any) -> list[int]:
+    """Return who is asked in the first cycle where slurm.conf has no limits enforced."""
+    drive.enforces_limits = False
+    drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], **changes)
+    drive.cycle(0)
+    return asked(drive)
+
+
+def test_where_slurm_enforces_no_limits_a_job_that_asks_for_nodes_alone_has_its_victim_asked_at_once() -> None:
+    assert without_limits(two_nodes()) == [BE]
+
+
+@pytest.mark.parametrize("field", ["licenses", "dependency", "reservation"])
+def test_even_there_whatever_else_it_asks_for_may_show_at_the_head(field: str) -> None:
+    assert without_limits(two_nodes(), **{field: "something:1"}) == []
+
+
+def test_even_there_so_may_a_limit_of_its_partition() -> None:
+    drive = two_nodes()
+    drive.start = replace(drive.start, partitions={"p": replace(drive.start.partitions["p"], max_time_s=60)})
+    assert without_limits(drive) == []
+    assert without_limits(two_nodes(), time_limit_s=60) == [BE]
