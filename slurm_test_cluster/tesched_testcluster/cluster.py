@@ -95,7 +95,9 @@ class Cluster(ABC):
 
         Of all jobs that Slurm knows, which are those of earlier tests, too; or of these.
         """
-        known = [(int(job["JobId"]), int(job["Restarts"])) for job in self.jobs()]
+        # Numbers alone: a line of `scontrol -o` may be one that a job's name or comment has forged.
+        said = self.run("squeue", "-h", "-a", "-t", "all", "-O", "JobID:20,RestartCnt:20").stdout
+        known = [tuple(map(int, line.split())) for line in said.splitlines()]
         return [job_id for job_id, times in known if among is None or job_id in among for _ in range(times)]
 
     def node(self, name: str) -> dict[str, str]:

@@ -52,6 +52,15 @@ def nothing_left(cluster: LocalCluster) -> bool:
     return not cluster.folder.exists() and processes.find_processes(cluster.folder) == ()
 
 
+def test_what_was_put_back_is_read_past_the_lines_that_a_job_forges(cluster: LocalCluster) -> None:
+    forged = cluster.sbatch("--hold", "--comment=x\nJobId=999999 JobName=forged", "--job-name=a b", wrap="sleep 300")
+    again = cluster.sbatch("--requeue", wrap="sleep 300")
+    cluster.wait_state(again, "RUNNING")
+    cluster.run("scontrol", "requeue", str(again))
+    cluster.wait_for(lambda: cluster.put_back() == [again], "the job that was put back, and it alone")
+    assert cluster.put_back({forged}) == []
+
+
 def test_comes_up_with_every_node_idle_and_as_large_as_defined(cluster: LocalCluster) -> None:
     assert cluster.node_states() == {f"n{number}": "idle" for number in range(1, 9)}
     node = cluster.node("n8")
