@@ -130,7 +130,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "turns use up nothing of what TE jobs may cause",
-        "core/tesched_core/budget.py",
+        "core/tesched_core/guard/budget.py",
         "if one.purpose is purpose:",
         "if True:",
     ),

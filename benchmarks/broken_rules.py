@@ -8,23 +8,23 @@ from benchmarks.mutation import Mutation
 _SLURM, _PASS, _ENGINE = (f"sim/tesched_sim/{name}.py" for name in ("slurm", "scheduling", "engine"))
 _GUARD, _PLAN, _TRIAL, _STEP = (f"core/tesched_core/{name}.py" for name in ("guard", "planning", "trial", "step"))
 _ADVANCE, _QUEUE, _WAITING = (f"core/tesched_core/{name}.py" for name in ("advance", "queue_order", "waiting"))
-_FITGPP, _PATIENT = "core/tesched_core/fitgpp.py", "core/tesched_core/patient.py"
+_FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_policies/patient.py"
 _FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
     f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
 )
-_CLASSIFY, _OVERVIEW = "core/tesched_core/classify.py", "core/tesched_core/overview.py"
+_CLASSIFY, _OVERVIEW = "core/tesched_core/intake/classify.py", "core/tesched_core/model/cluster_columns.py"
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
-_ROBBED = "core/tesched_core/robbed.py"
-_SHADOW = "core/tesched_core/shadow.py"
-_LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/doubt.py"
-_VISIBLE, _COMMON = "core/tesched_core/visible.py", "cli/tesched_cli/common.py"
+_ROBBED = "core/tesched_core/orders/reinforce.py"
+_SHADOW = "core/tesched_core/placement/shadow_time.py"
+_LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
+_VISIBLE, _COMMON = "core/tesched_core/model/visible.py", "cli/tesched_cli/common.py"
 _LOG_LINES, _NOTIFY = "daemon/tesched_daemon/log_lines.py", "daemon/tesched_daemon/sdnotify.py"
 _POKE, _SHARES, _RATES = (f"daemon/tesched_daemon/{name}.py" for name in ("poke", "poke_shares", "rates"))
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
 _FILE, _ENGINE_DB, _PROCESS, _LIVENESS, _SEEN = (
     f"db/tesched_db/{name}.py" for name in ("store_file", "engine", "process", "liveness", "seen")
 )
-_INBOX = "daemon/tesched_daemon/inbox.py"
+_INBOX = "daemon/tesched_daemon/job_reports/inbox.py"
 
 MUTATIONS = (
     Mutation("a requeue counts", _SLURM, "self.restarts[row] += 1", "pass"),
@@ -62,7 +62,7 @@ MUTATIONS = (
     Mutation("who leaves after all has paid", _ADVANCE, "return victim if may_leave else", "return"),
     Mutation(
         "room that is promised is taken",
-        "core/tesched_core/promised.py",
+        "core/tesched_core/placement/reserved.py",
         "        room = _changed(room, list(_coming(order, snapshot, room)))\n    return room",
         "        pass\n    return room",
     ),

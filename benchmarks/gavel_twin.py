@@ -19,11 +19,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_sim.gavel.policies import Contender, Optimum
-from tesched_sim.gavel.rounds import Cluster
-from tesched_sim.gavel.simulate import simulate
-from tesched_sim.gavel.throughputs import TYPES, measured
-from tesched_sim.gavel.workload import MODELS, GavelJob
+from tesched_sim.papers.gavel.policies import Contender, Optimum
+from tesched_sim.papers.gavel.rounds import Cluster
+from tesched_sim.papers.gavel.simulate import simulate
+from tesched_sim.papers.gavel.throughputs import TYPES, measured
+from tesched_sim.papers.gavel.workload import MODELS, GavelJob
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_core.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
+from tesched_policies.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 

@@ -28,18 +28,19 @@ from random import Random
 
 import click
 import numpy as np
-from tesched_core.actions import Failure
-from tesched_core.cluster import Job
-from tesched_core.decision import Memory, Refusal
-from tesched_core.fit import demands_of
-from tesched_core.fitgpp import FitGpp
-from tesched_core.overview import overview_of
+from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.demand import demands_of
 from tesched_core.policy import Excuses, Plan, View
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot, Traits
-from tesched_core.waiting import WANTS_ROOM
+from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.clients import ClientChoice, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.decision import Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.overview import overview_of
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import overview_of
 from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 SIZES = ((100, 1), (1_000, 1), (10_000, 1), (10_000, 20))
 REPEATS = 5

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import click
 import msgspec
 import numpy as np
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_core.model.limits import Limits
+from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import Simulation
 from tesched_sim.result import Result
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload
 from tesched_testcluster import definition
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition

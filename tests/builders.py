@@ -11,15 +11,17 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import numpy as np
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
-from tesched_core.decision import Memory, RefusalCode, Why
-from tesched_core.fit import Room
-from tesched_core.guard import Limits, excuses
-from tesched_core.notice import ExitZero, Target
-from tesched_core.overview import overview_of
+from tesched_core.guard.eligibility import excuses
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
+from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import overview_of
 from tesched_core.policy import Excuses, View
-from tesched_core.resources import JobId, Tres, with_bare_names
-from tesched_core.snapshot import JobClass, Snapshot, Traits
 
 #: the instant at which most tests look
 NOW = 10_000.0

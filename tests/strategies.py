@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     Hold,
     NodeCount,
@@ -23,10 +23,10 @@ from tesched_core.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.budget import Paid
-from tesched_core.decision import Bound, Decision, Forwarded, Futility, Memory, Past, Refusal, RefusalCode
-from tesched_core.notice import ExitZero, Target
-from tesched_core.orders import (
+from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.memory import Bound, Forwarded, Futility, Memory, Past
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import (
     Departure,
     Ending,
     Lever,
@@ -38,9 +38,10 @@ from tesched_core.orders import (
     Victim,
     VictimState,
 )
-from tesched_core.resources import JobId
-from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
-from tesched_core.share_state import ShareState, Throttled, Training
+from tesched_core.model.payment import Paid
+from tesched_core.model.resources import JobId
+from tesched_core.model.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
+from tesched_core.model.share_state import ShareState, Throttled, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)

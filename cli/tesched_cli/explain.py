@@ -10,19 +10,21 @@ from statistics import median
 
 import click
 from sqlalchemy import Engine
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.metrics import lost_node_s
-from tesched_core.notice import TARGET_WORDS, ExitZero
-from tesched_core.orders import Departure, Ending, Victim
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
-from tesched_db import read, reports, trainings
+from tesched_core.intake.job_times import lost_node_s
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.notice import TARGET_WORDS, ExitZero
+from tesched_core.model.order import Departure, Ending, Victim
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_db import queries as read
+from tesched_db import reports, trainings
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 
-from tesched_cli import plan, training
+from tesched_cli import plan
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
+from tesched_cli.render import training
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tesched_core.pdors.words import in_words
-from tesched_core.round_state import JobPlan
+from tesched_core.model.round_state import JobPlan
+from tesched_policies.pdors.describe import in_words
 
 from tesched_cli.common import clock, hostlist
 

@@ -8,16 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from tesched_core.actions import Action, Outcome, Release, Resume, SetNice, SetNodes, SetPriority, SetThrottle, Status
-from tesched_core.classify import classified
-from tesched_core.decision import Memory
-from tesched_core.orders import VictimState
-from tesched_core.resources import JobId
-from tesched_core.undo import undo as undone
+from tesched_core.intake.classify import classified
+from tesched_core.model.actions import (
+    Action,
+    Outcome,
+    Release,
+    Resume,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    SetThrottle,
+    Status,
+)
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo as undone
 from tesched_daemon.loop import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, look, opened_loop
-from tesched_db import deeds, read
+from tesched_db import deeds
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.liveness import State
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.cluster import Job
-from tesched_core.decision import Memory, Refusals, Why
-from tesched_core.fit import Room
-from tesched_core.overview import Running
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import Job
+from tesched_core.model.cluster_columns import Ends, Running, Waiting
+from tesched_core.model.decision import Refusals, Why
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.demand import Demand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,4 +93,53 @@ class TePolicy(Protocol):
 
     def propose(self, view: View) -> Proposal:
         """Return plans, at most one a waiting job, and a refusal for whoever was looked at and not taken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeView:
+    """What a best-effort policy looks at."""
+
+    now: UnixSeconds
+    #: BE jobs that wait for room, highest priority first
+    waiting: Waiting
+    #: free room, in which what open orders will free is not free yet, and what they wait for is taken
+    room: Room
+    ends: Ends
+    #: TE jobs that wait, and that nobody makes room for at the moment: they come before every BE job
+    ahead: tuple[Demand, ...]
+    #: those of `waiting` that were brought forward already, and shall start any moment
+    forwarded: frozenset[JobId]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """A proposal: let this job be next."""
+
+    job_id: JobId
+    #: where it fits now
+    nodes: tuple[str, ...]
+    #: one sentence: why it, and whom it does not delay
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeProposal:
+    """A best-effort policy's answer."""
+
+    forward: tuple[Forward, ...]
+    refusals: Refusals
+
+
+@runtime_checkable
+class BePolicy(Protocol):
+    """Chooses who is next."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        ...
+
+    def propose(self, view: BeView) -> BeProposal:
+        """Return whom to bring forward, and a refusal for whoever fits and was passed over."""
         ...

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import msgspec
 from sqlalchemy import make_url
-from tesched_core.classify import Classification
-from tesched_core.guard import Limits
-from tesched_core.policies import PolicyConfig
+from tesched_core.intake.classify import Classification
+from tesched_core.model.limits import Limits
 from tesched_db.engine import parse_url
 from tesched_db.errors import StoreError
+from tesched_policies.registry import PolicyConfig
 from tesched_slurm.clients import ClientChoice
 
 from tesched_daemon import config_files
 from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
+from tesched_daemon.job_reports.socket import address_of
 from tesched_daemon.loop import Mode, Pace
-from tesched_daemon.report_socket import address_of
-from tesched_daemon.telling import TellConfig
+from tesched_daemon.tell_command import TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 

@@ -19,14 +19,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
-from tesched_core.best_effort import BePolicy
-from tesched_core.classify import Classification, classified, with_declared
-from tesched_core.clock import shifted
-from tesched_core.decision import Decision, Memory
-from tesched_core.guard import Limits
-from tesched_core.orders import VictimState
-from tesched_core.policy import TePolicy
+from tesched_core.intake.classify import Classification, classified, with_declared
+from tesched_core.intake.pending_reason import awaits_first_look
+from tesched_core.levers.hold import RoundPolicy
+from tesched_core.levers.throttle import SharePolicy, in_earnest
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.clock_jump import shifted
+from tesched_core.orders.outcomes import learned
+from tesched_core.orders.tell_users import Telling
+from tesched_core.orders.undo import changed_still, undo
+from tesched_core.policy import BePolicy, TePolicy
 from tesched_core.ports import (
     Actuator,
     CycleReport,
@@ -38,16 +46,9 @@ from tesched_core.ports import (
     Speeds,
     Watcher,
 )
-from tesched_core.resources import JobId
-from tesched_core.rounds import RoundPolicy
-from tesched_core.shares import SharePolicy, in_earnest
-from tesched_core.snapshot import Snapshot
-from tesched_core.step import learned, step
-from tesched_core.telling import Telling
-from tesched_core.undo import changed_still, undo
-from tesched_core.waiting import awaits_first_look
+from tesched_core.step import step
 
-from tesched_daemon.doubt import doubt, without_namesakes
+from tesched_daemon.plausibility import doubt, without_namesakes
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
 
 log = logging.getLogger(__name__)

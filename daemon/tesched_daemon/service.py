@@ -21,8 +21,8 @@ from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tesched_daemon.loop import Loop, Turn
-from tesched_daemon.poke import Agenda
 from tesched_daemon.sdnotify import notify
+from tesched_daemon.wakeup import Agenda
 
 log = logging.getLogger(__name__)
 

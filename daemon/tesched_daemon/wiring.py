@@ -8,30 +8,31 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
-from tesched_core.actions import Failure
+from tesched_core.model.actions import Failure
+from tesched_core.model.job_report import Curve
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Actuator, JournalError
-from tesched_core.report import Curve
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 from tesched_db.trainings import gone_tasks
 from tesched_slurm import clients
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 
-from tesched_daemon import log_lines, report_socket
+from tesched_daemon import log_lines
 from tesched_daemon.config import Config, load
-from tesched_daemon.inbox import Inbox
+from tesched_daemon.job_reports import socket as report_socket
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop, Mode
-from tesched_daemon.poke import listening
-from tesched_daemon.poke_shares import Shares
 from tesched_daemon.reload import Reloader, acting
-from tesched_daemon.reports import SpoolReports
 from tesched_daemon.service import Service
-from tesched_daemon.speeds import StoredSpeeds
-from tesched_daemon.telling import Teller, TellingActuator
+from tesched_daemon.tell_command import Teller, TellingActuator
+from tesched_daemon.throughput_source import StoredSpeeds
 from tesched_daemon.undo import put_all_back
+from tesched_daemon.wakeup import listening
+from tesched_daemon.wakeup_shares import Shares
 
 log = logging.getLogger(__name__)
 

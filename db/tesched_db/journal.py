@@ -17,19 +17,21 @@ from importlib.metadata import PackageNotFoundError, version
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
-from tesched_core.actions import Action, Outcome
-from tesched_core.classify import Question
-from tesched_core.clock import shifted
-from tesched_core.decision import Decision, Memory
-from tesched_core.orders import Transition
+from tesched_core.intake.classify import Question
+from tesched_core.model.actions import Action, Outcome
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import LeaveTimes, Snapshot
+from tesched_core.orders.clock_jump import shifted
 from tesched_core.ports import CycleReport, Lead
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.snapshot import LeaveTimes, Snapshot
 
 from tesched_db import leave_times
-from tesched_db.clocks import later_by_s, now_of
+from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.job_rows import Seen, Values, counts_of
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -43,11 +45,10 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
+from tesched_db.memory_rows import Remembered, action_values, outcome_values, transition_values
 from tesched_db.process import place, ticks_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
-from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
-from tesched_db.seen import Seen, Values, counts_of
 from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
 from tesched_db.views import DAEMON, UNDO

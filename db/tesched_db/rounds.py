@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
-from tesched_core.resources import JobId
-from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
+from tesched_core.model.resources import JobId
+from tesched_core.model.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
 
 from tesched_db.tables import RoundsRow
 

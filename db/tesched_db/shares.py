@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.orm import Session
-from tesched_core.resources import JobId
-from tesched_core.share_state import ShareState, Throttled, Training
+from tesched_core.model.resources import JobId
+from tesched_core.model.share_state import ShareState, Throttled, Training
 
 from tesched_db.tables import SharesRow
 

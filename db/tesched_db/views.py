@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tesched_core.actions import FailureKind, OrderId, ReasonCode, Status
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.metrics import Change, Run, Times, lost_node_s
-from tesched_core.notice import ExitZero, Target
-from tesched_core.orders import Order, Transition
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.round_state import JobPlan
-from tesched_core.snapshot import JobClass
+from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
+from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import Order, Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.round_state import JobPlan
+from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
 from tesched_db.lease import Pause, Standby

@@ -16,19 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.actions import OrderId, Outcome, Resume, Status, Suspend
-from tesched_core.best_effort import BePolicy
-from tesched_core.decision import Memory
-from tesched_core.guard import Limits
-from tesched_core.orders import Order, OrderState, VictimState
-from tesched_core.policy import TePolicy
-from tesched_core.step import learned, step
+from tesched_core.model.actions import OrderId, Outcome, Resume, Status, Suspend
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order, OrderState, VictimState
+from tesched_core.orders.outcomes import learned
+from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.step import step
 
-from tesched_sim.behaviour import Behaviour
-from tesched_sim.eyes import Eyes, Hands
+from tesched_sim.actuator import Hands
+from tesched_sim.observer import Eyes
 from tesched_sim.result import Preemptions, Result, Use
-from tesched_sim.scheduling import Scheduler
 from tesched_sim.slurm import Event, Record, Slurm, State
+from tesched_sim.slurm_scheduler import Scheduler
+from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
 
 #: How often the daemon may look at one instant: actions that take no time need more than one look.

@@ -17,8 +17,8 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from tesched_sim.contenders import Setting, run_one
-from tesched_sim.reports.case import Case
+from tesched_sim.experiment import Setting, run_one
+from tesched_sim.reports.run_summary import Case
 from tesched_sim.workload import Workload, WorkloadError
 
 #: Makes a workload for a seed. It is sent to other processes, and its workloads are kept there by what it equals: a

@@ -314,7 +314,7 @@ def test_little_room_for_the_store_is_told(
 ) -> None:
     config = site(cluster, tmp_path)
     for limit, level in (("LITTLE", "warn"), ("TOO_LITTLE", "fail")):
-        monkeypatch.setattr(f"tesched_daemon.doctor.{limit}", 1e18)
+        monkeypatch.setattr(f"tesched_daemon.doctor.doctor.{limit}", 1e18)
         assert doctor(config).lines["disk"][0] == level
 
 

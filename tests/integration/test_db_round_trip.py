@@ -5,11 +5,12 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
-from tesched_core.actions import Reason
-from tesched_core.decision import Decision, Memory
+from tesched_core.model.actions import Reason
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport, Journal
-from tesched_core.snapshot import Snapshot
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.engine import writing
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base

@@ -16,7 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event, select, text
 from sqlalchemy.orm import Session
 from tesched_core.ports import JournalError
-from tesched_db import migrate, read
+from tesched_db import migrate
+from tesched_db import queries as read
 from tesched_db.engine import SCHEMA, make_engine, open_store, reading, writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.actions import Status
+from tesched_core.model.actions import Status
 from tesched_daemon.loop import Loop
 from tesched_db import migrate
 from tesched_db.engine import make_engine, open_store

@@ -13,16 +13,17 @@ from typing import TypeAlias
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.decision import Decision, Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.orders import Order
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot, Traits
 from tesched_core.step import step
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, excused
 

@@ -12,15 +12,14 @@ from typing import ClassVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tesched_core.baselines import YoungestFirst
-from tesched_core.best_effort import BePolicy
-from tesched_core.cluster import JobState
-from tesched_core.fill import Fill
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import YieldBy
-from tesched_core.patient import Patient
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import YieldBy
+from tesched_core.model.resources import JobId
+from tesched_core.policy import BePolicy, TePolicy
+from tesched_policies.baselines import YoungestFirst
+from tesched_policies.fill import Fill
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 
 from tests.properties.faulty_daemon import POSSIBLE, Fault, Port
 from tests.properties.faulty_site import LIMITS, NAMES, Site

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.resources import JobId
-from tesched_core.undo import changed_still
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import changed_still
 
-from tests.pdors_site import Site, wide
+from tests.scenarios.pdors_site import Site, wide
 
 #: seconds until it comes, fewest nodes, how many more it may have, and its real time over the planned one
 arrivals = st.lists(

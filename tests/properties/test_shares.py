@@ -6,16 +6,17 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
-from tesched_core.decision import Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.resources import JobId
-from tesched_core.share_state import ShareState
-from tesched_core.shares import ShareProposal, ShareView
-from tesched_core.snapshot import Snapshot
-from tesched_core.step import learned, step
-from tesched_core.undo import changed_still, undo
+from tesched_core.levers.throttle import ShareProposal, ShareView
+from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.share_state import ShareState
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.outcomes import learned
+from tesched_core.orders.undo import changed_still, undo
+from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, waiting
 

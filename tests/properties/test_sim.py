@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
-from tesched_core.fitgpp import FitGpp
-from tesched_core.patient import Patient
 from tesched_core.policy import TePolicy
-from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 from tesched_sim.engine import NO_LIMITS, Outage, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm import State
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload
 
 POLICIES: tuple[TePolicy | None, ...] = (

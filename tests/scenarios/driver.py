@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Unpack
 
-from tesched_core.actions import (
+from tesched_core.levers.hold import RoundPolicy
+from tesched_core.levers.throttle import SharePolicy
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -30,19 +32,18 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.best_effort import BePolicy
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
-from tesched_core.decision import Decision, Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.notice import Target
-from tesched_core.orders import Order, OrderState, Transition, Victim
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
-from tesched_core.rounds import RoundPolicy
-from tesched_core.shares import SharePolicy
-from tesched_core.snapshot import JobClass, Snapshot
-from tesched_core.step import learned, step
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
+from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Order, OrderState, Transition, Victim
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.outcomes import learned
+from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, Extra, cluster, node, running, share, waiting
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.actions import Hold, Notify, Release, Requeue
-from tesched_core.cluster import Job, Request
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.guard import Limits, RoundLimits
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Hold, Notify, Release, Requeue
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.limits import Limits, RoundLimits
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_policies.gavel.allocators.registry import policy
+from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver

@@ -7,19 +7,19 @@ for job 9. Times are seconds after the first look.
 from __future__ import annotations
 
 import pytest
-from tesched_core.actions import FailureKind, Reason, ReasonCode, SetNice, Status
-from tesched_core.baselines import Nobody
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.fill import Fill
-from tesched_core.patient import Patient
+from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetNice, Status
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.resources import JobId
 from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
-from tesched_sim.behaviour import Behaviour
+from tesched_policies.baselines import Nobody
+from tesched_policies.fill import Fill
+from tesched_policies.patient import Patient
+from tesched_sim.slurm_settings import Behaviour
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
-from tests.sim_examples import Sketch, simulate, starts, te
+from tests.unit.sim.examples import Sketch, simulate, starts, te
 
 #: with which a job is ahead of another by this much
 AHEAD = 250

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Notify, Release, SetNodes
-from tesched_core.cluster import Job, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.gavel.standing import Entity, Standing
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
-from tesched_core.undo import undo
+from tesched_core.model.actions import Notify, Release, SetNodes
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import undo
+from tesched_policies.gavel.allocators.registry import policy
+from tesched_policies.gavel.policy import Gavel
+from tesched_policies.gavel.weights import Entity, Standing
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver

@@ -12,15 +12,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import Notify, SetNodes
-from tesched_core.cluster import Job, Node, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.fit import Room
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.guard import Limits
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Notify, SetNodes
+from tesched_core.model.cluster import Job, Node, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import room_of
+from tesched_policies.gavel.allocators.registry import policy
+from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -139,14 +139,14 @@ def test_a_trial_is_not_sent_to_a_gpu_of_which_somebody_has_a_shard() -> None:
     site = Site(on(A, "v"), waiting(TRIAL, asks("gpu")), named="las")
     site.cycle(0)
     assert site.decision.actions == ()
-    room = Room.of(site.snapshot(0))
+    room = room_of(site.snapshot(0))
     free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"]) == (0, 0, 1)
 
 
 def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
     nodes = (machine("v", "v100", gpus=4, shards=16),)
-    room = Room.of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
+    room = room_of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
     free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"], free["shard:v100"]) == (2, 2, 11, 12)
 
@@ -185,7 +185,7 @@ def obey(site: Site, at_s: float) -> None:
     for action in actions:
         if isinstance(action, Notify):
             site.requeued(action.job_id)
-    room = Room.of(site.snapshot(at_s))
+    room = room_of(site.snapshot(at_s))
     free = {name: dict(zip(room.resources, room.free[row].tolist(), strict=True)) for name, row in room.index.items()}
     for job in sorted(site.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
         (gres, _), *_ = job.request.gres_per_node

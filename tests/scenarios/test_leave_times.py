@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fitgpp import FitGpp
-from tesched_core.leaving import MOST_PAIRS, MOST_TIMES, expected_leave_s, with_leave_times
-from tesched_core.overview import overview_of
-from tesched_core.resources import JobId
-from tesched_core.snapshot import LeaveTimes
+from tesched_core.intake.leave_times import MOST_PAIRS, MOST_TIMES, expected_leave_s, with_leave_times
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import LeaveTimes
+from tesched_core.placement.columns_of import overview_of
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, Driver, one_node

@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
-from tesched_core.cluster import JobState, Partition
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.queue_order import MIN_NICE
-from tesched_core.resources import JobId
-from tesched_core.round_state import RoundState
-from tesched_core.snapshot import JobClass
+from tesched_core.levers.priority import MIN_NICE
+from tesched_core.model.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.cluster import JobState, Partition
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.round_state import RoundState
+from tesched_core.model.snapshot import JobClass
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import FailureKind, Notify, SetNodes, Status
-from tesched_core.decision import RefusalCode
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.undo import changed_still, undo
+from tesched_core.model.actions import FailureKind, Notify, SetNodes, Status
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import changed_still, undo
 
 from tests.builders import NOW, Extra, share, waiting
-from tests.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
+from tests.scenarios.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
 
 
 def kinds(site: Site) -> list[tuple[str, int]]:

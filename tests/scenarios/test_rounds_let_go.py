@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
-from tesched_core.decision import Bound
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.resources import JobId
-from tesched_core.rounds import MOST_HELD
-from tesched_core.snapshot import JobClass
+from tesched_core.levers.hold import MOST_HELD
+from tesched_core.model.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
+from tesched_core.model.memory import Bound
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.undo import undo
 from tesched_core.step import step
-from tesched_core.undo import undo
-from tesched_daemon.doubt import doubt
+from tesched_daemon.plausibility import doubt
+from tesched_policies.gavel.allocators.registry import policy
+from tesched_policies.gavel.policy import Gavel
 
-from tests import pdors_site
 from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios import pdors_site
 from tests.scenarios import test_gavel_rounds as gavel
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_binding import bound

@@ -11,19 +11,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_core.actions import Action, FailureKind, SetNice, SetThrottle, Status
-from tesched_core.cluster import Job, Request
-from tesched_core.decision import Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp, gains
-from tesched_core.guard import Limits
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId
-from tesched_core.share_state import ShareState, Training
-from tesched_core.shares import in_earnest
-from tesched_core.slaq.on_slurm import Slaq
-from tesched_core.snapshot import Snapshot
+from tesched_core.levers.throttle import in_earnest
+from tesched_core.model.actions import Action, FailureKind, SetNice, SetThrottle, Status
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.share_state import ShareState, Training
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import undo
 from tesched_core.step import step
-from tesched_core.undo import undo
+from tesched_policies.fitgpp import FitGpp, gains
+from tesched_policies.slaq.policy import Slaq
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
 from tests.scenarios.driver import Driver

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.patient import Patient
-from tesched_sim.behaviour import Backfill, Behaviour, RequeuedTo
+from tesched_core.model.limits import Limits
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 from tesched_sim.engine import NO_LIMITS, Simulation
+from tesched_sim.slurm_settings import Backfill, Behaviour, RequeuedTo
 
-from tests.sim_examples import Sketch, ends, preemptions, simulate, starts, te, with_fitgpp, workload
+from tests.unit.sim.examples import Sketch, ends, preemptions, simulate, starts, te, with_fitgpp, workload
 
 PAPER = Behaviour.paper(te_first=True)
 

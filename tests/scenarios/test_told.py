@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Action, FailureKind, Record, Rerun, Status, TellUser
-from tesched_core.cluster import JobState
-from tesched_core.guard import Limits
-from tesched_core.orders import Departure, VictimState
+from tesched_core.model.actions import Action, FailureKind, Record, Rerun, Status, TellUser
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Departure, VictimState
+from tesched_core.orders.tell_users import MOST_NOTES, Telling, is_note, note, tell_users
+from tesched_core.orders.undo import changed_still, undo
 from tesched_core.step import step
-from tesched_core.telling import MOST_NOTES, Telling, is_note, note, tell_users
-from tesched_core.undo import changed_still, undo
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node

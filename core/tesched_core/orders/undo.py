@@ -1,0 +1,111 @@
+"""Puts back whatever tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
+
+Orders under way are withdrawn: who has not left his room keeps it, who waits to run again waits with his own priority,
+and who is suspended is resumed, once nobody else has his CPUs.
+As ever, a value is believed to be back only when that is seen, so this is repeated until nothing is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.levers.context import Advance
+from tesched_core.levers.hold import release_all
+from tesched_core.levers.node_binding import set_free, still_bound
+from tesched_core.levers.priority import left_held, let_back, put_back
+from tesched_core.levers.queue_boost import bring_back
+from tesched_core.levers.suspend import follow
+from tesched_core.levers.throttle import share_no_more
+from tesched_core.model.decision import Decision, Refusals
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.advance import departure_of, leave
+from tesched_core.placement.columns_of import overview_of
+
+
+def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
+    """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
+    work = Advance(
+        snapshot=snapshot,
+        overview=overview_of(snapshot),
+        limits=limits,
+        bound=dict(memory.bound),
+        bound_since=dict(memory.bound_since),
+        preemptions=dict(memory.preemptions),
+        last_preempted=dict(memory.last_preempted),
+        paid=list(memory.paid),
+        past=dict(memory.past),
+    )
+    orders = dict(memory.orders)
+    for order in memory.open_orders():
+        orders[order.order_id] = _withdrawn(order, work)
+    memory = replace(
+        memory,
+        cycle=memory.cycle + 1,
+        orders=orders,
+        preemptions=work.preemptions,
+        last_preempted=work.last_preempted,
+        paid=tuple(work.paid),
+        past=work.past,
+    )
+    memory = share_no_more(memory, work)
+    memory = release_all(set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True), work)
+    left = changed_still(memory, snapshot)
+    actions = tuple(work.actions)
+    summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
+    decision = Decision(
+        cycle=memory.cycle,
+        at=snapshot.taken_at,
+        policy="",
+        actions=actions,
+        refusals=Refusals(),
+        transitions=tuple(work.transitions),
+        summary=summary,
+    )
+    return memory, decision
+
+
+def changed_still(memory: Memory, snapshot: Snapshot) -> int:
+    """Return how many of tesched's changes are not seen to be put back."""
+    changes = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
+    changes += len(memory.shares.throttled) if memory.shares is not None else 0
+    jobs = snapshot.jobs
+    # Of a job that runs no hold can be ended.
+    held = memory.rounds.held if memory.rounds is not None else ()
+    return changes + sum(job_id in jobs and jobs[job_id].pending for job_id in held)
+
+
+def _withdrawn(order: Order, work: Advance) -> Order:
+    if order.state is OrderState.OPEN:
+        work.moved(order.order_id, None, order.state, OrderState.SETTLING, "withdrawn: its changes are put back")
+        order = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
+    order = put_back(order, work)
+    victims = (let_back(_let_go(victim, order, work), order, work) for victim in order.victims)
+    order = replace(order, victims=tuple(victims))
+    raises = [order.raised, *(victim.raised for victim in order.victims)]
+    suspended = any(victim.state is VictimState.SUSPENDED for victim in order.victims)
+    if not suspended and all(raised is None or raised.restored for raised in raises):
+        work.moved(order.order_id, None, order.state, OrderState.ENDED, "all is as it was")
+        order = replace(order, state=OrderState.ENDED, ended_at=work.now)
+    return order
+
+
+def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
+    job = work.snapshot.jobs.get(victim.job_id)
+    if victim.state is VictimState.SUSPENDED:
+        if job is not None and job.on_nodes and job.restarts == victim.restarts:
+            return follow(victim, job, order, work)
+        text = "it is not suspended any more"
+        work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        return replace(victim, state=VictimState.SPARED, raised=left_held(victim, job))
+    if victim.state not in HOLDS_ROOM:
+        return victim
+    departure = departure_of(victim, job, work.now, work.release)
+    if departure is not None:
+        return leave(victim, departure, order, work)
+    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
+    if victim.noticed_at is not None:
+        work.last_preempted[victim.job_id] = work.now  # as of anybody who is let go: a daemon may be started again
+    return replace(victim, state=VictimState.SPARED)

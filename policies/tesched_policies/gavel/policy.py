@@ -1,0 +1,387 @@
+"""gavel: best-effort jobs on GPUs of several types take turns, as one of Gavel's policies divides the time.
+
+Definitions
+    type         of accelerators: a GRES type or a node feature.
+    allocation   X: the fraction of the time that each job should spend on each type (problem.py).
+    round        for its length nobody is moved.
+
+Principle
+    At the beginning of a round the policy divides the time anew if jobs have come or gone, and rounds.py says who has
+    which type: who is furthest behind what he should have had. Then tesched sees to it, look after look: who runs where
+    he should stays; who should run elsewhere moves, on notice, from his checkpoint; who should wait makes room for who
+    should run, if that one needs it. A job that waits is held, so that Slurm does not start it in a gap.
+    Room that comes free in the middle of a round goes to whoever is next, unless that would move somebody.
+    What TE jobs and others hold or were promised is not there to be divided.
+
+Worked example
+    Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives
+    each the type that it is good at: X = [[1, 0], [0, 1]]. b came first and has the v100. In the next round b should be
+    on the k80: it gets its notice, leaves, and starts there, bound to that node; a, which was held, starts on the
+    v100.
+
+Parameters
+    policy           one of policies.py; those that share GPUs do so among jobs that ask for shards (crew.py, pairs.py)
+    round_s          length of a round, 360
+    solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
+    types            names, fastest first; empty: all GRES types of GPUs, by name
+    standing         what jobs and entities weigh, and when jobs are due (standing.py)
+    fills            whether room that comes free in mid-round is given away at once, or waits as in the paper
+
+Source
+    Narayanan et al., OSDI 2020, sections 3 and 5. What the paper does by its own runtime on each worker is done here
+    with Slurm's levers: hold and release, ReqNodeList, nice, notice and requeue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.levers.hold import RoundProposal, RoundView
+from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.limits import RoundLimits
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.round_state import JobRounds, RoundState
+
+from tesched_policies.gavel.allocators.names import SHARING
+from tesched_policies.gavel.allocators.problem import Policy, Problem
+from tesched_policies.gavel.avoid_moves import alike, booked, kept
+from tesched_policies.gavel.jobs import NOWHERE, Crew, Kinds, crew_of
+from tesched_policies.gavel.node_assignment import Places
+from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
+from tesched_policies.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
+from tesched_policies.gavel.round_scheduling import assign, deficits, priorities
+from tesched_policies.gavel.weights import Standing
+
+#: Expected run time of a job of which nothing is known, seconds.
+UNKNOWN_RUN_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gavel:
+    """The policy; see the head of this file."""
+
+    policy: Policy
+    round_s: float = 360.0
+    solve_every_s: float = 0.0
+    types: tuple[str, ...] = ()
+    fills: bool = True
+    standing: Standing = field(default_factory=Standing)
+    limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(360.0))
+
+    @property
+    def name(self) -> str:
+        """Return the name that the configuration uses."""
+        return f"gavel:{self.policy.name}"
+
+    @property
+    def shares(self) -> bool:
+        """Return whether two jobs may share a GPU."""
+        return self.policy.name in SHARING
+
+    def turn(self, view: RoundView) -> RoundProposal:
+        """Return what is to be done now, for what this round wants."""
+        kinds = Kinds.of(view.snapshot, view.overview.room, self.types)
+        crew = crew_of(view, kinds, sharing=self.shares)
+        state = _counted(view, kinds, crew)
+        turn = _Turn(gavel=self, view=view, kinds=kinds, crew=crew, state=state)
+        if not kinds.gpus.any():
+            # No GPU has a type, or none is up.
+            whys = tuple(unshared(view, kinds, self.policy.name, sharing=self.shares))
+            return RoundProposal(plans=(), hold=(), state=state, refusals=whys)
+        if view.now >= state.ends_at:
+            turn.begin_round()
+        elif self.fills:
+            turn.fill()
+        return turn.proposal()
+
+
+def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
+    """Return the state after the time since the last look was counted to whoever has run; a new one to begin with."""
+    state, now = view.memory.rounds, view.now
+    if state is None or state.types != kinds.names:
+        held = state.held if state is not None else {}
+        return RoundState(
+            types=kinds.names,
+            began_at=now,
+            ends_at=now,
+            counted_at=now,
+            solved_at=0.0,
+            given_s=(0.0,) * len(kinds.names),
+            held=held,
+        )
+    given = np.array(state.given_s)
+    snapshot = view.snapshot.jobs
+    jobs: dict[JobId, JobRounds] = {
+        job_id: one for job_id, one in state.jobs.items() if job_id in snapshot and not snapshot[job_id].finished
+    }
+    same = alike(crew.throughput)
+    together: dict[Pair, NDArray[np.float64]] = {}
+    for row, (job, kind) in enumerate(zip(crew.jobs, crew.on.tolist(), strict=True)):
+        known = state.jobs.get(job.job_id, JobRounds(kind=kind))
+        if kind != NOWHERE and job.start_time is not None:
+            ran = np.zeros((1, len(given)))
+            ran[0, kind] = max(now - max(state.counted_at, job.start_time), 0.0)
+            pair = pair_of(crew, row)
+            if pair is not None and pair in state.pairs:
+                together[pair] = np.minimum(together.get(pair, ran[0]), ran[0])  # as long as both ran
+                jobs[job.job_id] = known
+                continue
+            if known.share:
+                ran = booked(ran, np.array([known.share]), same[row : row + 1])
+            given += ran[0]
+            known = replace(known, received_s=tuple((np.array(known.received_s or given * 0.0) + ran[0]).tolist()))
+        jobs[job.job_id] = known
+    given = np.sum([given, *together.values()], axis=0)
+    pairs = with_time(state.pairs, together, jobs)
+    changed = state.changed or jobs.keys() != state.jobs.keys()
+    return replace(state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, pairs=pairs, changed=changed)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Turn:
+    """One look, while it is worked on."""
+
+    gavel: Gavel
+    view: RoundView
+    kinds: Kinds
+    crew: Crew
+    state: RoundState
+    #: [jobs] the type of this round, and the row of who should share the GPU, or NOWHERE
+    want: NDArray[np.intp] = field(init=False)
+    beside: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rows = range(len(self.crew))
+        row_of = {job.job_id: row for row, job in enumerate(self.crew.jobs)}
+        partners = [self._known(row).partner for row in rows]
+        found = [NOWHERE if one is None else row_of.get(one, NOWHERE) for one in partners]
+        self.want = np.array([self._known(row).kind for row in rows], dtype=np.intp)
+        self.beside = np.array(found, dtype=np.intp)
+
+    def _known(self, row: int) -> JobRounds:
+        return self.state.jobs.get(self.crew.jobs[row].job_id, JobRounds(kind=int(self.crew.on[row])))
+
+    def _table(self, name: str) -> NDArray[np.float64]:
+        """Return a tuple of each job's as [jobs, types]; zeros where it has none."""
+        table = np.zeros((len(self.crew), len(self.kinds.names)))
+        for row in range(len(self.crew)):
+            values = getattr(self._known(row), name)
+            if values:
+                table[row] = values
+        return table
+
+    # A new round.
+
+    def begin_round(self) -> None:
+        """Divide the time anew if that is due, and say who has which type."""
+        now, gavel = self.view.now, self.gavel
+        # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
+        changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
+        if changed and now - self.state.solved_at >= gavel.solve_every_s:
+            self._solve()
+        # Who cannot be moved now, or is on its way, stays what it is.
+        settled = (self.crew.on != NOWHERE) & ~self.crew.movable | self.crew.served
+        fixed = np.where(self.crew.on != NOWHERE, self.crew.on, self.want)
+        self.want = self._assigned(settled, np.where(self.crew.served, self.want, fixed), anew=True)
+        length = gavel.round_s
+        # Rounds keep their beat, unless the daemon was away for longer than one.
+        began = self.state.ends_at if now - self.state.ends_at < length else now
+        self.state = replace(self.state, began_at=began, ends_at=began + length)
+
+    def fill(self) -> None:
+        """Give room that is free in mid-round to whoever waits and is next; nobody is moved for it."""
+        # Who runs on though it was not his turn, since nobody needs his room, has one now.
+        self.want = np.where((self.want == NOWHERE) & self.crew.movable, self.crew.on, self.want)
+        waits = (self.want == NOWHERE) & (self.crew.on == NOWHERE)
+        if waits.any():
+            self.want = self._assigned(~waits, self.want)
+
+    def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
+        """Return who has which type, if those that are settled keep theirs; who shares its GPU goes to `beside`.
+
+        Pairs come together `anew` at the beginning of a round alone.
+        """
+        crew, share = self.crew, self._table("share")
+        half = self.gavel.round_s / 2
+        received = self._table("received_s") + half
+        given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
+        room = self._capacity()
+        there = np.flatnonzero(settled & (kind != NOWHERE))
+        together = np.where(self.beside != NOWHERE, self.beside, crew.mate)
+        np.subtract.at(room, kind[there], crew.gpus_of(there, together))
+        free, room = np.flatnonzero(~settled), np.maximum(room, 0)
+        alone = Claims(
+            priority=priorities(share, received, given, crew.throughput)[free],
+            deficit_s=self._table("deficit_s")[free],
+            share=share[free],
+        )
+        members, pairs = claims_of(self.state.pairs if anew else {}, crew, free, given, half)
+        types, throughput, sizes = self._choosing(), crew.throughput[free], crew.gpus[free]
+        if len(members):
+            placed = assign_sharing(
+                types, alone, pairs, members, throughput=throughput, scale_factor=sizes, capacity=room
+            )
+        else:
+            taken = assign(
+                types,
+                alone.priority,
+                alone.deficit_s,
+                alone.share,
+                throughput=throughput,
+                scale_factor=sizes,
+                capacity=room,
+            )
+            placed = Placed(taken, np.full(len(free), NOWHERE, dtype=np.intp))
+        found = kind.copy()
+        found[free] = placed.kind
+        self.beside[free] = np.where(placed.partner == NOWHERE, NOWHERE, free[placed.partner])
+        paired = free[placed.partner != NOWHERE]
+        np.subtract.at(room, found[paired], crew.gpus_of(paired, self.beside))
+        rest = free[placed.partner == NOWHERE]
+        found[rest] = kept(
+            crew.on[rest],
+            found[rest],
+            alike_types=alike(crew.throughput[rest]),
+            scale_factor=crew.gpus[rest],
+            capacity=room,
+        )
+        return found
+
+    def _choosing(self) -> list[int]:
+        """Return the types in the order in which they choose: the fastest first, if that is known; else by turns."""
+        order = list(range(len(self.kinds.names)))
+        if not self.gavel.policy.name.endswith("-agnostic"):
+            return order
+        first = round(self.state.began_at / self.gavel.round_s) % max(len(order), 1)
+        return order[first:] + order[:first]
+
+    def _capacity(self) -> NDArray[np.int64]:
+        """Return [types] the GPUs that there are for the crew: all, less what others hold or were promised."""
+        room = self.view.room
+        column = room.resources.index("gpu") if "gpu" in room.resources else None
+        if column is None:
+            return self.kinds.gpus.copy()
+        may = room.available & (self.kinds.of_node != NOWHERE)
+        free = np.zeros_like(self.kinds.gpus)
+        np.add.at(free, self.kinds.of_node[may], room.free[may, column])
+        mine = np.flatnonzero(self.crew.on != NOWHERE)
+        np.add.at(free, self.crew.on[mine], self.crew.gpus_of(mine, self.crew.mate))
+        # What an order keeps for one of the crew is his; of shards, the GPU was not taken from the room.
+        coming = self.crew.served & (self.want != NOWHERE) & (self.crew.shards == 0)
+        np.add.at(free, self.want[coming], self.crew.gpus[coming])
+        return np.minimum(free, self.kinds.gpus)
+
+    def _solve(self) -> None:
+        crew, now, gavel = self.crew, self.view.now, self.gavel
+        received, share = self._table("received_s"), self._table("share")
+        elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
+        deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
+        isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(crew))], dtype=np.float64)
+        terms = gavel.standing.terms(crew.jobs, self.view.snapshot.traits, crew.since.tolist(), now)
+        problem = Problem(
+            throughput=crew.throughput,
+            scale_factor=crew.gpus,
+            capacity=np.maximum(self._capacity(), 0),
+            weight=terms.weight,
+            steps_left=self._steps_left(),
+            age_s=np.maximum(now - crew.since, 0.0),
+            isolated_s=isolated_s,
+            deadline_s=terms.deadline_s,
+            entity=terms.entity,
+            entity_weight=terms.entity_weight,
+            entity_kind=terms.entity_kind,
+            pairs=pairs_of(self.view, self.kinds, crew) if gavel.shares else None,
+        )
+        answer = gavel.policy.allocate(problem)
+        part = problem.capacity / max(len(crew), 1) / problem.scale_factor[:, None]
+        alone = (crew.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
+        jobs = {
+            job.job_id: JobRounds(
+                share=tuple(answer.x[row].tolist()),
+                received_s=(0.0,) * len(self.kinds.names),
+                deficit_s=tuple(deficit[row].tolist()),
+                kind=self._known(row).kind,
+                partner=self._known(row).partner,
+                isolated_s=float(isolated_s[row]),
+                isolated_speed=float(alone[row]),
+            )
+            for row, job in enumerate(crew.jobs)
+        }
+        self.state = replace(
+            self.state,
+            solved_at=now,
+            solved_jobs=len(crew),
+            solved_gpus=tuple(problem.capacity.tolist()),
+            changed=False,
+            given_s=(0.0,) * len(self.kinds.names),
+            jobs={**self.state.jobs, **jobs},
+            pairs=allocated(self.state.pairs, problem.pairs, answer.pairs_x, crew, elapsed_s),
+            fallback=answer.fallback or "",
+        )
+
+    def _isolated_s(self, row: int, received_s: NDArray[np.float64]) -> float:
+        known = self._known(row)
+        steps = float(received_s @ self.crew.throughput[row])
+        return known.isolated_s + (steps / known.isolated_speed if known.isolated_speed > 0 else 0.0)
+
+    def _steps_left(self) -> NDArray[np.float64]:
+        """Return [jobs] the steps that are left by the expected run time, at the pace of the fastest type."""
+        left = []
+        for job in self.crew.jobs:
+            traits = self.view.snapshot.traits[job.job_id]
+            whole_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
+            past = self.view.memory.past.get(job.job_id)
+            ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
+            # Who has run for longer than expected is taken for nearly done.
+            left.append(max(whole_s - ran_s, 0.05 * whole_s))
+        steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.crew.throughput.max(axis=1, initial=0.0)
+        return steps
+
+    def _runs_for(self, start: UnixSeconds | None) -> float:
+        return 0.0 if start is None else max(self.view.now - start, 0.0)
+
+    # What is to be done for it.
+
+    def proposal(self) -> RoundProposal:
+        """Return the plans, holds and releases that bring it about, and the state to remember."""
+        crew = self.crew
+        plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want, beside=self.beside).plans()
+        has_turn = self.want != NOWHERE
+        planned = {plan.preemptor for plan in plans}
+        # Who asks for shards waits for his place also if he has a turn: Slurm would put him beside anybody.
+        placeless = np.array([job.job_id not in planned for job in crew.jobs], dtype=np.bool_) & (crew.shards > 0)
+        hold = crew.ready & (~has_turn | placeless) & ~crew.held & ~crew.served
+        jobs = dict(self.state.jobs)
+        for row, job in enumerate(crew.jobs):
+            other = int(self.beside[row])
+            partner = None if other == NOWHERE else crew.jobs[other].job_id
+            jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]), partner=partner)
+        return RoundProposal(
+            plans=plans,
+            hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
+            minds=frozenset(job.job_id for job in crew.jobs),
+            state=replace(self.state, jobs=jobs),
+            refusals=tuple(self._why()),
+        )
+
+    def _why(self) -> Iterator[Refusal]:
+        """Yield for each job what share it has, and why it is where it is; the same words all round."""
+        names, standing = self.kinds.names, self.gavel.standing
+        of_entities = self.gavel.policy.name.startswith("hierarchical")
+        for row, job in enumerate(self.crew.jobs):
+            share = self._known(row).share or (0.0,) * len(names)
+            parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
+            fair = f"its share of the time is {', '.join(parts)}" if parts else "no time is allocated to it yet"
+            kind = int(self.want[row])
+            now = f"in this round its turn is on {names[kind]}" if kind != NOWHERE else "this round goes to others"
+            other = int(self.beside[row])
+            if other != NOWHERE:
+                now += f", on one GPU with job {self.crew.jobs[other].label}"
+            aside = f" ({self.state.fallback})" if self.state.fallback else ""
+            counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
+            text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"
+            yield Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.ROUND, text=text)
+        yield from unshared(self.view, self.kinds, self.gavel.policy.name, sharing=self.gavel.shares)
