@@ -12,7 +12,7 @@ _FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_pol
 _FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
     f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
 )
-_CLASSIFY, _OVERVIEW = "core/tesched_core/intake/classify.py", "core/tesched_core/model/cluster_columns.py"
+_CLASSIFY, _OVERVIEW = "core/tesched_core/intake/classify.py", "core/tesched_core/model/columns.py"
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
 _ROBBED = "core/tesched_core/orders/reinforce.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"

@@ -35,9 +35,9 @@ from tesched_core.model.decision import Refusal
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.demand import demands_of
-from tesched_core.policy import Excuses, Plan, View
+from tesched_core.policy import Eligibility, Plan, View
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.clients import ClientChoice, choose
 from tesched_slurm.run_command import Commands
@@ -276,7 +276,7 @@ _SHOWN = {
 
 
 def _asked(snapshot: Snapshot) -> tuple[Plan | None, Refusal | None]:
-    overview = overview_of(snapshot)
+    columns = columns_of(snapshot)
     waiting = tuple(
         job for job in snapshot.jobs.values() if job.pending and snapshot.job_class(job.job_id) is JobClass.TE
     )
@@ -284,9 +284,9 @@ def _asked(snapshot: Snapshot) -> tuple[Plan | None, Refusal | None]:
         snapshot=snapshot,
         memory=Memory(),
         waiting=waiting,
-        running=overview.running,
-        excuses=Excuses(why=np.where(overview.running.bar > 0, 0, -1), whys=()),
-        room=overview.room,
+        running=columns.running,
+        eligibility=Eligibility(why=np.where(columns.running.ineligible > 0, 0, -1), whys=()),
+        room=columns.room,
     )
     proposal = FitGpp().propose(view)
     about = [one for one in proposal.refusals if one.job_id == waiting[0].job_id]
@@ -299,7 +299,7 @@ def _held(job: Job | None) -> str:
 
 def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
     """Return what a job of one node holds beyond what tesched had said that it would."""
-    room = overview_of(snapshot).room
+    room = columns_of(snapshot).room
     if job is None or len(job.allocation) != 1:
         return ""
     share = job.allocation[0]

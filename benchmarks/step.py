@@ -16,7 +16,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.columns_of import columns_of
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
@@ -76,9 +76,9 @@ def took_ms(call: Callable[[], object]) -> float:
 
 def build(snapshot: Snapshot) -> None:
     """Build all of an overview."""
-    overview = overview_of(snapshot)
+    columns = columns_of(snapshot)
     for part in ("room", "running", "trials"):
-        getattr(overview, part)
+        getattr(columns, part)
 
 
 def main() -> None:

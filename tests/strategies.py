@@ -24,7 +24,7 @@ from tesched_core.model.actions import (
     TellUser,
 )
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
-from tesched_core.model.memory import Bound, Forwarded, Futility, Memory, Past
+from tesched_core.model.memory import Forwarded, Futility, Memory, NodeBinding, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
@@ -233,7 +233,7 @@ memories = st.builds(
     shares=st.none() | shares,
     bound=st.lists(
         st.builds(
-            Bound,
+            NodeBinding,
             job_id=job_ids,
             order_id=order_ids,
             at=times,

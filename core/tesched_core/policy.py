@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import Ends, Running, Waiting
+from tesched_core.model.columns import Ends, Running, Waiting
 from tesched_core.model.decision import Refusals, Why
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -20,7 +20,7 @@ from tesched_core.placement.demand import Demand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Excuses:
+class Eligibility:
     """Which running jobs may not be asked, said by the guard."""
 
     #: [running] row of `whys`; -1: it may be asked
@@ -51,7 +51,7 @@ class View:
     waiting: tuple[Job, ...]
     #: BE jobs that hold nodes: all of them, whether they may be asked or not
     running: Running
-    excuses: Excuses
+    eligibility: Eligibility
     #: free room, in which what open orders will free is free and what they wait for is taken
     room: Room
     #: who else waits, where victims may be suspended; None: they are requeued

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tesched_core.guard.admission import admitted, orders_under_way
-from tesched_core.guard.eligibility import excuses
+from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.intake.pending_reason import has_reason
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.hold import RoundPolicy, propose_round, release, release_all
-from tesched_core.levers.node_binding import set_free
+from tesched_core.levers.node_binding import unbind
 from tesched_core.levers.priority import outranked
-from tesched_core.levers.queue_boost import bring_back, bring_on
-from tesched_core.levers.throttle import SharePolicy, share_no_more, share_out
+from tesched_core.levers.queue_boost import boost, restore
+from tesched_core.levers.throttle import SharePolicy, restore_all, share_out
 from tesched_core.model.actions import (
     ReasonCode,
     SetThrottle,
@@ -36,12 +36,12 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
 from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import _open
-from tesched_core.orders.reinforce import ask_more, reopened
-from tesched_core.orders.te_queue import sort_out
+from tesched_core.orders.reinforce import add_victims, reopened
+from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.orders.turnover import await_turnover
-from tesched_core.placement.columns_of import overview_of
-from tesched_core.placement.reserved import room_after_orders, unpromised
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.reserved import room_after_orders, unreserved_room
 from tesched_core.policy import BePolicy, Plan, TePolicy, View
 
 
@@ -65,15 +65,15 @@ def step(
     before = memory
     # Here and not by the observer: the memory is what was learned.
     snapshot = replace(snapshot, leave_times=memory.leave_times)
-    overview = snapshot.overview or overview_of(snapshot)
-    memory, work = advance(replace(memory, cycle=cycle), snapshot, overview, limits)
-    memory = reopened(memory, work)
-    waiting, not_now = sort_out(overview.trials, memory, work.now, await_first_look=limits.await_first_look)
+    columns = snapshot.columns or columns_of(snapshot)
+    memory, context = advance(replace(memory, cycle=cycle), snapshot, columns, limits)
+    memory = reopened(memory, context)
+    waiting, not_now = te_queue(columns.trials, memory, context.now, await_first_look=limits.await_first_look)
     refusals = Refusals(not_now)
     plans: tuple[Plan, ...] = ()
     asked = 0
     if not paused:
-        memory, why_not, asked = ask_more(memory, work, policy, limits)
+        memory, why_not, asked = add_victims(memory, context, policy, limits)
         refusals += why_not
     if waiting and paused:
         refusals += Refusals(
@@ -84,55 +84,55 @@ def step(
             snapshot=snapshot,
             memory=memory,
             waiting=waiting,
-            running=overview.running,
-            excuses=excuses(overview.running, memory, limits, snapshot.taken_at, overview.room.index),
-            room=room_after_orders(memory.open_orders(), snapshot, overview.room),
-            rivals=overview if limits.lever is YieldBy.AUTO else None,
+            running=columns.running,
+            eligibility=eligible_victims(columns.running, memory, limits, snapshot.taken_at, columns.room.index),
+            room=room_after_orders(memory.open_orders(), snapshot, columns.room),
+            rivals=columns if limits.lever is YieldBy.AUTO else None,
         )
         plans, why_not = _planned(view, policy, limits, asked)
         refusals += why_not
         plans, too_soon = _not_too_soon(plans, snapshot)
-        behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, work)) is not None}
+        behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, context)) is not None}
         plans = tuple(plan for plan in plans if plan.preemptor not in behind)
         refusals += Refusals(behind.values())
-        plans, awaiting = await_turnover(plans, memory, work)
-        plans, not_seen = at_the_head_first(plans, memory, work, limits)
+        plans, awaiting = await_turnover(plans, memory, context)
+        plans, not_seen = at_the_head_first(plans, memory, context, limits)
         refusals += too_soon + awaiting + not_seen
     for plan in plans:
-        memory = _open(plan, memory, work)
+        memory = _open(plan, memory, context)
     round_plans: tuple[Plan, ...] = ()
     if isinstance(best_effort, RoundPolicy) and not paused:
         memory, round_plans, whys = propose_round(
             memory,
             best_effort,
-            unpromised(memory.open_orders(), snapshot, overview.room),
-            work,
+            unreserved_room(memory.open_orders(), snapshot, columns.room),
+            context,
             asked=asked + sum(len(plan.victims) for plan in plans),
         )
         refusals += whys
         for plan in round_plans:
-            memory = _open(plan, memory, work)
-        release(memory, work)
+            memory = _open(plan, memory, context)
+        release(memory, context)
     elif isinstance(best_effort, RoundPolicy) and memory.rounds is not None:
         # Paused: nobody would have a turn, and whoever is held would wait for the end of the pause.
-        memory = release_all(memory, work, forget=False)
+        memory = release_all(memory, context, forget=False)
     elif memory.rounds is not None:
-        memory = release_all(memory, work)  # the site has gone back to another policy
+        memory = release_all(memory, context)  # the site has gone back to another policy
     if isinstance(best_effort, SharePolicy) and not paused:
-        room = unpromised(memory.open_orders(), snapshot, overview.room)
-        memory, shared = share_out(memory, best_effort, room, work)
+        room = unreserved_room(memory.open_orders(), snapshot, columns.room)
+        memory, shared = share_out(memory, best_effort, room, context)
         refusals += shared
     elif not isinstance(best_effort, SharePolicy) and memory.shares is not None:
-        memory = share_no_more(memory, work)
-    memory = set_free(bring_back(memory, work), work)
+        memory = restore_all(memory, context)
+    memory = unbind(restore(memory, context), context)
     if isinstance(best_effort, BePolicy) and not paused:
         served = {plan.preemptor for plan in plans if plan.nodes}
         ahead = [job for job in waiting if job.job_id not in served]
-        room = unpromised(memory.open_orders(), snapshot, overview.room)
-        memory, passed_over = bring_on(memory, best_effort, room, ahead, work)
+        room = unreserved_room(memory.open_orders(), snapshot, columns.room)
+        memory, passed_over = boost(memory, best_effort, room, ahead, context)
         refusals += passed_over
     tried_later = [one for one in not_now if one.code in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}]
-    done = _summary((*plans, *round_plans), work, waiting, memory, tried_later)
+    done = _summary((*plans, *round_plans), context, waiting, memory, tried_later)
     # The last of all: what is told may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
     memory = replace(memory, newly_lost=frozenset())
@@ -140,10 +140,10 @@ def step(
         cycle=cycle,
         at=snapshot.taken_at,
         policy=policy.name if best_effort is None else f"{policy.name}+{best_effort.name}",
-        actions=(*work.actions, *tells),
+        actions=(*context.actions, *tells),
         refusals=refusals,
-        transitions=tuple(work.transitions),
-        summary=done if not paused or work.actions else f"did nothing new: {paused}",
+        transitions=tuple(context.transitions),
+        summary=done if not paused or context.actions else f"did nothing new: {paused}",
     )
     return memory, decision
 
@@ -179,26 +179,26 @@ def _not_too_soon(plans: tuple[Plan, ...], snapshot: Snapshot) -> tuple[tuple[Pl
 
 
 def _summary(
-    plans: Sequence[Plan], work: Advance, waiting: Sequence[Job], memory: Memory, tried_later: Sequence[Refusal]
+    plans: Sequence[Plan], context: CycleContext, waiting: Sequence[Job], memory: Memory, tried_later: Sequence[Refusal]
 ) -> str:
     if plans:
         return "; ".join(_in_short(plan) for plan in plans)
     under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
-    filling = [action.job_id for action in work.actions if action.reason.code is ReasonCode.FILLS_ROOM]
+    filling = [action.job_id for action in context.actions if action.reason.code is ReasonCode.FILLS_ROOM]
     if filling:
         return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for room that is left over"
     shared = [
         action
-        for action in work.actions
+        for action in context.actions
         if isinstance(action, SetThrottle) and action.reason.code is ReasonCode.GETS_SHARE
     ]
     if shared:
         return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.throttle}' for one in shared)}"
-    if work.actions:
-        kinds = sorted({type(action).__name__.lower() for action in work.actions})
+    if context.actions:
+        kinds = sorted({type(action).__name__.lower() for action in context.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
-    if work.transitions:
-        steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in work.transitions]
+    if context.transitions:
+        steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in context.transitions]
         return "; ".join(steps)
     if waiting:
         return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"

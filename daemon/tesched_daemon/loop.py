@@ -22,7 +22,7 @@ from enum import StrEnum
 from tesched_core.intake.classify import Classification, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.levers.hold import RoundPolicy
-from tesched_core.levers.throttle import SharePolicy, in_earnest
+from tesched_core.levers.throttle import SharePolicy, drop_dry_run_records
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
@@ -30,7 +30,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.clock_jump import shifted
+from tesched_core.orders.clock_jump import shift_times
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
 from tesched_core.orders.undo import changed_still, undo
@@ -254,7 +254,7 @@ class Loop:
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
             # What shadow mode has only recorded holds no trial up.
-            memory = replace(in_earnest(memory), shadowed={})
+            memory = replace(drop_dry_run_records(memory), shadowed={})
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:
@@ -339,7 +339,7 @@ class Loop:
         if abs(jumped_s) <= JUMP_S:
             return memory
         log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
-        return shifted(memory, jumped_s)
+        return shift_times(memory, jumped_s)
 
     def _trouble(self, text: str) -> Turn:
         self._failures += 1

@@ -24,7 +24,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import LeaveTimes, Snapshot
-from tesched_core.orders.clock_jump import shifted
+from tesched_core.orders.clock_jump import shift_times
 from tesched_core.ports import CycleReport, Lead
 
 from tesched_db import leave_times
@@ -181,7 +181,7 @@ class SqlJournal:
             held = _Held.load(session)
             by_s = self._later_by_s(session)
         self._held = held
-        return shifted(held.memory(), by_s) if by_s else held.memory()
+        return shift_times(held.memory(), by_s) if by_s else held.memory()
 
     def _later_by_s(self, session: Session) -> float:
         connection = session.connection()

@@ -21,7 +21,7 @@ from tesched_core.model.actions import (
     SetPriority,
     SetThrottle,
 )
-from tesched_core.model.memory import Bound, Forwarded, Futility, Memory, Past
+from tesched_core.model.memory import Forwarded, Futility, Memory, NodeBinding, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
@@ -80,7 +80,7 @@ class OfJob:
     futile: Futility | None
     past: Past | None
     forwarded: Forwarded | None
-    bound: Bound | None
+    bound: NodeBinding | None
     bound_since: UnixSeconds | None
 
 
@@ -261,10 +261,10 @@ def _futile_values(futile: Futility | None) -> Values:
     }
 
 
-def _bound_of(row: JobMemoryRow) -> Bound | None:
+def _bound_of(row: JobMemoryRow) -> NodeBinding | None:
     if row.bound_at is None or row.bound_order_id is None:
         return None
-    return Bound(
+    return NodeBinding(
         job_id=JobId(row.job_id),
         order_id=OrderId(row.bound_order_id),
         at=row.bound_at,
@@ -275,7 +275,7 @@ def _bound_of(row: JobMemoryRow) -> Bound | None:
     )
 
 
-def _bound_values(bound: Bound | None) -> Values:
+def _bound_values(bound: NodeBinding | None) -> Values:
     return {
         "bound_at": bound.at if bound else None,
         "bound_order_id": bound.order_id if bound else None,

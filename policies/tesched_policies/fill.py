@@ -39,7 +39,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.cluster_columns import Waiting
+from tesched_core.model.columns import Waiting
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId
 from tesched_core.placement.shadow_time import Shadow, shadow_of

@@ -47,7 +47,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.cluster_columns import Running
+from tesched_core.model.columns import Running
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Proposal, View
 

@@ -15,7 +15,7 @@ from tesched_policies.baselines import AtRandom, LongestRemaining, Nobody, Young
 from tesched_policies.fill import Fill
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
-from tesched_policies.gavel.weights import Entity, Standing, weights
+from tesched_policies.gavel.weights import Entity, JobWeights, weights
 from tesched_policies.patient import Patient
 from tesched_policies.pdors.workload import Workload
 
@@ -157,9 +157,9 @@ class PolicyConfig:
         if not 0 <= self.slaq_priority_step <= 100:
             raise ValueError("slaq_priority_step must be between 0 and 100")
 
-    def gavel_standing(self) -> Standing:
+    def gavel_standing(self) -> JobWeights:
         """Return how much jobs count for gavel. Raises ValueError for a weight that is none."""
-        return Standing(
+        return JobWeights(
             qos_weights=weights(self.gavel_qos_weights, "gavel_qos_weights"),
             most_weight=self.gavel_most_weight,
             entity=self.gavel_entity,

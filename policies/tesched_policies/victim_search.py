@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.levers.suspend import suffices
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import Running
+from tesched_core.model.columns import Running
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of, share_of
 from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
-from tesched_core.placement.what_if import Trial
+from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import Plan, Proposal, View
 
 
@@ -55,12 +55,12 @@ def fewest_and_cheapest(
     of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
     once. In the end nobody pays without whom the job would fit anywhere.
     """
-    trial = Trial(demand, running, pool, score, room)
+    what_if = WhatIf(demand, running, pool, score, room)
     open_rows = set(np.flatnonzero(demand.allowed).tolist())
     required = set(demand.required)
     if not required <= open_rows:
         return None
-    cheap = trial.at_most_one(np.array(sorted(open_rows), dtype=np.intp))
+    cheap = what_if.at_most_one(np.array(sorted(open_rows), dtype=np.intp))
     dear: dict[int, tuple[int, ...] | None] | None = None
     prices: dict[int, tuple[int, ...] | None]
     chosen: list[int] = []
@@ -73,12 +73,12 @@ def fewest_and_cheapest(
     while len(chosen) < demand.nodes:
         wanted = required - set(chosen)
         if wanted:
-            prices = {row: cheap[row] if row in cheap else trial.several(row) for row in wanted}
+            prices = {row: cheap[row] if row in cheap else what_if.several(row) for row in wanted}
         elif cheap:
             prices = {**cheap}
         else:
             if dear is None:
-                dear = {row: trial.several(row) for row in trial.promising(open_rows - set(chosen))}
+                dear = {row: what_if.several(row) for row in what_if.promising(open_rows - set(chosen))}
             prices = {**dear}
         priced = [(row, victims) for row, victims in prices.items() if victims is not None]
         if not priced:
@@ -89,47 +89,47 @@ def fewest_and_cheapest(
         if dear is not None:
             dear.pop(row, None)
         for victim in victims:
-            trial.take(victim)
+            what_if.take(victim)
         # A victim that spans nodes has made room on the others too, and is no longer to be had there.
         touched = np.array(
-            sorted({node for victim in victims for node in trial.nodes_of(victim)} & open_rows - set(chosen)),
+            sorted({node for victim in victims for node in what_if.nodes_of(victim)} & open_rows - set(chosen)),
             dtype=np.intp,
         )
         if len(chosen) < demand.nodes and len(touched):
             for other in touched.tolist():
                 cheap.pop(other, None)
-            cheap |= trial.at_most_one(touched)
+            cheap |= what_if.at_most_one(touched)
             dear = None
     rows = tuple(chosen)
-    for victim in reversed(trial.taken()):
+    for victim in reversed(what_if.taken()):
         # A victim that spans nodes may have made room for the whole job, so look at all rows.
-        trial.give_back(victim)
-        without = trial.rows_for_all(rows)
+        what_if.give_back(victim)
+        without = what_if.rows_for_all(rows)
         if without is None:
-            trial.take(victim)
+            what_if.take(victim)
         else:
             rows = without
-    return Found(trial.taken(), tuple(sorted(rows)))
+    return Found(what_if.taken(), tuple(sorted(rows)))
 
 
 def in_order(
     demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
 ) -> Found | None:
     """Take victims in their order until the job fits somewhere, then give back, last first, who is not needed there."""
-    trial = Trial(demand, running, pool, score, room)
+    what_if = WhatIf(demand, running, pool, score, room)
     fitting = set(np.flatnonzero(demand.fits(room)).tolist())
     required = set(demand.required)
-    for victim in trial.pool_in_order():
+    for victim in what_if.pool_in_order():
         if len(fitting) >= demand.nodes and required <= fitting:
             break
-        trial.take(victim)
-        nodes = trial.nodes_of(victim)
-        fitting |= {node for node, fits in zip(nodes, trial.fits(nodes), strict=True) if fits}
+        what_if.take(victim)
+        nodes = what_if.nodes_of(victim)
+        fitting |= {node for node, fits in zip(nodes, what_if.fits(nodes), strict=True) if fits}
     if len(fitting) < demand.nodes or not required <= fitting:
         return None
     chosen = sorted([*demand.required, *sorted(fitting - required)][: demand.nodes])
-    trial.minimise(chosen, trial.taken())
-    return Found(trial.taken(), tuple(chosen))
+    what_if.minimise(chosen, what_if.taken())
+    return Found(what_if.taken(), tuple(chosen))
 
 
 def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None = None) -> Proposal:
@@ -138,7 +138,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     plans: list[Plan] = []
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
-    pool = view.excuses.may_be_asked
+    pool = view.eligibility.may_be_asked
     #: shapes for which nobody was found; until something is planned, nobody is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
@@ -289,9 +289,9 @@ _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial
 
 def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
     """Say of each running BE job that could not be asked at all why."""
-    running, excuses = view.running, view.excuses
+    running, eligibility = view.running, view.eligibility
     for rows, why, whys in (
-        (np.flatnonzero(excuses.why >= 0), excuses.why, excuses.whys),
+        (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
         (np.array(taken, dtype=np.intp), np.zeros(len(running), dtype=np.intp), (_TAKEN,)),
     ):
         if len(rows):

@@ -28,7 +28,7 @@ from tesched_core.ports import Barred, never_barred
 from tesched_sim.slurm import Slurm, State
 
 
-class Hands:
+class SimulatedActuator:
     """The actuator."""
 
     def __init__(self, slurm: Slurm) -> None:

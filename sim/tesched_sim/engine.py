@@ -24,8 +24,8 @@ from tesched_core.orders.outcomes import learned
 from tesched_core.policy import BePolicy, TePolicy
 from tesched_core.step import step
 
-from tesched_sim.actuator import Hands
-from tesched_sim.observer import Eyes
+from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
 from tesched_sim.slurm import Event, Record, Slurm, State
 from tesched_sim.slurm_scheduler import Scheduler
@@ -78,7 +78,7 @@ class Daemon:
         self.policies = policies
         self.limits = limits
         self.memory = Memory()
-        self.eyes, self.hands = Eyes(slurm), Hands(slurm)
+        self.eyes, self.hands = SimulatedObserver(slurm), SimulatedActuator(slurm)
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()

@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
-from tesched_core.model.cluster_columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
@@ -25,7 +25,7 @@ from tesched_sim.slurm import Slurm, State
 MIN_JOB_AGE_S = 300.0
 
 
-class Eyes:
+class SimulatedObserver:
     """The observer."""
 
     def __init__(self, slurm: Slurm) -> None:
@@ -87,7 +87,7 @@ class Eyes:
             partitions=self._partitions,
             settings=self.settings,
             traits=_AllTraits(slurm),
-            overview=_Overview(self),
+            columns=_Columns(self),
         )
 
     def tres(self, amounts: Sequence[int]) -> Tres:
@@ -177,7 +177,7 @@ def _foreseen(slurm: Slurm) -> NDArray[np.float64]:
 class _Jobs(Mapping[JobId, Job]):
     """The jobs that slurmctld knows: submitted, and not finished for long."""
 
-    def __init__(self, eyes: Eyes) -> None:
+    def __init__(self, eyes: SimulatedObserver) -> None:
         self._eyes = eyes
 
     def __getitem__(self, job_id: JobId) -> Job:
@@ -227,10 +227,10 @@ class _AllTraits(Mapping[JobId, Traits]):
         return len(self._slurm.te)
 
 
-class _Overview:
+class _Columns:
     """The hot questions, answered from the simulated cluster's own columns."""
 
-    def __init__(self, eyes: Eyes) -> None:
+    def __init__(self, eyes: SimulatedObserver) -> None:
         self._eyes = eyes
 
     @cached_property
@@ -267,7 +267,9 @@ class _Overview:
             ends_at=self._ends_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
-            bar=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(np.int8),
+            ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
+                np.int8
+            ),
             owner=workload.user[rows].astype(np.intp),
             owners=eyes.owners,
             names=(),

@@ -12,7 +12,7 @@ from math import floor
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.cluster_columns import Ends
+from tesched_core.model.columns import Ends
 from tesched_core.placement.shadow_time import Shadow, shadow_of
 
 from tesched_sim.priority_queue import Line

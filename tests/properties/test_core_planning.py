@@ -309,11 +309,11 @@ def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> No
 def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case: Case) -> None:
     _, decision, orders = run(case)
     free = free_now(case.snapshot)
-    excuses = excused(case.snapshot, case.memory, case.limits)
+    eligibility = excused(case.snapshot, case.memory, case.limits)
     # Without what other orders take, the word of each is about the cluster as it is.
     assume(not orders)
     for job_id, job in case.snapshot.jobs.items():
-        if job.on_nodes and job_id not in excuses:
+        if job.on_nodes and job_id not in eligibility:
             change(free, job, +1)
     for refusal in decision.refusals:
         if refusal.code is RefusalCode.NO_VICTIM:

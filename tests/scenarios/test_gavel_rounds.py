@@ -19,7 +19,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo
 from tesched_policies.gavel.allocators.registry import policy
 from tesched_policies.gavel.policy import Gavel
-from tesched_policies.gavel.weights import Entity, Standing
+from tesched_policies.gavel.weights import Entity, JobWeights
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -38,10 +38,10 @@ class Site(Driver):
         speeds: Mapping[int, Mapping[str, float]],
         fills: bool = True,
         named: str = "las",
-        standing: Standing | None = None,
+        standing: JobWeights | None = None,
     ) -> None:
         gpus = {"v": {"gpu:v100": 1}, "k": {"gpu:k80": 1}}
-        gavel = Gavel(policy=policy(named), types=("v100", "k80"), fills=fills, standing=standing or Standing())
+        gavel = Gavel(policy=policy(named), types=("v100", "k80"), fills=fills, standing=standing or JobWeights())
         super().__init__(
             [node(name, gres=gres) for name, gres in gpus.items()],
             jobs,
@@ -255,7 +255,7 @@ def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_who_waits() -> N
 
 def test_a_job_of_a_weighty_qos_has_more_of_the_time() -> None:
     one = {"v100": 2}
-    standing = Standing(qos_weights={"high": 3.0})
+    standing = JobWeights(qos_weights={"high": 3.0})
     site = Site(on(A, "v"), replace(queued(C), qos="high"), speeds={A: one, C: one}, standing=standing)
     site.nodes.pop("k")
     site.cycle(0)
@@ -290,7 +290,7 @@ def test_accounts_share_by_weight_whatever_the_number_of_their_jobs() -> None:
     assert site.memory.rounds is not None
     share = [site.memory.rounds.jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
     assert share == pytest.approx([0.5, 0.25, 0.25])
-    in_order = Standing(entity=Entity.ACCOUNT, entity_weights={"speech": 3.0}, in_order=frozenset({"speech"}))
+    in_order = JobWeights(entity=Entity.ACCOUNT, entity_weights={"speech": 3.0}, in_order=frozenset({"speech"}))
     site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical", standing=in_order)
     site.nodes.pop("k")
     site.cycle(0)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.levers.hold import MOST_HELD
 from tesched_core.model.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
-from tesched_core.model.memory import Bound
+from tesched_core.model.memory import NodeBinding
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import undo
@@ -154,7 +154,7 @@ class TestABindingOfBefore:
             speeds={A: {"v100": 4, "k80": 1}, B: {"v100": 2, "k80": 2}},
         )
         site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("k",)))
-        bound = Bound(job_id=JobId(A), order_id=OrderId(77), at=NOW - 1000, nodes=("k",), previous=())
+        bound = NodeBinding(job_id=JobId(A), order_id=OrderId(77), at=NOW - 1000, nodes=("k",), previous=())
         site.memory = replace(site.memory, bound={JobId(A): bound}, next_order=OrderId(100))
         site.obeys(*site.cycle(0))
         site.cycle(5)

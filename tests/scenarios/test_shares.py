@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_core.levers.throttle import in_earnest
+from tesched_core.levers.throttle import drop_dry_run_records
 from tesched_core.model.actions import Action, FailureKind, SetNice, SetThrottle, Status
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
@@ -316,6 +316,6 @@ def test_what_mode_shadow_would_have_set_is_set_in_mode_enforce() -> None:
     site = two_arrays()
     site.says(Status.WOULD, *site.cycle(0))
     assert site.cycle(31) == ()
-    site.memory = in_earnest(site.memory)
+    site.memory = drop_dry_run_records(site.memory)
     assert set(throttles(site.cycle(62))) == {EARLY, LATE}
-    assert in_earnest(site.memory) is site.memory, "what was sent is not forgotten"
+    assert drop_dry_run_records(site.memory) is site.memory, "what was sent is not forgotten"

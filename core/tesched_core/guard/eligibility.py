@@ -5,7 +5,7 @@ that goes in rounds. Neither uses up the other's. Protection, and the bound on t
 
 Two questions, asked at two moments of a cycle:
 
-- `excuses`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
+- `eligibility`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
   those who may.
 - `admitted`: may this plan be carried out now? Asked after the policy, plan by plan, since limits that count (a cycle,
   the orders under way) depend on the plans before it.
@@ -22,17 +22,17 @@ from numpy.typing import NDArray
 from tesched_core.guard.budget import Tally
 from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import BARS, Owner, Running
+from tesched_core.model.columns import INELIGIBLE, Owner, Running
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, RoundLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.policy import Excuses
+from tesched_core.policy import Eligibility
 
 
-def excuses(
+def eligible_victims(
     running: Running,
     memory: Memory,
     limits: Limits,
@@ -41,7 +41,7 @@ def excuses(
     *,
     newcomers: Collection[JobId] = (),
     rounds: RoundLimits | None = None,
-) -> Excuses:
+) -> Eligibility:
     """Return for each running BE job whether it may be asked, and why not: the most telling reason.
 
     `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
@@ -88,10 +88,10 @@ def excuses(
     for row, name in enumerate(running.names if limits.protected_names else ()):
         if any(fnmatchcase(name, glob) for glob in limits.protected_names):
             why[row] = whys.setdefault(_PROTECTED_NAME, len(whys))
-    for row in np.unique(running.bar).tolist():
-        bar = BARS[row]
-        if bar is not None:
-            excuse(running.bar == row, bar)
+    for row in np.unique(running.ineligible).tolist():
+        ineligible = INELIGIBLE[row]
+        if ineligible is not None:
+            excuse(running.ineligible == row, ineligible)
     leaving = {
         victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_ROOM
     }
@@ -104,7 +104,7 @@ def excuses(
         if victim.state is VictimState.SUSPENDED
     }
     excuse_jobs(dict.fromkeys(suspended, _SUSPENDED))
-    return Excuses(why=why, whys=tuple(whys))
+    return Eligibility(why=why, whys=tuple(whys))
 
 
 def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:

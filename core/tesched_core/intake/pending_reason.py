@@ -61,7 +61,7 @@ _FIRM = frozenset(
 _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 
 
-def why_not(job: Job) -> tuple[RefusalCode, str] | None:
+def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
     """Return why room would not help this pending job; None if it would."""
     if job.doubt or job.partly_read:
         return RefusalCode.UNREAD, job.doubt or job.partly_read
@@ -84,7 +84,7 @@ def blocked(job: Job, *, at_the_head: bool = False) -> str:
     asked no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
     elsewhere in the queue Slurm would not say whether it still does.
     """
-    why = why_not(job)
+    why = room_would_not_help(job)
     if why is None or (at_the_head and why[0] in _SHOWS_AT_THE_HEAD):
         return ""
     return why[1] if why[0] in _FIRM else ""

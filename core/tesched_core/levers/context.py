@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tesched_core.model.actions import Action, OrderId
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import Overview
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Bound, Futility, Past
+from tesched_core.model.memory import Futility, NodeBinding, Past
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -21,11 +21,11 @@ RESEND_AFTER_S = 5.0
 
 
 @dataclass
-class Advance:
+class CycleContext:
     """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
 
     snapshot: Snapshot
-    overview: Overview
+    columns: ClusterColumns
     limits: Limits
     #: jobs that orders make room for: none of them has to be ahead of another
     preemptors: set[JobId] = field(default_factory=set)
@@ -45,7 +45,7 @@ class Advance:
     leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
-    bound: dict[JobId, Bound] = field(default_factory=dict)
+    bound: dict[JobId, NodeBinding] = field(default_factory=dict)
     bound_since: dict[JobId, UnixSeconds] = field(default_factory=dict)
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()

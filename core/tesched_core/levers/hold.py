@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 from tesched_core.guard.admission import admitted
-from tesched_core.guard.eligibility import excuses
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import Overview
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
 from tesched_core.model.limits import Limits, RoundLimits
 from tesched_core.model.memory import Memory
@@ -29,7 +29,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.round_state import RoundState
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import Excuses, Plan, View
+from tesched_core.policy import Eligibility, Plan, View
 
 #: Most jobs that are held in one look: each is one call of Slurm, and trials wait meanwhile.
 MOST_HELD = 50
@@ -44,9 +44,9 @@ class RoundView:
 
     snapshot: Snapshot
     memory: Memory
-    overview: Overview
+    columns: ClusterColumns
     #: of those that run
-    excuses: Excuses
+    eligibility: Eligibility
     #: room that is free now and promised to nobody
     room: Room
     limits: Limits = field(default_factory=Limits)
@@ -102,51 +102,51 @@ class RoundPolicy(Protocol):
 
 
 def propose_round(
-    memory: Memory, policy: RoundPolicy, room: Room, work: Advance, *, asked: int = 0
+    memory: Memory, policy: RoundPolicy, room: Room, context: CycleContext, *, asked: int = 0
 ) -> tuple[Memory, tuple[Plan, ...], Refusals]:
     """Return the memory after the policy was asked, the plans that the guard admits, and why it is as it is.
 
-    `room` is what is free and promised to nobody, `asked` how many this cycle has asked to yield before. Holds go to
-    `work`; releases come when the plans are orders (`release`), or a job would start wherever there is room before it
-    is bound to its nodes.
+    `room` is what is free and reserved for no order, `asked` the number of victims of this cycle so far. Holds go to
+    `context`; releases come when the plans are orders (`release`), or a job would start on any free node before it is
+    bound to its own.
     """
-    snapshot, overview, limits = work.snapshot, work.overview, work.limits
-    excused = excuses(overview.running, memory, limits, work.now, room.index, rounds=policy.limits)
-    seen = RoundView(snapshot=snapshot, memory=memory, overview=overview, excuses=excused, room=room, limits=limits)
+    snapshot, columns, limits = context.snapshot, context.columns, context.limits
+    excused = eligible_victims(columns.running, memory, limits, context.now, room.index, rounds=policy.limits)
+    seen = RoundView(snapshot=snapshot, memory=memory, columns=columns, eligibility=excused, room=room, limits=limits)
     proposal = policy.turn(seen)
-    view = View(snapshot=snapshot, memory=memory, waiting=(), running=overview.running, excuses=excused, room=room)
+    view = View(snapshot=snapshot, memory=memory, waiting=(), running=columns.running, eligibility=excused, room=room)
     dropped: list[Refusal] = []
     plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked, rounds=policy.limits)
-    held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, work)}
+    held = {job_id: at for job_id, at in proposal.state.held.items() if _still_held(job_id, at, context)}
     # Slurm starts the first in the queue first. Of thousands the others have their turn in the next looks.
     for job_id in sorted(proposal.hold, key=lambda one: (-snapshot.jobs[one].priority, one))[:MOST_HELD]:
-        held[job_id] = work.now
+        held[job_id] = context.now
         reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=proposal.hold_because)
-        work.actions.append(Hold(job_id=job_id, reason=reason))
+        context.actions.append(Hold(job_id=job_id, reason=reason))
     strangers = [
         (job_id, "the policy does not look after it any more")
         for job_id in proposal.state.held
         if job_id not in proposal.minds and job_id in snapshot.jobs and seen.held_by_us(snapshot.jobs[job_id])
     ]
     for job_id, text in dict([*strangers, *proposal.let_go]).items():
-        work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
+        context.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
     return replace(memory, rounds=replace(proposal.state, held=held)), plans, Refusals((*proposal.refusals, *dropped))
 
 
-def _still_held(job_id: JobId, at: UnixSeconds, work: Advance) -> bool:
+def _still_held(job_id: JobId, at: UnixSeconds, context: CycleContext) -> bool:
     """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
-    job = work.snapshot.jobs.get(job_id)
-    if job is None or job_id in work.absent:
-        return job_id in work.absent
-    return not job.finished and (job.priority == 0 or work.now - at <= RESEND_AFTER_S)
+    job = context.snapshot.jobs.get(job_id)
+    if job is None or job_id in context.absent:
+        return job_id in context.absent
+    return not job.finished and (job.priority == 0 or context.now - at <= RESEND_AFTER_S)
 
 
-def release(memory: Memory, work: Advance) -> None:
+def release(memory: Memory, context: CycleContext) -> None:
     """Release the held jobs that have an order: it is their turn, and each can start on its own nodes alone."""
     if memory.rounds is None:
         return
     for order in memory.open_orders():
-        job = work.snapshot.jobs.get(order.preemptor)
+        job = context.snapshot.jobs.get(order.preemptor)
         waits = job is not None and job.pending and job.held and job.reason == HELD_BY_US
         if order.state is OrderState.OPEN and waits and order.preemptor in memory.rounds.held:
             reason = Reason(
@@ -155,10 +155,10 @@ def release(memory: Memory, work: Advance) -> None:
                 preemptor=order.preemptor,
                 order_id=order.order_id,
             )
-            work.actions.append(Release(job_id=order.preemptor, reason=reason))
+            context.actions.append(Release(job_id=order.preemptor, reason=reason))
 
 
-def release_all(memory: Memory, work: Advance, *, forget: bool = True) -> Memory:
+def release_all(memory: Memory, context: CycleContext, *, forget: bool = True) -> Memory:
     """Release the jobs that are held for their turn, and `forget` the rounds once none is.
 
     A hold that is on its way, or that came as the job started, is remembered: it shows later, or at the job's requeue.
@@ -167,18 +167,18 @@ def release_all(memory: Memory, work: Advance, *, forget: bool = True) -> Memory
         return memory
     left: dict[JobId, UnixSeconds] = {}
     for job_id, at in memory.rounds.held.items():
-        job = work.snapshot.jobs.get(job_id)
-        if not _still_held(job_id, at, work) or (job is not None and job.held and job.reason == HELD_BY_ITS_USER):
+        job = context.snapshot.jobs.get(job_id)
+        if not _still_held(job_id, at, context) or (job is not None and job.held and job.reason == HELD_BY_ITS_USER):
             continue
         left[job_id] = at
         if job is not None and job.held and job.reason == HELD_BY_US:
             left[job_id] = 0.0  # it is no longer on its way: once the job is free, nothing is left
             text = "it is held for no round any more"
-            work.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
+            context.actions.append(Release(job_id=job_id, reason=Reason(code=ReasonCode.ITS_TURN, text=text)))
     return replace(memory, rounds=None if forget and not left else replace(memory.rounds, held=left))
 
 
-def shifted(state: RoundState, by_s: float) -> RoundState:
+def shift_times(state: RoundState, by_s: float) -> RoundState:
     """Return the state as it is to be read after the clock was set."""
     held: Mapping[JobId, UnixSeconds] = {job_id: at + by_s for job_id, at in state.held.items()}
     plans = {

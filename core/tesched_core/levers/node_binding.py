@@ -18,47 +18,47 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import FailureKind, NodeCount, Outcome, Reason, ReasonCode, SetNodes, Status
 from tesched_core.model.cluster import Job
-from tesched_core.model.memory import Bound, Memory
+from tesched_core.model.memory import Memory, NodeBinding
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
 
-def keep_bound(order: Order, work: Advance) -> None:
+def keep_bound(order: Order, context: CycleContext) -> None:
     """Bind the preemptor to the nodes where its victims make room, before they are told; again if it did not arrive."""
-    job = work.snapshot.jobs.get(order.preemptor)
-    one = work.bound.get(order.preemptor)
-    in_round = work.snapshot.job_class(order.preemptor) is JobClass.BE
+    job = context.snapshot.jobs.get(order.preemptor)
+    one = context.bound.get(order.preemptor)
+    in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
     if job is None or not job.pending or not (order.victims or in_round) or not _may_be_bound(job):
         return
     nodes = tuple(sorted(order.nodes))
     if one is not None and one.order_id == order.order_id and one.nodes == nodes:
         moved = _now(job) == nodes or _now(job) not in {one.previous, one.before}
         arrived = moved and (one.previous_count is None or _counted(job, one))
-        if arrived or _long_enough(one.job_id, work):
+        if arrived or _long_enough(one.job_id, context):
             return
-    elif _long_enough(job.job_id, work) or (one is None and job.request.required_nodes):
+    elif _long_enough(job.job_id, context) or (one is None and job.request.required_nodes):
         return  # or it has nodes of its own
     else:
         previous = one.previous if one is not None else _now(job)
         own = one.previous_count if one is not None else None
         if own is None and in_round:
             own = _own_count(job, len(nodes))
-        one = Bound(
+        one = NodeBinding(
             job_id=job.job_id,
             order_id=order.order_id,
-            at=work.now,
+            at=context.now,
             nodes=nodes,
             previous=previous,
             # What an order before this one has set is ours, too, until the new list is seen.
             before=_now(job) if one is not None and _ours(job, one) else (),
             previous_count=own,
         )
-        work.bound[job.job_id] = one
-        work.bound_since.setdefault(job.job_id, work.now)
+        context.bound[job.job_id] = one
+        context.bound_since.setdefault(job.job_id, context.now)
     reason = Reason(
         code=ReasonCode.BOUND,
         text=(
@@ -70,38 +70,38 @@ def keep_bound(order: Order, work: Advance) -> None:
         order_id=order.order_id,
     )
     count = NodeCount(least=len(nodes), most=len(nodes)) if one.previous_count is not None else None
-    work.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))
+    context.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))
 
 
-def set_free(memory: Memory, work: Advance, *, all_of_them: bool = False) -> Memory:
+def unbind(memory: Memory, context: CycleContext, *, all_of_them: bool = False) -> Memory:
     """Set free whoever waits bound for an order that makes no room for it any more; return who is bound still."""
     holding = {order.order_id for order in memory.open_orders() if order.state is OrderState.OPEN}
-    kept = dict(work.bound)
-    for job_id, one in work.bound.items():
-        job = work.snapshot.jobs.get(job_id)
-        if job_id in work.absent:
+    kept = dict(context.bound)
+    for job_id, one in context.bound.items():
+        job = context.snapshot.jobs.get(job_id)
+        if job_id in context.absent:
             continue
         if job is None or job.finished:
             del kept[job_id]
-        elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(job_id, work)):
+        elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(job_id, context)):
             # A command may be on its way: what is as it was is believed only after a while.
-            may_arrive = work.now - one.at <= RESEND_AFTER_S and one.order_id in holding
+            may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
             if _ours(job, one) or _counted(job, one):
-                work.actions.append(_free(one, job))
+                context.actions.append(_free(one, job))
             elif not may_arrive:
                 del kept[job_id]
-    return replace(memory, bound=kept, bound_since=work.bound_since)
+    return replace(memory, bound=kept, bound_since=context.bound_since)
 
 
-def _long_enough(job_id: JobId, work: Advance) -> bool:
+def _long_enough(job_id: JobId, context: CycleContext) -> bool:
     """Return whether a TE job has been bound for `guard.bind_for_s`, counted from its first binding in this wait.
 
     An order after the first one does not count anew: the TE job would sit beside free nodes for as long as it waits.
     """
-    if work.snapshot.job_class(job_id) is JobClass.BE:
+    if context.snapshot.job_class(job_id) is JobClass.BE:
         return False  # in a round it is bound however long it takes
-    since = work.bound_since.get(job_id, work.now)
-    return work.limits.bind_for_s <= 0 or work.now - since > work.limits.bind_for_s
+    since = context.bound_since.get(job_id, context.now)
+    return context.limits.bind_for_s <= 0 or context.now - since > context.limits.bind_for_s
 
 
 def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:
@@ -121,13 +121,13 @@ def _own_count(job: Job, nodes: int) -> NodeCount | None:
     return NodeCount(least=request.min_nodes, most=request.max_nodes, tasks=request.tasks, cpus=request.cpus)
 
 
-def _counted(job: Job, one: Bound) -> bool:
+def _counted(job: Job, one: NodeBinding) -> bool:
     """Return whether the job asks for the number of nodes that it was told, and for another one by itself."""
     own, asked = one.previous_count, (job.request.min_nodes, job.request.max_nodes)
     return own is not None and asked == (len(one.nodes),) * 2 != (own.least, own.most)
 
 
-def _free(one: Bound, job: Job) -> SetNodes:
+def _free(one: NodeBinding, job: Job) -> SetNodes:
     reason = Reason(
         code=ReasonCode.SET_FREE,
         text="it may start wherever it was allowed to",
@@ -145,7 +145,7 @@ def _may_be_bound(job: Job) -> bool:
     return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
-def _ours(job: Job, one: Bound) -> bool:
+def _ours(job: Job, one: NodeBinding) -> bool:
     """Return whether the job is bound by us, to these nodes or to those of before."""
     return _now(job) == one.nodes or (bool(one.before) and _now(job) == one.before)
 

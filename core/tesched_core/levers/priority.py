@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from tesched_core.intake.pending_reason import WANTS_ROOM
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import Reason, ReasonCode, Release, SetNice, SetPriority
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode
@@ -37,13 +37,13 @@ VICTIM_MARGIN = PRIORITY_MARGIN // 2
 FROM_THE_QUEUE = frozenset({JobState.CANCELLED, JobState.DEADLINE})
 
 
-def started_run(order: Order, work: Advance) -> Job | None:
+def started_run(order: Order, context: CycleContext) -> Job | None:
     """Return the job as which the preemptor has started since the order was made; for an array, any task of it.
 
     It was pending then. So what it is now says whether it has started; slurmctld's clock may differ from this host's,
     and the two are not compared.
     """
-    job = work.snapshot.jobs.get(order.preemptor)
+    job = context.snapshot.jobs.get(order.preemptor)
     itself = next((victim for victim in order.victims if victim.job_id == order.preemptor), None)
     if itself is not None and (job is None or job.restarts <= itself.restarts):
         return None  # it moves, and has not left yet
@@ -53,15 +53,15 @@ def started_run(order: Order, work: Advance) -> Job | None:
         return None
     # Slurm gives a task an id of its own, the next one that there is, when it leaves the array's record.
     since = order.newest_task if order.newest_task is not None else order.preemptor
-    tasks = work.tasks_of(order.preemptor)
+    tasks = context.tasks_of(order.preemptor)
     return next((task for task in tasks if task.job_id > since and _has_started(task)), None)
 
 
-def newest_task(preemptor: Job, work: Advance) -> JobId | None:
+def newest_task(preemptor: Job, context: CycleContext) -> JobId | None:
     """Return the newest task of a job array that waits; None for any other job, or if there is none."""
     if preemptor.array_job_id is None:
         return None
-    return max((task.job_id for task in work.tasks_of(preemptor.job_id)), default=None)
+    return max((task.job_id for task in context.tasks_of(preemptor.job_id)), default=None)
 
 
 def _has_started(job: Job) -> bool:
@@ -74,19 +74,19 @@ def _has_started(job: Job) -> bool:
     return job.end_time is not None and job.end_time > job.start_time >= job.submit_time
 
 
-def keep_first(order: Order, work: Advance) -> Order:
+def keep_first(order: Order, context: CycleContext) -> Order:
     """Put the preemptor first in the queue, before anybody makes room, or somebody else takes it; keep it there."""
-    job = work.snapshot.jobs.get(order.preemptor)
+    job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.held:
         return order
-    wanted = needed_priority(job, order.victims, work)
+    wanted = needed_priority(job, order.victims, context)
     missing = wanted - job.priority
     if missing <= 0 or job.nice <= MIN_NICE:
         return order
     raised = order.raised if order.raised and not order.raised.restored else None
     if raised is not None and not _is_ours(job, raised) and _value(job, raised) != raised.previous:
         raised = None  # somebody else has set it since: that is what it is put back to
-    if raised is not None and _in_vain(raised, job, work):
+    if raised is not None and _in_vain(raised, job, context):
         raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
     elif raised is None or raised.lever is Lever.NICE:
         previous = raised.previous if raised else job.nice
@@ -102,51 +102,51 @@ def keep_first(order: Order, work: Advance) -> Order:
         order_id=order.order_id,
     )
     if raised.lever is Lever.NICE:
-        work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
+        context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
     else:
         value = min(raised.value, MAX_PRIORITY)
         raised = replace(raised, value=value)
-        work.actions.append(SetPriority(job_id=job.job_id, reason=reason, priority=value, previous=job.priority))
+        context.actions.append(SetPriority(job_id=job.job_id, reason=reason, priority=value, previous=job.priority))
     return replace(order, raised=raised)
 
 
-def _in_vain(raised: Raise, job: Job, work: Advance) -> bool:
+def _in_vain(raised: Raise, job: Job, context: CycleContext) -> bool:
     """Return whether Slurm took a nice value some time ago, and it has changed nothing.
 
     A command that got no answer says nothing of that: it is sent again. An explicit priority is a lasting change.
     """
     ignored = raised.lever is Lever.NICE and job.nice == raised.previous and raised.taken_at is not None
-    return ignored and raised.taken_at is not None and work.now > raised.taken_at + RESEND_AFTER_S
+    return ignored and raised.taken_at is not None and context.now > raised.taken_at + RESEND_AFTER_S
 
 
-def needed_priority(job: Job, victims: tuple[Victim, ...], work: Advance) -> int:
+def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext) -> int:
     """Return the least priority with which the job is ahead of every other one that could take its room.
 
     Those are the pending jobs of its tier in the partitions that share nodes with its own, and its victims, which come
     back with the priority that they had. Of the jobs for which room is being made as well those that came later are
     among them: raised above a victim of its own, a later one would be ahead of this one, and take what comes free.
     """
-    jobs = work.snapshot.jobs
-    rivals = work.partitions_beside(job.partitions)
+    jobs = context.snapshot.jobs
+    rivals = context.partitions_beside(job.partitions)
 
     def among(job_id: JobId) -> bool:
         return job_id in jobs and job_id != job.job_id and not rivals.isdisjoint(jobs[job_id].partitions)
 
     paying = max((jobs[victim.job_id].priority for victim in victims if among(victim.job_id)), default=0)
     place = (job.submit_time, job.job_id)
-    later = (jobs[one] for one in work.preemptors if among(one) and jobs[one].pending)
+    later = (jobs[one] for one in context.preemptors if among(one) and jobs[one].pending)
     younger = max((one.priority for one in later if (one.submit_time, one.job_id) > place), default=0)
-    excluded = work.preemptors | {job.job_id}
-    return 1 + max(paying, younger, work.overview.first_in_queue(rivals, excluded))
+    excluded = context.preemptors | {job.job_id}
+    return 1 + max(paying, younger, context.columns.first_in_queue(rivals, excluded))
 
 
-def outranked(plan: Plan, work: Advance) -> Refusal | None:
+def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
     """Return why no victim is asked for this plan's job, where a job of a higher tier waits for the same nodes.
 
     Slurm comes to that one first, whatever their priorities are, and it would take what the victims leave. TE jobs do
     not count: room is made for them as well.
     """
-    snapshot, job = work.snapshot, work.snapshot.jobs[plan.preemptor]
+    snapshot, job = context.snapshot, context.snapshot.jobs[plan.preemptor]
     tiers = [snapshot.partitions[name].priority_tier for name in job.partitions if name in snapshot.partitions]
     nodes = frozenset(plan.nodes)
     above = {
@@ -166,20 +166,20 @@ def outranked(plan: Plan, work: Advance) -> Refusal | None:
     return None
 
 
-def bring_forward(victim: Victim, order: Order, work: Advance) -> Victim:
+def bring_forward(victim: Victim, order: Order, context: CycleContext) -> Victim:
     """Put a victim that waits to run again ahead of all other best-effort jobs, once its preemptor has its room.
 
     A requeue leaves a job its priority on older releases and gives it a new, lower one on newer ones; the paper puts it
     back at the head of its queue (FitGpp, section on the queue).
     """
-    job = work.snapshot.jobs.get(victim.job_id)
+    job = context.snapshot.jobs.get(victim.job_id)
     if order.state is OrderState.OPEN or job is None or not job.pending or job.held:
         return victim
     if victim.raised is not None and victim.raised.restored:
         return victim  # Slurm refused once
-    fellows = {job.job_id} | work.returning | {other.job_id for other in order.victims}
-    rivals = work.partitions_beside(job.partitions)
-    first = work.overview.first_in_queue(rivals, fellows, best_effort=True)
+    fellows = {job.job_id} | context.returning | {other.job_id for other in order.victims}
+    rivals = context.partitions_beside(job.partitions)
+    first = context.columns.first_in_queue(rivals, fellows, best_effort=True)
     missing = 1 + first - job.priority
     if missing <= 0 or (victim.raised is not None and job.nice != victim.raised.value):
         return victim
@@ -194,16 +194,16 @@ def bring_forward(victim: Victim, order: Order, work: Advance) -> Victim:
         preemptor=order.preemptor,
         order_id=order.order_id,
     )
-    work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
+    context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.value, previous=job.nice))
     return replace(victim, raised=raised)
 
 
-def let_back(victim: Victim, order: Order, work: Advance) -> Victim:
+def let_back(victim: Victim, order: Order, context: CycleContext) -> Victim:
     """Put a victim's nice value back once it no longer waits to run again."""
-    if victim.raised is None or victim.raised.restored or victim.job_id in work.absent:
+    if victim.raised is None or victim.raised.restored or victim.job_id in context.absent:
         return victim
-    job = work.snapshot.jobs.get(victim.job_id)
-    return replace(victim, raised=_put_back(victim.job_id, victim.raised, [job] if job else [], order, work))
+    job = context.snapshot.jobs.get(victim.job_id)
+    return replace(victim, raised=_put_back(victim.job_id, victim.raised, [job] if job else [], order, context))
 
 
 def left_held(victim: Victim, job: Job | None) -> Raise | None:
@@ -217,27 +217,27 @@ def left_held(victim: Victim, job: Job | None) -> Raise | None:
     return Raise(lever=Lever.HOLD, previous=0, value=1)
 
 
-def put_back(order: Order, work: Advance) -> Order:
+def put_back(order: Order, context: CycleContext) -> Order:
     """Put the preemptor's priority back once it no longer waits for its room."""
     raised = order.raised
-    if raised is None or raised.restored or order.preemptor in work.absent:
+    if raised is None or raised.restored or order.preemptor in context.absent:
         return order
     # Tasks of an array that started with the raised value have it for as long as they run.
-    jobs = {task.job_id: task for task in work.tasks_of(order.preemptor)}
-    current = work.snapshot.jobs.get(order.preemptor)
+    jobs = {task.job_id: task for task in context.tasks_of(order.preemptor)}
+    current = context.snapshot.jobs.get(order.preemptor)
     if current is not None:
         jobs[current.job_id] = current
     in_order = [jobs[job_id] for job_id in sorted(jobs, reverse=True)]
-    return replace(order, raised=_put_back(order.preemptor, raised, in_order, order, work))
+    return replace(order, raised=_put_back(order.preemptor, raised, in_order, order, context))
 
 
-def _put_back(job_id: JobId, raised: Raise, jobs: Iterable[Job], order: Order, work: Advance) -> Raise:
+def _put_back(job_id: JobId, raised: Raise, jobs: Iterable[Job], order: Order, context: CycleContext) -> Raise:
     jobs = [job for job in jobs if not job.finished]
     ours = [job for job in jobs if _is_ours(job, raised)]
     if not ours:
         others = any(_value(job, raised) != raised.previous for job in jobs)
         text = "was set by somebody else, and is left" if others else "is as it was"
-        work.moved(order.order_id, job_id, "raised", "put back", f"its {raised.lever} {text}")
+        context.moved(order.order_id, job_id, "raised", "put back", f"its {raised.lever} {text}")
         return replace(raised, restored=True)
     reason = Reason(
         code=ReasonCode.ORDER_ENDED,
@@ -248,13 +248,13 @@ def _put_back(job_id: JobId, raised: Raise, jobs: Iterable[Job], order: Order, w
     for job in ours:
         if raised.lever is Lever.HOLD:
             text = "its requeue left it held, and nobody asked for that"
-            work.actions.append(
+            context.actions.append(
                 Release(job_id=job.job_id, reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text))
             )
         elif raised.lever is Lever.NICE:
-            work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.previous, previous=job.nice))
+            context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=raised.previous, previous=job.nice))
         else:
-            work.actions.append(
+            context.actions.append(
                 SetPriority(job_id=job.job_id, reason=reason, priority=raised.previous, previous=job.priority)
             )
     return raised

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.priority import MIN_NICE
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetNice, Status
 from tesched_core.model.cluster import Job
@@ -30,41 +30,41 @@ LASTS_S = 90.0
 MARGIN = 250
 
 
-def bring_back(memory: Memory, work: Advance, *, lasts_s: float = LASTS_S) -> Memory:
+def restore(memory: Memory, context: CycleContext, *, lasts_s: float = LASTS_S) -> Memory:
     """Put back whoever has started, or has not in time; return the memory without those that are as they were."""
     kept: dict[JobId, Forwarded] = {}
     for job_id, one in memory.forwarded.items():
-        job = work.snapshot.jobs.get(job_id)
-        if job_id in work.absent:
+        job = context.snapshot.jobs.get(job_id)
+        if job_id in context.absent:
             kept[job_id] = one
             continue
         if job is None or job.finished:
             continue
         # Who is to be first for as long as he gains most waits for room that nobody can foretell.
         stays = memory.shares is not None and memory.shares.first == job_id
-        if job.pending and (stays or work.now - one.at <= lasts_s):
+        if job.pending and (stays or context.now - one.at <= lasts_s):
             kept[job_id] = one
         elif not one.raised.restored and one.raised.value <= job.nice < one.raised.previous:
             kept[job_id] = one
             reason = Reason(code=ReasonCode.FILLED, text=f"put its nice back to {one.raised.previous}")
             back = SetNice(job_id=job_id, reason=reason, nice=one.raised.previous, previous=job.nice)
-            work.actions.append(back)
+            context.actions.append(back)
     return replace(memory, forwarded=kept)
 
 
-def bring_on(
-    memory: Memory, policy: BePolicy, room: Room, ahead: Sequence[Job], work: Advance
+def boost(
+    memory: Memory, policy: BePolicy, room: Room, ahead: Sequence[Job], context: CycleContext
 ) -> tuple[Memory, Refusals]:
     """Ask the policy, bring forward whom it names, and return why not the others.
 
     `room` is what is free and promised to nobody, `ahead` the TE jobs that wait for such room.
     """
     view = BeView(
-        now=work.now,
-        waiting=work.overview.waiting,
+        now=context.now,
+        waiting=context.columns.waiting,
         room=room,
-        ends=work.overview.ends,
-        ahead=tuple(_demands(ahead, room, work)),
+        ends=context.columns.ends,
+        ahead=tuple(_demands(ahead, room, context)),
         forwarded=frozenset(memory.forwarded),
     )
     if not len(view.waiting):
@@ -74,32 +74,32 @@ def bring_on(
     going = {*forwarded, *(one.job_id for one in proposal.forward)}
     for one in proposal.forward:
         reason = Reason(code=ReasonCode.FILLS_ROOM, text=f"on {','.join(one.nodes)} {one.text}")
-        forwarded[one.job_id] = _brought_forward(work.snapshot.jobs[one.job_id], going, reason, work)
+        forwarded[one.job_id] = _brought_forward(context.snapshot.jobs[one.job_id], going, reason, context)
     return replace(memory, forwarded=forwarded), proposal.refusals
 
 
-def brought_first(memory: Memory, job: Job, text: str, work: Advance) -> Memory:
+def brought_first(memory: Memory, job: Job, text: str, context: CycleContext) -> Memory:
     """Return the memory after this job, which waits, was brought to the head of the best-effort queue."""
     reason = Reason(code=ReasonCode.GAINS_MOST, text=text)
-    one = _brought_forward(job, {*memory.forwarded, job.job_id}, reason, work)
+    one = _brought_forward(job, {*memory.forwarded, job.job_id}, reason, context)
     return replace(memory, forwarded={**memory.forwarded, job.job_id: one})
 
 
-def _demands(jobs: Sequence[Job], room: Room, work: Advance) -> Iterator[Demand]:
+def _demands(jobs: Sequence[Job], room: Room, context: CycleContext) -> Iterator[Demand]:
     for job in jobs:
         with suppress(UnsupportedRequestError):  # it is left to Slurm
-            yield demand_of(job, work.snapshot, room)
+            yield demand_of(job, context.snapshot, room)
 
 
-def _brought_forward(job: Job, going: set[JobId], reason: Reason, work: Advance) -> Forwarded:
-    rivals = work.partitions_beside(job.partitions)
-    missing = 1 + work.overview.first_in_queue(rivals, going, best_effort=True) - job.priority
+def _brought_forward(job: Job, going: set[JobId], reason: Reason, context: CycleContext) -> Forwarded:
+    rivals = context.partitions_beside(job.partitions)
+    missing = 1 + context.columns.first_in_queue(rivals, going, best_effort=True) - job.priority
     value = max(job.nice - missing - MARGIN, MIN_NICE)
     if missing <= 0 or value >= job.nice:
-        return Forwarded(job_id=job.job_id, at=work.now, raised=_as_it_is(job))
-    work.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
+        return Forwarded(job_id=job.job_id, at=context.now, raised=_as_it_is(job))
+    context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
     raised = Raise(lever=Lever.NICE, previous=job.nice, value=value)
-    return Forwarded(job_id=job.job_id, at=work.now, raised=raised)
+    return Forwarded(job_id=job.job_id, at=context.now, raised=raised)
 
 
 def _as_it_is(job: Job) -> Raise:

@@ -39,7 +39,7 @@ from dataclasses import replace
 import numpy as np
 
 from tesched_core.guard.budget import paying
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.memory import Past
@@ -79,36 +79,36 @@ def _gives_enough(job: Job) -> bool:
     return job.state is JobState.RUNNING and not job.request.exclusive and not holds_gres
 
 
-def suspend(victim: Victim, order: Order, work: Advance) -> Victim:
+def suspend(victim: Victim, order: Order, context: CycleContext) -> Victim:
     """Return the victim after its suspension was ordered, or ordered again."""
     again = victim.state is VictimState.SUSPENDED
     text = f"its CPUs are enough for job {order.preemptor}; it goes on when they are free again"
     reason = Reason(code=ReasonCode.GIVES_CPUS, text=text, preemptor=order.preemptor, order_id=order.order_id)
-    work.actions.append(Suspend(job_id=victim.job_id, reason=reason))
+    context.actions.append(Suspend(job_id=victim.job_id, reason=reason))
     told = f"suspend{' (again)' if again else ''}: {text}"
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SUSPENDED, told)
-    first_at = victim.noticed_at if again else work.now
-    return replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=work.now)
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.SUSPENDED, told)
+    first_at = victim.noticed_at if again else context.now
+    return replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)
 
 
-def follow(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
+def follow(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Return a victim that was to be suspended, as it is seen now; it is resumed when it may be."""
     if job.state is JobState.SUSPENDED and not job.completing:
         if victim.suspended_at is None:
-            victim = _has_given(victim, order, work)
-        if order.state is not OrderState.OPEN and _may_go_on(victim, job, order, work):
+            victim = _has_given(victim, order, context)
+        if order.state is not OrderState.OPEN and _may_go_on(victim, job, order, context):
             text = f"job {order.preemptor} does not need its CPUs any more, and they are free"
             reason = Reason(code=ReasonCode.GOES_ON, text=text, preemptor=order.preemptor, order_id=order.order_id)
-            work.actions.append(Resume(job_id=job.job_id, reason=reason))
+            context.actions.append(Resume(job_id=job.job_id, reason=reason))
     elif job.state is JobState.RUNNING and not job.completing:
         if victim.suspended_at is not None:
-            return _goes_on(victim, victim.suspended_at, order, work)
-        sent_s = work.now - (victim.suspend_sent_at if victim.suspend_sent_at is not None else work.now)
+            return _goes_on(victim, victim.suspended_at, order, context)
+        sent_s = context.now - (victim.suspend_sent_at if victim.suspend_sent_at is not None else context.now)
         if order.state is OrderState.OPEN and sent_s > RESEND_AFTER_S:
-            return suspend(victim, order, work)
+            return suspend(victim, order, context)
         if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
             text = "it was not suspended, and its room is not needed any more"
-            work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+            context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
             return replace(victim, state=VictimState.SPARED)
     return victim
 
@@ -125,22 +125,22 @@ def not_suspended(victim: Victim, outcome: Outcome) -> Victim:
     return replace(victim, state=state, noticed_at=None, suspend_sent_at=None)
 
 
-def _has_given(victim: Victim, order: Order, work: Advance) -> Victim:
-    work.moved(order.order_id, victim.job_id, victim.state, victim.state, "is suspended; its CPUs are free")
-    work.last_preempted[victim.job_id] = work.now
-    work.paid.append(paying(victim, work.now, order.preemptor))
-    return replace(victim, suspended_at=work.now)
+def _has_given(victim: Victim, order: Order, context: CycleContext) -> Victim:
+    context.moved(order.order_id, victim.job_id, victim.state, victim.state, "is suspended; its CPUs are free")
+    context.last_preempted[victim.job_id] = context.now
+    context.paid.append(paying(victim, context.now, order.preemptor))
+    return replace(victim, suspended_at=context.now)
 
 
-def _goes_on(victim: Victim, suspended_at: float, order: Order, work: Advance) -> Victim:
-    away_s = max(work.now - suspended_at, 0.0)
+def _goes_on(victim: Victim, suspended_at: float, order: Order, context: CycleContext) -> Victim:
+    away_s = max(context.now - suspended_at, 0.0)
     by_whom = ", though it was still needed" if order.state is OrderState.OPEN else ""
     text = f"runs on, {away_s:.0f} s after it was suspended{by_whom}"
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
-    work.last_preempted[victim.job_id] = work.now
-    before = work.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-    work.past[victim.job_id] = replace(before, suspended_s=before.suspended_s + away_s)
-    return replace(victim, state=VictimState.BACK, back_at=work.now)
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+    context.last_preempted[victim.job_id] = context.now
+    before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
+    context.past[victim.job_id] = replace(before, suspended_s=before.suspended_s + away_s)
+    return replace(victim, state=VictimState.BACK, back_at=context.now)
 
 
 def overdue_since(victim: Victim, suspend_for_s: float) -> float | None:
@@ -150,31 +150,33 @@ def overdue_since(victim: Victim, suspend_for_s: float) -> float | None:
     return victim.suspended_at + suspend_for_s
 
 
-def _may_go_on(victim: Victim, job: Job, order: Order, work: Advance) -> bool:
+def _may_go_on(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:
     """Return whether its CPUs are free on all its nodes, and are promised to nobody or it has waited long enough."""
-    due = overdue_since(victim, work.limits.suspend_for_s)
+    due = overdue_since(victim, context.limits.suspend_for_s)
     others = (
-        [] if due is not None and work.now > due else [one for one in work.orders if one.order_id != order.order_id]
+        []
+        if due is not None and context.now > due
+        else [one for one in context.orders if one.order_id != order.order_id]
     )
-    room = beside_preemptors(others, work.snapshot, work.overview.room)
+    room = beside_preemptors(others, context.snapshot, context.columns.room)
     for share in job.allocation:
         row = room.index.get(share.node)
         # Of two who are to go on at one node the second waits until the first is seen to run there.
-        if row is None or share.node in work.resumed_on or room.free[row, 0] < share.tres.cpus:
+        if row is None or share.node in context.resumed_on or room.free[row, 0] < share.tres.cpus:
             return False
-    if _others_have_its_cpus(job, work):
+    if _others_have_its_cpus(job, context):
         return False
-    work.resumed_on.update(job.nodes)
+    context.resumed_on.update(job.nodes)
     return True
 
 
-def _others_have_its_cpus(job: Job, work: Advance) -> bool:
+def _others_have_its_cpus(job: Job, context: CycleContext) -> bool:
     mine = {share.node: _ids(share.cpu_ids) for share in job.allocation if share.cpu_ids}
     if not mine:
         return False  # Slurm does not say
     return any(
         mine[share.node] & _ids(share.cpu_ids)
-        for other in work.snapshot.jobs.values()
+        for other in context.snapshot.jobs.values()
         if other.job_id != job.job_id and other.state is not JobState.SUSPENDED
         for share in other.allocation
         if share.node in mine

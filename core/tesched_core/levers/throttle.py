@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.queue_boost import brought_first
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetThrottle, Status
 from tesched_core.model.cluster import Job
@@ -85,32 +85,32 @@ class SharePolicy(Protocol):
         ...
 
 
-def share_out(memory: Memory, policy: SharePolicy, room: Room, work: Advance) -> tuple[Memory, Refusals]:
-    """Return the memory after the policy was asked, and why each has what it has; its actions go to `work`."""
-    arrays = _arrays(work.snapshot)
-    state = _followed(memory.shares, arrays, work)
-    view = ShareView(snapshot=work.snapshot, memory=replace(memory, shares=state), room=room, limits=work.limits)
+def share_out(memory: Memory, policy: SharePolicy, room: Room, context: CycleContext) -> tuple[Memory, Refusals]:
+    """Return the memory after the policy was asked, and why each has what it has; its actions go to `context`."""
+    arrays = _arrays(context.snapshot)
+    state = _followed(memory.shares, arrays, context)
+    view = ShareView(snapshot=context.snapshot, memory=replace(memory, shares=state), room=room, limits=context.limits)
     proposal = policy.share_out(view)
     state = proposal.state
     throttled = {
         array: one
         for array, one in state.throttled.items()
-        if array in state.shares or _put_back(array, one, arrays, work)
+        if array in state.shares or _put_back(array, one, arrays, context)
     }
     for array, share in state.shares.items():
         seen, before = arrays[array], throttled.get(array)
-        if (before is not None and work.now - before.at < policy.throttle_cool_down_s) or _full(work):
+        if (before is not None and context.now - before.at < policy.throttle_cool_down_s) or _full(context):
             continue
         now_at = seen if before is None or not before.dry else before.value
         if now_at == 0 or abs(share - now_at) >= policy.throttle_step:
             reason = Reason(code=ReasonCode.GETS_SHARE, text=state.said.get(array, ""))
-            work.actions.append(SetThrottle(job_id=array, reason=reason, throttle=share, previous=seen))
+            context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=share, previous=seen))
             own = seen if before is None else before.previous
-            throttled[array] = Throttled(at=work.now, previous=own, value=share, before=seen)
+            throttled[array] = Throttled(at=context.now, previous=own, value=share, before=seen)
     memory = replace(memory, shares=replace(state, throttled=throttled))
     # Whom Slurm did not move is tried again with the next allocation, not at each look.
-    if state.first is not None and state.first not in memory.forwarded and state.allocated_at == work.now:
-        memory = brought_first(memory, work.snapshot.jobs[state.first], state.said.get(state.first, ""), work)
+    if state.first is not None and state.first not in memory.forwarded and state.allocated_at == context.now:
+        memory = brought_first(memory, context.snapshot.jobs[state.first], state.said.get(state.first, ""), context)
     return memory, Refusals(proposal.refusals)
 
 
@@ -123,7 +123,7 @@ def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
     }
 
 
-def _followed(state: ShareState | None, arrays: Mapping[JobId, int], work: Advance) -> ShareState | None:
+def _followed(state: ShareState | None, arrays: Mapping[JobId, int], context: CycleContext) -> ShareState | None:
     """Return the state without throttles that are not ours any more."""
     if state is None:
         return None
@@ -135,31 +135,31 @@ def _followed(state: ShareState | None, arrays: Mapping[JobId, int], work: Advan
         if one.dry or seen == one.value:
             kept[array] = one
         elif seen == one.before:
-            on_its_way = work.now - one.at <= RESEND_AFTER_S
+            on_its_way = context.now - one.at <= RESEND_AFTER_S
             if on_its_way or one.before != one.previous:
                 kept[array] = one if on_its_way else replace(one, value=one.before)
     return replace(state, throttled=kept)
 
 
-def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], work: Advance) -> bool:
+def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], context: CycleContext) -> bool:
     """Put the array's own throttle back; return whether it is still to be seen there."""
     seen = arrays.get(array)
     # None: it has ended. Another one than ours: somebody else has set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
-    if _full(work):
+    if _full(context):
         return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
-    work.actions.append(SetThrottle(job_id=array, reason=reason, throttle=one.previous, previous=seen))
+    context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=one.previous, previous=seen))
     return True
 
 
-def _full(work: Advance) -> bool:
-    return sum(isinstance(action, SetThrottle) for action in work.actions) >= MOST_A_LOOK
+def _full(context: CycleContext) -> bool:
+    return sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_LOOK
 
 
-def in_earnest(memory: Memory) -> Memory:
+def drop_dry_run_records(memory: Memory) -> Memory:
     """Return the memory without what mode shadow would have set: in mode enforce that is still to be done."""
     forwarded = {
         job_id: one
@@ -175,12 +175,12 @@ def in_earnest(memory: Memory) -> Memory:
     return replace(memory, shares=replace(state, throttled=throttled))
 
 
-def share_no_more(memory: Memory, work: Advance) -> Memory:
+def restore_all(memory: Memory, context: CycleContext) -> Memory:
     """Put all throttles back, and forget the shares once that is seen."""
     if memory.shares is None:
         return memory
-    arrays = _arrays(work.snapshot)
-    left = {array: one for array, one in memory.shares.throttled.items() if _put_back(array, one, arrays, work)}
+    arrays = _arrays(context.snapshot)
+    left = {array: one for array, one in memory.shares.throttled.items() if _put_back(array, one, arrays, context)}
     if not left:
         return replace(memory, shares=None)
     state = ShareState(counted_at=memory.shares.counted_at, throttled=left)
@@ -214,7 +214,7 @@ def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
     return replace(memory, shares=replace(state, throttled=throttled))
 
 
-def shifted(state: ShareState, by_s: float) -> ShareState:
+def shift_times(state: ShareState, by_s: float) -> ShareState:
     """Return the state as it is to be read after the clock was set."""
     return replace(
         state,

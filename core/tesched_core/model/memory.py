@@ -24,7 +24,7 @@ class Forwarded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class NodeBinding:
     """A job that was bound to nodes while it waits: for room that its victims make there, or for its turn."""
 
     job_id: JobId
@@ -102,7 +102,7 @@ class Memory:
     #: BE jobs that a best-effort policy has brought to the head of the queue
     forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
     #: TE jobs that were bound to nodes, until they have ended or are seen to be free again
-    bound: Mapping[JobId, Bound] = field(default_factory=dict)
+    bound: Mapping[JobId, NodeBinding] = field(default_factory=dict)
     #: when such a job was bound for the first time since it last ran: `guard.bind_for_s` counts from there
     bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: of a policy that goes in rounds

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.resource_columns import (
-    Columns,
+from tesched_core.model.column_layout import (
+    ColumnLayout,
 )
 
 
@@ -31,7 +31,7 @@ class Room:
     #: (row, user) of nodes that a running job shares with its own user's jobs alone
     kept_by: tuple[tuple[int, str], ...] = ()
     #: which columns are there beside amounts; None: none
-    columns: Columns | None = None
+    layout: ColumnLayout | None = None
     #: [nodes] shards of each GPU; None: no GPU has shards
     shards_each: NDArray[np.int64] | None = None
 

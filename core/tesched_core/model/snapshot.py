@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from tesched_core.model.cluster import Job, Node, Partition, Reservation, SlurmSettings
-from tesched_core.model.cluster_columns import Overview
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import Declared, ExitZero, Target
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -87,7 +87,7 @@ class Snapshot:
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
-    overview: Overview | None = field(default=None, compare=False, repr=False)
+    columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
     def of(
@@ -113,7 +113,7 @@ class Snapshot:
 
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""
-        return replace(self, traits=traits, overview=None)
+        return replace(self, traits=traits, columns=None)
 
     def workload(self, job_id: JobId) -> str:
         """Return what the job trains: by its reports, else by its comment; empty if it does not say."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.leave_times import leave_time_s, with_leave_times
 from tesched_core.intake.pending_reason import blocked
-from tesched_core.levers.context import RESEND_AFTER_S, Advance
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.node_binding import keep_bound
 from tesched_core.levers.priority import (
     FROM_THE_QUEUE,
@@ -31,7 +31,7 @@ from tesched_core.levers.priority import (
 from tesched_core.levers.suspend import follow, suspend
 from tesched_core.model.actions import Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.cluster_columns import Overview
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory, Past
 from tesched_core.model.notice import TARGET_WORDS, ExitZero
@@ -57,12 +57,12 @@ from tesched_core.orders.missing import missing_since
 from tesched_core.orders.rerun import lost, mend_dependents, rerun
 
 
-def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limits) -> tuple[Memory, Advance]:
+def advance(memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits) -> tuple[Memory, CycleContext]:
     """Return the memory after what the snapshot shows, and the actions and transitions that follow from it."""
     missing = missing_since(memory, snapshot)
-    work = Advance(
+    context = CycleContext(
         snapshot=snapshot,
-        overview=overview,
+        columns=columns,
         limits=limits,
         orders=memory.open_orders(),
         preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
@@ -82,55 +82,55 @@ def advance(memory: Memory, snapshot: Snapshot, overview: Overview, limits: Limi
             if victim.state is VictimState.LEFT
         },
     )
-    work.bound_since = {job_id: at for job_id, at in work.bound_since.items() if _waits(job_id, work)}
+    context.bound_since = {job_id: at for job_id, at in context.bound_since.items() if _waits(job_id, context)}
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
-        orders[order.order_id] = _advance_order(order, work)
+        orders[order.order_id] = _advance_order(order, context)
     known = snapshot.jobs.keys() | missing.keys()
     return replace(
         memory,
         orders=orders,
         missing=missing,
         # A job that Slurm has forgotten will not run again under this id.
-        preemptions={job_id: count for job_id, count in work.preemptions.items() if job_id in known},
-        last_preempted={job_id: at for job_id, at in work.last_preempted.items() if job_id in known},
-        leave_times=with_leave_times(memory.leave_times, work.leave_times),
-        paid=lately(work.paid, snapshot.taken_at),
-        past={job_id: past for job_id, past in work.past.items() if job_id in known},
-        retry_at={one: at for one, at in work.retry_at.items() if one in known or work.tasks_of(one)},
-        futile=follow_futile(work),
+        preemptions={job_id: count for job_id, count in context.preemptions.items() if job_id in known},
+        last_preempted={job_id: at for job_id, at in context.last_preempted.items() if job_id in known},
+        leave_times=with_leave_times(memory.leave_times, context.leave_times),
+        paid=lately(context.paid, snapshot.taken_at),
+        past={job_id: past for job_id, past in context.past.items() if job_id in known},
+        retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
+        futile=follow_futile(context),
         shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
-    ), work
+    ), context
 
 
-def _waits(job_id: JobId, work: Advance) -> bool:
-    job = work.snapshot.jobs.get(job_id)
-    return job_id in work.absent or (job is not None and job.pending)
+def _waits(job_id: JobId, context: CycleContext) -> bool:
+    job = context.snapshot.jobs.get(job_id)
+    return job_id in context.absent or (job is not None and job.pending)
 
 
-def _advance_order(order: Order, work: Advance) -> Order:
+def _advance_order(order: Order, context: CycleContext) -> Order:
     before = order.state
     if order.state is OrderState.OPEN:
-        order = _look_at_preemptor(order, work)
-    if order.state is OrderState.OPEN and order.preemptor not in work.absent:
-        order = keep_first(order, work)
-        keep_bound(order, work)
-    order = replace(order, victims=tuple(_advance_victim(victim, order, work) for victim in order.victims))
+        order = _look_at_preemptor(order, context)
+    if order.state is OrderState.OPEN and order.preemptor not in context.absent:
+        order = keep_first(order, context)
+        keep_bound(order, context)
+    order = replace(order, victims=tuple(_advance_victim(victim, order, context) for victim in order.victims))
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
-        came_to_nothing(order, work)
+        came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
-        order = put_back(order, work)
+        order = put_back(order, context)
         if all(victim.settled for victim in order.victims) and (order.raised is None or order.raised.restored):
             text = "futile: its victims left for nothing" if order.futile else "all is as it was"
-            work.moved(order.order_id, None, order.state, OrderState.ENDED, text)
-            order = replace(order, state=OrderState.ENDED, ended_at=work.now)
+            context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
+            order = replace(order, state=OrderState.ENDED, ended_at=context.now)
     return order
 
 
-def _look_at_preemptor(order: Order, work: Advance) -> Order:
-    run = started_run(order, work)
-    job = work.snapshot.jobs.get(order.preemptor)
-    if run is None and order.preemptor in work.absent:
+def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
+    run = started_run(order, context)
+    job = context.snapshot.jobs.get(order.preemptor)
+    if run is None and order.preemptor in context.absent:
         return order  # unknown: its victims are left alone until it is seen again, or is believed to be gone
     if run is not None:
         # A job that has finished between two looks no longer says where it ran.
@@ -148,17 +148,17 @@ def _look_at_preemptor(order: Order, work: Advance) -> Order:
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
-    elif gone := _gone_nodes(order, work):
+    elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
-    elif work.now > order.expires_at and not order.waits:
+    elif context.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
-    elif look_is_overdue(order, job, work):
+    elif look_is_overdue(order, job, context):
         ending = Ending.NOT_LOOKED_AT
         text = f"Slurm has not looked at job {job.label} as the first in its queue (it says: {job.reason or 'nothing'})"
     else:
         return order
-    return end_wait(order, ending, text, work)
+    return end_wait(order, ending, text, context)
 
 
 def _moves(order: Order) -> bool:
@@ -166,70 +166,72 @@ def _moves(order: Order) -> bool:
     return any(victim.job_id == order.preemptor for victim in order.victims)
 
 
-def _gone_nodes(order: Order, work: Advance) -> list[str]:
-    room = work.overview.room
+def _gone_nodes(order: Order, context: CycleContext) -> list[str]:
+    room = context.columns.room
     gone = [name for name in order.nodes if name not in room.index or not room.available[room.index[name]]]
-    return [name for name in gone if not _is_silent(name, work)]
+    return [name for name in gone if not _is_silent(name, context)]
 
 
-def _is_silent(name: str, work: Advance) -> bool:
+def _is_silent(name: str, context: CycleContext) -> bool:
     """Return whether a node does nothing worse than not to respond: after SlurmdTimeout Slurm says that it is down."""
-    node = work.snapshot.nodes.get(name)
+    node = context.snapshot.nodes.get(name)
     return node is not None and replace(node, flags=node.flags - {"NOT_RESPONDING"}).available and not node.available
 
 
-def _is_unclear(order: Order, work: Advance) -> bool:
+def _is_unclear(order: Order, context: CycleContext) -> bool:
     """Return whether it is unclear now what more the order needs: then no victim is pressed."""
-    absent = order.preemptor in work.absent
-    return order.state is OrderState.OPEN and (absent or any(_is_silent(name, work) for name in order.nodes))
+    absent = order.preemptor in context.absent
+    return order.state is OrderState.OPEN and (absent or any(_is_silent(name, context) for name in order.nodes))
 
 
-def end_wait(order: Order, ending: Ending, text: str, work: Advance) -> Order:
+def end_wait(order: Order, ending: Ending, text: str, context: CycleContext) -> Order:
     """Return the order after its preemptor stopped waiting."""
-    work.moved(order.order_id, None, order.state, OrderState.SETTLING, text)
+    context.moved(order.order_id, None, order.state, OrderState.SETTLING, text)
     return replace(order, state=OrderState.SETTLING, ending=ending)
 
 
-def _advance_victim(victim: Victim, order: Order, work: Advance) -> Victim:
+def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Victim:
     if victim.settled:
         return victim
-    job = work.snapshot.jobs.get(victim.job_id)
-    if victim.job_id in work.absent:
+    job = context.snapshot.jobs.get(victim.job_id)
+    if victim.job_id in context.absent:
         return victim
     if job is not None and job.state is JobState.RUNNING and job.priority == 0 and not job.completing:
         victim = replace(victim, held_before=True)
     if (
         victim.state is VictimState.SUSPENDED
         and job is not None
-        and departure_of(victim, job, work.now, work.release) is None
+        and departure_of(victim, job, context.now, context.release) is None
     ):
-        return follow(victim, job, order, work)
+        return follow(victim, job, order, context)
     if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
-        departure = departure_of(victim, job, work.now, work.release)
+        departure = departure_of(victim, job, context.now, context.release)
         if departure is not None:
-            victim = leave(victim, departure, order, work)
+            victim = leave(victim, departure, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
             # Who has had his notice may be about to leave, and then has paid; when his grace period is over, he stays.
-            may_leave = victim.deadline is not None and work.now < victim.deadline
-            return victim if may_leave else _spare(victim, order, work)
-        elif job is not None and not _is_unclear(order, work):
-            return _press(victim, job, order, work)
+            may_leave = victim.deadline is not None and context.now < victim.deadline
+            return victim if may_leave else _spare(victim, order, context)
+        elif job is not None and not _is_unclear(order, context):
+            return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
-        victim = _look_for_return(victim, job, order, work)
+        victim = _look_for_return(victim, job, order, context)
     if victim.awaited and victim.raised is not None and victim.raised.lever is Lever.HOLD:
-        victim = let_back(victim, order, work)
+        victim = let_back(victim, order, context)
         # Once it is free it is like any other that waits to run again.
         return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim
     if victim.awaited:
-        return bring_forward(victim, order, work)
-    return let_back(victim, order, work)
+        return bring_forward(victim, order, context)
+    return let_back(victim, order, context)
 
 
-def _spare(victim: Victim, order: Order, work: Advance) -> Victim:
+def _spare(victim: Victim, order: Order, context: CycleContext) -> Victim:
     text = "its room is not needed any more; it goes on"
     if victim.noticed_at is not None:
-        work.last_preempted[victim.job_id] = work.now  # it has saved its work for nobody: that is enough for a while
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        context.last_preempted[victim.job_id] = (
+            context.now
+        )  # it has saved its work for nobody: that is enough for a while
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     return replace(victim, state=VictimState.SPARED)
 
 
@@ -286,55 +288,55 @@ _DEPARTURE_TEXT: Mapping[Departure, str] = {
 }
 
 
-def leave(victim: Victim, departure: Departure, order: Order, work: Advance) -> Victim:
-    """Return the victim after it was seen to have left its room; what it has paid by that goes to `work`."""
-    used_s = work.now - (victim.noticed_at if victim.noticed_at is not None else work.now)
+def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
+    """Return the victim after it was seen to have left its room; what it has paid by that goes to `context`."""
+    used_s = context.now - (victim.noticed_at if victim.noticed_at is not None else context.now)
     since = "it was to be suspended" if victim.by_suspending else "its notice"
     text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
     victim = replace(victim, departure=departure)
     if victim.noticed_at is not None or departure in PREEMPTED:
         # However it ended, it was asked: that is what hours and budgets count.
-        work.paid.append(paying(victim, work.now, order.preemptor))
+        context.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
         if victim.purpose is Purpose.TE:  # P and the cool-down are for what TE jobs cause
-            work.preemptions[victim.job_id] = work.preemptions.get(victim.job_id, 0) + 1
-            work.last_preempted[victim.job_id] = work.now
-        before = work.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-        work.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(work.now - victim.started_at, 0.0))
+            context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
+            context.last_preempted[victim.job_id] = context.now
+        before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
+        context.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(context.now - victim.started_at, 0.0))
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
-    held = left_held(victim, work.snapshot.jobs.get(victim.job_id)) if ours else None
-    victim = replace(victim, state=VictimState.LEFT, left_at=work.now, raised=held)
-    took_s, job = leave_time_s(victim), work.snapshot.jobs.get(victim.job_id)
+    held = left_held(victim, context.snapshot.jobs.get(victim.job_id)) if ours else None
+    victim = replace(victim, state=VictimState.LEFT, left_at=context.now, raised=held)
+    took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
-        work.leave_times.append(((job.user, job.name), took_s))
-    return rerun(victim, order, work) if departure in TO_RERUN else victim
+        context.leave_times.append(((job.user, job.name), took_s))
+    return rerun(victim, order, context) if departure in TO_RERUN else victim
 
 
-def _look_for_return(victim: Victim, job: Job | None, order: Order, work: Advance) -> Victim:
+def _look_for_return(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim:
     if not victim.awaited:
         return victim
     if victim.departure in TO_RERUN:
         if job is None:
-            return lost(victim, "Slurm has forgotten it before it was back in the queue", order, work)
+            return lost(victim, "Slurm has forgotten it before it was back in the queue", order, context)
         if job.restarts == victim.restarts and not job.pending:
             sent_at = victim.requeue_sent_at
-            late = sent_at is None or work.now - sent_at > RESEND_AFTER_S
-            return rerun(victim, order, work) if late else victim
-        mend_dependents(victim, job, order, work)
+            late = sent_at is None or context.now - sent_at > RESEND_AFTER_S
+            return rerun(victim, order, context) if late else victim
+        mend_dependents(victim, job, order, context)
     if job is None:
         text = "Slurm no longer knows it"
-        work.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
+        context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
         return replace(victim, departure=Departure.VANISHED)
     if job.pending:
         return victim
     if job.start_time is not None and _ran_again(victim, job):
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
-        work.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+        context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
         return replace(victim, state=VictimState.BACK, back_at=job.start_time)
     if job.finished:  # cancelled while it waited to run again
-        work.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
+        context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
         return replace(victim, departure=Departure.DIED)
     return victim
 
@@ -349,21 +351,21 @@ def _ran_again(victim: Victim, job: Job) -> bool:
     return job.on_nodes or (job.finished and ran)
 
 
-def _press(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
+def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Give notice, or requeue when the grace period is over, or ask again."""
     # On its way out, it needs no more; suspended, a requeue would leave it held; and an unknown state is left alone.
     if job.completing or job.state is not JobState.RUNNING:
         return victim
     if victim.state is VictimState.PLANNED:
-        return give_notice(victim, job, order, work)
-    if victim.state is VictimState.NOTICED and victim.deadline is not None and work.now >= victim.deadline:
-        return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
+        return give_notice(victim, job, order, context)
+    if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
+        return _requeue(victim, order, context, ReasonCode.GRACE_OVER)
     if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
-        patience_s = RESEND_AFTER_S + work.snapshot.settings.kill_wait_s
-        if work.now - victim.requeue_sent_at > patience_s:
+        patience_s = RESEND_AFTER_S + context.snapshot.settings.kill_wait_s
+        if context.now - victim.requeue_sent_at > patience_s:
             if order.state is not OrderState.OPEN:
-                return _spare(victim, order, work)
-            return _requeue(victim, order, work, ReasonCode.GRACE_OVER)
+                return _spare(victim, order, context)
+            return _requeue(victim, order, context, ReasonCode.GRACE_OVER)
     return victim
 
 
@@ -388,18 +390,18 @@ def victim_of(job: Job, score: float, snapshot: Snapshot) -> Victim:
     )
 
 
-def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim:
+def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
     """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension."""
-    preemptor = work.snapshot.jobs.get(order.preemptor)
-    if preemptor is not None and work.snapshot.job_class(order.preemptor) is JobClass.TE:
+    preemptor = context.snapshot.jobs.get(order.preemptor)
+    if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:
         victim = replace(victim, for_user=preemptor.user, for_account=preemptor.account)
     elif preemptor is not None:
         victim = replace(victim, purpose=Purpose.ROUND)
     if victim.by_suspending:
-        return suspend(victim, order, work)
+        return suspend(victim, order, context)
     if not victim.notice_signal or victim.grace_period_s <= 0:
         code = ReasonCode.NO_GRACE if victim.notice_signal else ReasonCode.NO_SIGNAL
-        return replace(_requeue(victim, order, work, code), noticed_at=work.now)
+        return replace(_requeue(victim, order, context, code), noticed_at=context.now)
     reason = Reason(
         code=ReasonCode.NOTICE,
         text=(
@@ -410,7 +412,7 @@ def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim
         preemptor=order.preemptor,
         order_id=order.order_id,
     )
-    work.actions.append(
+    context.actions.append(
         Notify(
             job_id=job.job_id,
             reason=reason,
@@ -421,11 +423,11 @@ def give_notice(victim: Victim, job: Job, order: Order, work: Advance) -> Victim
     )
     target = TARGET_WORDS[victim.notice_target]
     text = f"notice by SIG{victim.notice_signal} to {target}; grace period {victim.grace_period_s:.0f} s"
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.NOTICED, text)
-    return replace(victim, state=VictimState.NOTICED, noticed_at=work.now)
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.NOTICED, text)
+    return replace(victim, state=VictimState.NOTICED, noticed_at=context.now)
 
 
-def _requeue(victim: Victim, order: Order, work: Advance, code: ReasonCode) -> Victim:
+def _requeue(victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
     again = victim.state is VictimState.REQUEUING
     text = (
         f"it has no grace period, and job {order.preemptor} needs its room"
@@ -435,7 +437,7 @@ def _requeue(victim: Victim, order: Order, work: Advance, code: ReasonCode) -> V
         else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
     )
     reason = Reason(code=code, text=text, preemptor=order.preemptor, order_id=order.order_id)
-    work.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+    context.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
     told = f"requeue{' (again)' if again else ''}: {text}"
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
-    return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=work.now)
+    context.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
+    return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.hold import shifted as shifted_rounds
-from tesched_core.levers.throttle import shifted as shifted_shares
+from tesched_core.levers.hold import shift_times as shifted_rounds
+from tesched_core.levers.throttle import shift_times as shifted_shares
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import UnixSeconds
 
 
-def shifted(memory: Memory, by_s: float) -> Memory:
+def shift_times(memory: Memory, by_s: float) -> Memory:
     """Return the memory as if all in it had happened `by_s` seconds later: by so much the clock has just jumped.
 
     Slurm's own times (when a job was queued, started, ended) are left: they come from slurmctld's clock.

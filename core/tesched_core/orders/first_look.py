@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
@@ -34,7 +34,7 @@ _TEXT = "it was put at the head of the queue; until Slurm has looked at it there
 
 
 def at_the_head_first(
-    plans: tuple[Plan, ...], memory: Memory, work: Advance, limits: Limits
+    plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
 ) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans, of which those whose job Slurm has not seen at the head of its queue ask no victim yet."""
     if not limits.await_first_look:
@@ -43,24 +43,24 @@ def at_the_head_first(
     kept: list[Plan] = []
     refusals: list[Refusal] = []
     for plan in plans:
-        job = work.snapshot.jobs[plan.preemptor]
-        if not plan.victims or seen_at_the_head(job) or _has_nothing_to_show(job, work):
+        job = context.snapshot.jobs[plan.preemptor]
+        if not plan.victims or seen_at_the_head(job) or _has_nothing_to_show(job, context):
             kept.append(plan)
             continue
         before = waiting.get(plan.preemptor)
-        until = before.waits_until if before is not None and before.waits_until is not None else work.now
+        until = before.waits_until if before is not None and before.waits_until is not None else context.now
         kept.append(replace(plan, nodes=(), victims=(), by_suspending=False, waits_until=until, awaits_look=True))
         code = RefusalCode.NOT_CONSIDERED_YET
         refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
     return tuple(kept), Refusals(refusals)
 
 
-def _has_nothing_to_show(job: Job, work: Advance) -> bool:
+def _has_nothing_to_show(job: Job, context: CycleContext) -> bool:
     """Return whether Slurm can say nothing of this job at the head of its queue but that it lacks room."""
-    if work.snapshot.settings.limits_enforced or not asks_for_nodes_alone(job, work.now):
+    if context.snapshot.settings.limits_enforced or not asks_for_nodes_alone(job, context.now):
         return False
     for name in job.partitions:
-        partition = work.snapshot.partitions.get(name)
+        partition = context.snapshot.partitions.get(name)
         if partition is None:
             return False
         longest, widest = partition.max_time_s, partition.max_nodes
@@ -71,22 +71,22 @@ def _has_nothing_to_show(job: Job, work: Advance) -> bool:
     return True
 
 
-def look_is_overdue(order: Order, job: Job, work: Advance) -> bool:
+def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
     """Return whether Slurm should long have looked at the order's job at the head of its queue."""
-    if not order.waits or order.waits_until is None or not work.limits.await_first_look:
+    if not order.waits or order.waits_until is None or not context.limits.await_first_look:
         return False
-    overdue = work.now > order.waits_until + LOOK_WITHIN_S
-    return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, work)
+    overdue = context.now > order.waits_until + LOOK_WITHIN_S
+    return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, context)
 
 
-def _behind_another(order: Order, job: Job, work: Advance) -> bool:
+def _behind_another(order: Order, job: Job, context: CycleContext) -> bool:
     """Return whether another job for which room is made is ahead of it: then it has its look after that one."""
-    rivals = work.partitions_beside(job.partitions)
-    others = (work.snapshot.jobs.get(one.preemptor) for one in work.orders if one.order_id != order.order_id)
+    rivals = context.partitions_beside(job.partitions)
+    others = (context.snapshot.jobs.get(one.preemptor) for one in context.orders if one.order_id != order.order_id)
     return any(
         other is not None
         and other.pending
-        and other.job_id in work.preemptors
+        and other.job_id in context.preemptors
         and other.priority >= job.priority
         and not rivals.isdisjoint(other.partitions)
         for other in others

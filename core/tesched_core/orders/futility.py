@@ -27,7 +27,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from tesched_core.levers.context import Advance
+    from tesched_core.levers.context import CycleContext
 
 #: After so many futile orders a TE job is left alone until something has changed.
 MOST_FUTILE = 2
@@ -47,27 +47,29 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
     return job.array_job_id if job is not None and job.array_job_id is not None else job_id
 
 
-def came_to_nothing(order: Order, work: Advance) -> None:
-    """Remember what came of an order whose preemptor has stopped waiting, in `work`."""
-    family = family_of(order.preemptor, work.snapshot)
+def came_to_nothing(order: Order, context: CycleContext) -> None:
+    """Remember what came of an order whose preemptor has stopped waiting, in `context`."""
+    family = family_of(order.preemptor, context.snapshot)
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
-        work.futile.pop(family, None)
+        context.futile.pop(family, None)
         return
-    job = work.snapshot.jobs.get(order.preemptor)
+    job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
     again = order.ending is Ending.STARTED_ELSEWHERE and left and job is not None and job.pending
     if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again):
-        before = work.futile.get(family)
+        before = context.futile.get(family)
         count = before.count + 1 if before else 1
-        work.futile[family] = Futility(count=count, ending=order.ending, said=job.reason if job else "")
+        context.futile[family] = Futility(count=count, ending=order.ending, said=job.reason if job else "")
         # A node that went while its victims were still running has cost no job its run: the first time, other nodes
         # are tried at once.
         if left or count > 1 or order.ending is not Ending.NODE_GONE:
-            work.retry_at[family] = work.now + min(work.limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S)
+            context.retry_at[family] = context.now + min(
+                context.limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S
+            )
     elif order.ending in _TRIED_LATER:
-        work.retry_at[family] = work.now + work.limits.retry_after_s
+        context.retry_at[family] = context.now + context.limits.retry_after_s
 
 
 def _was_asked(victim: Victim) -> bool:
@@ -75,35 +77,35 @@ def _was_asked(victim: Victim) -> bool:
     return told or victim.requeue_sent_at is not None
 
 
-def follow(work: Advance) -> dict[JobId, Futility]:
+def follow(context: CycleContext) -> dict[JobId, Futility]:
     """Return the futile orders' memory without the jobs that have started or left; what has changed since is noted."""
     kept: dict[JobId, Futility] = {}
     nodes: dict[tuple[str, ...], str] = {}
-    for family, one in work.futile.items():
-        job = work.snapshot.jobs.get(family)
+    for family, one in context.futile.items():
+        job = context.snapshot.jobs.get(family)
         if job is None or not job.pending:
-            job = next((task for task in work.tasks_of(family) if task.pending), job)
-        if (job is None and family in work.absent) or (job is not None and job.job_id in work.absent):
+            job = next((task for task in context.tasks_of(family) if task.pending), job)
+        if (job is None and family in context.absent) or (job is not None and job.job_id in context.absent):
             kept[family] = one
             continue
         if job is None or not job.pending:
             continue
         if job.partitions not in nodes:
-            nodes[job.partitions] = _digest(_of_nodes(job.partitions, work.snapshot))
-        basis = basis_of(job, nodes[job.partitions], work)
-        fellows = _fellows(job, work.snapshot) if one.ending is Ending.BLOCKED else 0
+            nodes[job.partitions] = _digest(_of_nodes(job.partitions, context.snapshot))
+        basis = basis_of(job, nodes[job.partitions], context)
+        fellows = _fellows(job, context.snapshot) if one.ending is Ending.BLOCKED else 0
         said = job.reason not in _SAYS_NOTHING and job.reason != one.said
         changed = one.changed or said or fellows < one.fellows or one.basis not in {"", basis}
         # Where Slurm refused a command, nothing was known of the job but its id.
-        kept[family_of(job.job_id, work.snapshot)] = replace(
+        kept[family_of(job.job_id, context.snapshot)] = replace(
             one, basis=basis, fellows=max(fellows, one.fellows), changed=changed
         )
     return kept
 
 
-def basis_of(job: Job, nodes: str, work: Advance) -> str:
+def basis_of(job: Job, nodes: str, context: CycleContext) -> str:
     """Return a digest of what decides whether another order can do better; `nodes` is that of its partitions' nodes."""
-    bound = work.bound.get(job.job_id)
+    bound = context.bound.get(job.job_id)
     # The nodes to which tesched itself has bound it are no word of its own.
     request = job.request if bound is None else replace(job.request, required_nodes=bound.previous)
     wanted = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.node_binding import keep_bound
 from tesched_core.levers.priority import keep_first, newest_task
 from tesched_core.model.actions import (
@@ -20,9 +20,9 @@ from tesched_core.orders.advance import give_notice, victim_of
 from tesched_core.policy import Plan
 
 
-def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
-    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `work`."""
-    snapshot = work.snapshot
+def _open(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `context`."""
+    snapshot = context.snapshot
     before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
     order_id = before.order_id if before else memory.next_order
     next_order = memory.next_order if before else OrderId(order_id + 1)
@@ -33,30 +33,30 @@ def _open(plan: Plan, memory: Memory, work: Advance) -> Memory:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
-    lasts_s = longest + snapshot.settings.kill_wait_s + work.limits.order_timeout_s
+    lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
     if any(victim.job_id == plan.preemptor for victim in victims):
         lasts_s += snapshot.settings.requeue_delay_s
     order = Order(
         order_id=order_id,
         preemptor=plan.preemptor,
         state=OrderState.OPEN,
-        created_at=before.created_at if before else work.now,
-        expires_at=(work.now if plan.waits_until is None else plan.waits_until) + lasts_s,
+        created_at=before.created_at if before else context.now,
+        expires_at=(context.now if plan.waits_until is None else plan.waits_until) + lasts_s,
         nodes=plan.nodes,
         victims=victims,
         waits_until=plan.waits_until,
-        newest_task=before.newest_task if before else newest_task(job, work),
+        newest_task=before.newest_task if before else newest_task(job, context),
         raised=before.raised if before else None,
     )
     opened = OrderState.OPEN if before else ""
-    work.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, work.now)}")
-    work.preemptors.add(plan.preemptor)
-    if all(action.job_id != plan.preemptor for action in work.actions):
-        order = keep_first(order, work)
-    keep_bound(order, work)
+    context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")
+    context.preemptors.add(plan.preemptor)
+    if all(action.job_id != plan.preemptor for action in context.actions):
+        order = keep_first(order, context)
+    keep_bound(order, context)
     order = replace(
         order,
-        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in order.victims),
+        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in order.victims),
     )
     return replace(memory, next_order=next_order, orders={**memory.orders, order_id: order})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.node_binding import not_bound
 from tesched_core.levers.queue_boost import not_forwarded
 from tesched_core.levers.suspend import not_suspended
@@ -41,7 +41,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import end_wait
 from tesched_core.orders.futility import came_to_nothing
 from tesched_core.orders.rerun import not_rerun
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.columns_of import columns_of
 
 
 def learned(
@@ -55,9 +55,9 @@ def learned(
     orders = dict(memory.orders)
     shadowed = dict(memory.shadowed)
     unseen = Snapshot.of(at)
-    work = Advance(
+    context = CycleContext(
         snapshot=unseen,
-        overview=overview_of(unseen),
+        columns=columns_of(unseen),
         limits=limits,
         last_preempted=dict(memory.last_preempted),
         retry_at=dict(memory.retry_at),
@@ -68,13 +68,13 @@ def learned(
         if order is None or order.state is OrderState.ENDED:
             continue
         if outcome.status is Status.WOULD and order.state is OrderState.OPEN:
-            order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", work)
+            order = end_wait(order, Ending.SHADOW, "shadow mode: recorded, not done", context)
             suspended = any(victim.suspended_at is not None and not victim.settled for victim in order.victims)
             if suspended or (order.raised is not None and not _would_raise(order.raised, outcome.action)):
                 # Set by a daemon in another mode: it is not forgotten, and the next one puts it back.
                 orders[order.order_id] = order
                 continue
-            work.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
+            context.moved(order.order_id, None, order.state, OrderState.ENDED, "nothing was done")
             victims = tuple(replace(victim, state=VictimState.SPARED) for victim in order.victims)
             raised = replace(order.raised, restored=True) if order.raised else None
             order = replace(order, state=OrderState.ENDED, victims=victims, raised=raised, ended_at=at)
@@ -82,12 +82,12 @@ def learned(
         elif outcome.status is Status.SENT:
             order = _after_success(order, outcome)
         elif outcome.status in {Status.FAILED, Status.SKIPPED}:
-            order = _after_failure(order, outcome, work)
+            order = _after_failure(order, outcome, context)
         orders[order.order_id] = order
     for order_id, order in orders.items():
         # Only now it is known which of its victims were told.
         if order.ending is Ending.REFUSED and memory.orders[order_id].ending is None:
-            came_to_nothing(order, work)
+            came_to_nothing(order, context)
     lost_now = {
         victim.job_id
         for order_id, order in orders.items()
@@ -98,13 +98,13 @@ def learned(
     memory = replace(
         memory,
         orders=orders,
-        retry_at=work.retry_at,
-        futile=work.futile,
+        retry_at=context.retry_at,
+        futile=context.futile,
         shadowed=shadowed,
-        last_preempted=work.last_preempted,
+        last_preempted=context.last_preempted,
         newly_lost=frozenset(lost_now),
     )
-    return memory, tuple(work.transitions)
+    return memory, tuple(context.transitions)
 
 
 def _after_success(order: Order, outcome: Outcome) -> Order:
@@ -121,14 +121,16 @@ def _would_raise(raised: Raise, action: Action) -> bool:
     return isinstance(action, SetNice | SetPriority) and action.previous == raised.previous
 
 
-def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
+def _after_failure(order: Order, outcome: Outcome, context: CycleContext) -> Order:
     kind = outcome.failure.kind if outcome.failure else None
     said = outcome.failure.message if outcome.failure else "skipped"
     action = outcome.action
     final = kind in {FailureKind.DENIED, FailureKind.REFUSED}
     if isinstance(action, Rerun):
         if final:
-            again = (not_rerun(one, said, order, work) if one.job_id == action.job_id else one for one in order.victims)
+            again = (
+                not_rerun(one, said, order, context) if one.job_id == action.job_id else one for one in order.victims
+            )
             return replace(order, victims=tuple(again))
         return order  # asked for again, until Slurm has forgotten it
     if isinstance(action, SetDependency):
@@ -137,13 +139,13 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
         before = order.victims
         order = replace(order, victims=tuple(not_suspended(victim, outcome) for victim in before))
         if order.victims != before:
-            work.moved(order.order_id, action.job_id, "sent", "not sent", said)
+            context.moved(order.order_id, action.job_id, "sent", "not sent", said)
     elif isinstance(action, Notify | Requeue):
         # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
         if outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY:
             back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED
             if final and isinstance(action, Requeue):
-                work.last_preempted[action.job_id] = work.now  # it had its notice, and is let go
+                context.last_preempted[action.job_id] = context.now  # it had its notice, and is let go
             order = replace(
                 order,
                 victims=tuple(
@@ -153,7 +155,7 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
                     for victim in order.victims
                 ),
             )
-            work.moved(order.order_id, action.job_id, "sent", "not sent", said)
+            context.moved(order.order_id, action.job_id, "sent", "not sent", said)
     elif action.job_id in {victim.job_id for victim in order.victims}:
         order = replace(order, victims=tuple(_not_raised(victim, action, kind) for victim in order.victims))
     elif (
@@ -166,7 +168,7 @@ def _after_failure(order: Order, outcome: Outcome, work: Advance) -> Order:
         # Not raised, so there is nothing to put back.
         order = replace(order, raised=replace(order.raised, restored=True))
     if final and order.state is OrderState.OPEN:
-        order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", work)
+        order = end_wait(order, Ending.REFUSED, f"Slurm said no: {said}", context)
     return order
 
 

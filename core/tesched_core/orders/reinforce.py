@@ -21,11 +21,11 @@ from dataclasses import replace
 from math import inf
 
 from tesched_core.guard.admission import admitted
-from tesched_core.guard.eligibility import excuses
-from tesched_core.levers.context import Advance
+from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.node_binding import keep_bound
 from tesched_core.model.cluster import Job
-from tesched_core.model.cluster_columns import Overview
+from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -40,27 +40,29 @@ from tesched_core.policy import Plan, TePolicy, View
 _NOBODY = JobId(-1)
 
 
-def ask_more(memory: Memory, work: Advance, policy: TePolicy, limits: Limits) -> tuple[Memory, Refusals, int]:
-    """Return the memory in which robbed orders have asked others, why not where nobody may be asked, and how many were.
+def add_victims(
+    memory: Memory, context: CycleContext, policy: TePolicy, limits: Limits
+) -> tuple[Memory, Refusals, int]:
+    """Return the memory in which robbed orders have more victims, the refusals of the others, and the number added.
 
-    Their notices go to `work`. An order that cannot be mended stays as it is: who has taken the room may leave again.
+    The notices go to `context`. An order without a new victim stays as it is: the job that took its resources may end.
     """
     refusals = Refusals()
     asked = 0
     for order in memory.open_orders():
-        trial = work.snapshot.jobs.get(order.preemptor)
-        if trial is None or not _robbed(order, trial, memory, work):
+        trial = context.snapshot.jobs.get(order.preemptor)
+        if trial is None or not _robbed(order, trial, memory, context):
             continue
         others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
-        room = room_after_orders(others, work.snapshot, work.overview.room)
-        newcomers = _newcomers(order, work.overview)
+        room = room_after_orders(others, context.snapshot, context.columns.room)
+        newcomers = _newcomers(order, context.columns)
         view = View(
-            snapshot=work.snapshot,
+            snapshot=context.snapshot,
             memory=memory,
             waiting=(trial,),
-            running=work.overview.running,
-            excuses=excuses(
-                work.overview.running, memory, limits, work.now, work.overview.room.index, newcomers=newcomers
+            running=context.columns.running,
+            eligibility=eligible_victims(
+                context.columns.running, memory, limits, context.now, context.columns.room.index, newcomers=newcomers
             ),
             room=room,
         )
@@ -69,36 +71,36 @@ def ask_more(memory: Memory, work: Advance, policy: TePolicy, limits: Limits) ->
         anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, limits, asked)
         elsewhere = next((plan for plan in anywhere if plan.nodes and not plan.by_suspending), None)
         if elsewhere is not None and not elsewhere.victims:
-            memory = _moved(order, elsewhere, memory, work)
+            memory = _moved(order, elsewhere, memory, context)
             continue
         plans, why_not = _asked(view, policy, limits, asked)
         plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
         leaving = any(victim.state in HOLDS_ROOM for victim in order.victims)
         if plan is not None:
             asked += len(plan.victims)
-            memory = _with_more(order, plan.victims, memory, work)
+            memory = _with_more(order, plan.victims, memory, context)
         elif elsewhere is not None and not leaving:
             asked += len(elsewhere.victims)
-            memory = _moved(order, elsewhere, memory, work)
+            memory = _moved(order, elsewhere, memory, context)
         else:
             refusals += why_not
     return memory, refusals, asked
 
 
-def reopened(memory: Memory, work: Advance) -> Memory:
+def reopened(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which orders that asked no victim, and whose room is taken, wait again."""
     orders = dict(memory.orders)
-    room = work.overview.room
+    room = context.columns.room
     for order in memory.open_orders():
-        trial = work.snapshot.jobs.get(order.preemptor)
+        trial = context.snapshot.jobs.get(order.preemptor)
         rows = [room.index[name] for name in order.nodes if name in room.index]
         mine = order.makes_room and not order.victims and trial is not None and trial.pending
-        if not mine or not rows or work.snapshot.job_class(order.preemptor) is not JobClass.TE:
+        if not mine or not rows or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
             continue
-        if (room_after_orders(memory.open_orders(), work.snapshot, room).free[rows] < 0).any():
+        if (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
             text = f"others have taken the room that was free on {','.join(order.nodes)}; it is looked for anew"
-            work.moved(order.order_id, None, order.state, order.state, text)
-            orders[order.order_id] = replace(order, nodes=(), waits_until=work.now)
+            context.moved(order.order_id, None, order.state, order.state, text)
+            orders[order.order_id] = replace(order, nodes=(), waits_until=context.now)
     return replace(memory, orders=orders)
 
 
@@ -112,7 +114,7 @@ def _asked(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[tu
     return plans, proposal.refusals + Refusals(dropped)
 
 
-def _robbed(order: Order, trial: Job, memory: Memory, work: Advance) -> bool:
+def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
     """Return whether the trial waits bound to this room, and will not fit there when its victims have left."""
     bound = memory.bound.get(order.preemptor)
     waits_here = (
@@ -120,24 +122,24 @@ def _robbed(order: Order, trial: Job, memory: Memory, work: Advance) -> bool:
         and bool(order.victims)
         and not any(victim.by_suspending for victim in order.victims)
         and trial.pending
-        and work.snapshot.job_class(order.preemptor) is JobClass.TE
+        and context.snapshot.job_class(order.preemptor) is JobClass.TE
         and bound is not None
         and bound.order_id == order.order_id
         and tuple(sorted(trial.request.required_nodes)) == bound.nodes
-        and work.now - _first_asked(order, work.now) <= work.limits.bind_for_s
+        and context.now - _first_asked(order, context.now) <= context.limits.bind_for_s
     )
-    room = work.overview.room
+    room = context.columns.room
     rows = [room.index[name] for name in order.nodes if name in room.index]
     if not waits_here or len(rows) < len(order.nodes):
         return False
-    if not (room_after_orders(memory.open_orders(), work.snapshot, room).free[rows] < 0).any():
+    if not (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
         return False
     # Who is just leaving gives his room back by himself.
     ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
     here = set(order.nodes)
     return not any(
         job.completing and job.job_id not in ours and not here.isdisjoint(job.nodes)
-        for job in work.snapshot.jobs.values()
+        for job in context.snapshot.jobs.values()
     )
 
 
@@ -145,43 +147,43 @@ def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
     return min((victim.noticed_at for victim in order.victims if victim.noticed_at is not None), default=now)
 
 
-def _newcomers(order: Order, overview: Overview) -> frozenset[JobId]:
+def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
     """Return who has started on the order's nodes since it first asked somebody; Slurm's times are whole seconds."""
     since = _first_asked(order, inf) - 1
-    room, running = overview.room, overview.running
+    room, running = columns.room, columns.running
     rows = {room.index[name] for name in order.nodes if name in room.index}
     here = {int(job) for job, node in zip(running.share_job, running.share_node, strict=True) if int(node) in rows}
     return frozenset(JobId(int(running.job_id[row])) for row in here if float(running.started[row]) > since)
 
 
-def _moved(order: Order, plan: Plan, memory: Memory, work: Advance) -> Memory:
-    """Return the memory in which the order's job is bound to the room of this plan; notices go to `work`."""
+def _moved(order: Order, plan: Plan, memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
     there = ",".join(plan.nodes)
     text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
-    work.moved(order.order_id, None, order.state, order.state, text)
+    context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(order, nodes=plan.nodes)
-    keep_bound(order, work)
+    keep_bound(order, context)
     if not plan.victims:
         return replace(memory, orders={**memory.orders, order.order_id: order})
-    return _with_more(order, plan.victims, memory, work)
+    return _with_more(order, plan.victims, memory, context)
 
 
-def _with_more(order: Order, victims: tuple[tuple[JobId, float], ...], memory: Memory, work: Advance) -> Memory:
-    """Return the memory in which the order has asked these, too; their notices go to `work`."""
-    snapshot = work.snapshot
+def _with_more(order: Order, victims: tuple[tuple[JobId, float], ...], memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which the order has asked these, too; their notices go to `context`."""
+    snapshot = context.snapshot
     more = tuple(victim_of(snapshot.jobs[job_id], score, snapshot) for job_id, score in victims)
     longest = max(victim.grace_period_s for victim in more)
     asked = ", ".join(str(job_id) for job_id, _ in victims)
     text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
-    work.moved(order.order_id, None, order.state, order.state, text)
+    context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(
         order,
         expires_at=max(
-            order.expires_at, work.now + longest + snapshot.settings.kill_wait_s + work.limits.order_timeout_s
+            order.expires_at, context.now + longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
         ),
         victims=(
             *order.victims,
-            *(give_notice(victim, snapshot.jobs[victim.job_id], order, work) for victim in more),
+            *(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more),
         ),
     )
     return replace(memory, orders={**memory.orders, order.order_id: order})

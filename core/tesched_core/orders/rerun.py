@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import Reason, ReasonCode, Rerun, SetDependency
 from tesched_core.model.cluster import Job
 from tesched_core.model.order import Departure, Order, Victim
@@ -31,7 +31,7 @@ from tesched_core.model.order import Departure, Order, Victim
 MEND_FOR_S = 120.0
 
 
-def rerun(victim: Victim, order: Order, work: Advance) -> Victim:
+def rerun(victim: Victim, order: Order, context: CycleContext) -> Victim:
     """Return the victim after it was asked for that its job, whose run has ended, is put back in the queue.
 
     At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
@@ -43,31 +43,31 @@ def rerun(victim: Victim, order: Order, work: Advance) -> Victim:
         preemptor=order.preemptor,
         order_id=order.order_id,
     )
-    work.actions.append(Rerun(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
-    return replace(victim, requeue_sent_at=work.now)
+    context.actions.append(Rerun(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+    return replace(victim, requeue_sent_at=context.now)
 
 
-def lost(victim: Victim, why: str, order: Order, work: Advance) -> Victim:
+def lost(victim: Victim, why: str, order: Order, context: CycleContext) -> Victim:
     """Return the victim that will not run again by itself: the worst that can become of one."""
     text = f"LOST: {why}; its user must submit it again"
-    work.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
+    context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
     return replace(victim, departure=Departure.LOST)
 
 
-def not_rerun(victim: Victim, why: str, order: Order, work: Advance) -> Victim:
+def not_rerun(victim: Victim, why: str, order: Order, context: CycleContext) -> Victim:
     """Return the victim after Slurm refused to put it back in the queue."""
-    return lost(victim, f"Slurm does not put it back in the queue ({why})", order, work)
+    return lost(victim, f"Slurm does not put it back in the queue ({why})", order, context)
 
 
-def mend_dependents(victim: Victim, job: Job, order: Order, work: Advance) -> None:
+def mend_dependents(victim: Victim, job: Job, order: Order, context: CycleContext) -> None:
     """Write the dependencies anew that Slurm has given up since the victim was seen to have failed."""
-    if victim.left_at is None or work.now - victim.left_at > MEND_FOR_S:
+    if victim.left_at is None or context.now - victim.left_at > MEND_FOR_S:
         return
     stuck = re.compile(rf"(?<![\d_])(?:{job.job_id}|{re.escape(job.label)})\(failed\)")
-    for waits in work.snapshot.jobs.values():
+    for waits in context.snapshot.jobs.values():
         if not waits.pending or not stuck.search(waits.dependency):
             continue
         text = f"it depends on job {victim.job_id}, which had died of its notice and is to run again"
         reason = Reason(code=ReasonCode.MENDS_DEPENDENCY, text=text, preemptor=order.preemptor, order_id=order.order_id)
         whole = re.sub(r"\([a-z]+\)", "", waits.dependency)
-        work.actions.append(SetDependency(job_id=waits.job_id, reason=reason, dependency=whole))
+        context.actions.append(SetDependency(job_id=waits.job_id, reason=reason, dependency=whole))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, why_not
+from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.memory import Memory
@@ -13,7 +13,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.orders.futility import not_yet
 
 
-def sort_out(
+def te_queue(
     trials: Iterable[Job], memory: Memory, now: UnixSeconds, *, await_first_look: bool = True
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
@@ -31,7 +31,7 @@ def sort_out(
     for job in trials:
         job_id = job.job_id
         early = not await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
-        why = None if early else why_not(job)
+        why = None if early else room_would_not_help(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
@@ -41,12 +41,12 @@ SURE = 3.0
 LEAST_ENDS = 3
 
 
-def await_turnover(plans: tuple[Plan, ...], memory: Memory, work: Advance) -> tuple[tuple[Plan, ...], Refusals]:
+def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContext) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans, of which those whose job soon gets resources that come free by themselves ask no victim yet."""
-    most_s = work.limits.wait_for_free_s
+    most_s = context.limits.wait_for_free_s
     if most_s <= 0 or not any(plan.victims for plan in plans):
         return plans, Refusals()
-    ended = _ended_lately(work)
+    ended = _ended_lately(context)
     since = {order.preemptor: order.created_at for order in memory.open_orders() if order.waits}
     kept: list[Plan] = []
     refusals: list[Refusal] = []
@@ -56,17 +56,17 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, work: Advance) -> tu
             kept.append(plan)
             continue
         place += 1
-        job = work.snapshot.jobs[plan.preemptor]
-        ends = sum(_would_do(job, one, work) for one in ended)
+        job = context.snapshot.jobs[plan.preemptor]
+        ends = sum(_would_do(job, one, context) for one in ended)
         sure_s = SURE * WINDOW_S / ends * place if ends >= LEAST_ENDS else float("inf")
-        until = since.get(plan.preemptor, work.now) + sure_s
-        if sure_s > min(most_s, _leave_s(plan, work)) or work.now >= until:
+        until = since.get(plan.preemptor, context.now) + sure_s
+        if sure_s > min(most_s, _leave_s(plan, context)) or context.now >= until:
             kept.append(plan)
             continue
         kept.append(replace(plan, nodes=(), victims=(), by_suspending=False, waits_until=until))
         text = (
             f"{ends} jobs that held as much have ended in the last {WINDOW_S:.0f} s: it is put at the head of the "
-            f"queue, and no victim is asked for {until - work.now:.1f} s"
+            f"queue, and no victim is asked for {until - context.now:.1f} s"
         )
         refusals.append(
             Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.AWAITS_FREE, text=text)
@@ -74,11 +74,11 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, work: Advance) -> tu
     return tuple(kept), Refusals(refusals)
 
 
-def _ended_lately(work: Advance) -> list[Job]:
-    since = work.now - min(WINDOW_S, work.snapshot.settings.min_job_age_s or WINDOW_S)
+def _ended_lately(context: CycleContext) -> list[Job]:
+    since = context.now - min(WINDOW_S, context.snapshot.settings.min_job_age_s or WINDOW_S)
     return [
         job
-        for job in work.snapshot.jobs.values()
+        for job in context.snapshot.jobs.values()
         if job.finished
         and job.state is not JobState.CANCELLED
         and job.start_time is not None
@@ -86,9 +86,9 @@ def _ended_lately(work: Advance) -> list[Job]:
     ]
 
 
-def _would_do(job: Job, ended: Job, work: Advance) -> bool:
+def _would_do(job: Job, ended: Job, context: CycleContext) -> bool:
     """Return whether what the ended job held on a node would be enough on one for this job, where it may run."""
-    if work.partitions_over(job.partitions).isdisjoint(ended.partitions) or job.request.min_nodes > 1:
+    if context.partitions_over(job.partitions).isdisjoint(ended.partitions) or job.request.min_nodes > 1:
         return False
     if wants_all_memory(job.request) and not (wants_all_memory(ended.request) or ended.request.exclusive):
         return False
@@ -103,8 +103,8 @@ def _covers(had: Tres, wanted: Tres) -> bool:
     return all(held.get(name, 0) >= amount for name, amount in wanted.as_mapping().items())
 
 
-def _leave_s(plan: Plan, work: Advance) -> float:
+def _leave_s(plan: Plan, context: CycleContext) -> float:
     """Return how long the victims may take to leave; one that has no notice has KillWait."""
-    kill_wait_s = float(work.snapshot.settings.kill_wait_s)
-    traits = (work.snapshot.traits[job_id] for job_id, _ in plan.victims)
+    kill_wait_s = float(context.snapshot.settings.kill_wait_s)
+    traits = (context.snapshot.traits[job_id] for job_id, _ in plan.victims)
     return max(one.grace_period_s if one.notice_signal else kill_wait_s for one in traits)

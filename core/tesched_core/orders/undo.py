@@ -9,27 +9,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.context import Advance
+from tesched_core.levers.context import CycleContext
 from tesched_core.levers.hold import release_all
-from tesched_core.levers.node_binding import set_free, still_bound
+from tesched_core.levers.node_binding import still_bound, unbind
 from tesched_core.levers.priority import left_held, let_back, put_back
-from tesched_core.levers.queue_boost import bring_back
+from tesched_core.levers.queue_boost import restore
 from tesched_core.levers.suspend import follow
-from tesched_core.levers.throttle import share_no_more
+from tesched_core.levers.throttle import restore_all
 from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import departure_of, leave
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.columns_of import columns_of
+
+_WITHDRAWN = "the order was withdrawn; it goes on"
 
 
 def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
     """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
-    work = Advance(
+    context = CycleContext(
         snapshot=snapshot,
-        overview=overview_of(snapshot),
+        columns=columns_of(snapshot),
         limits=limits,
         bound=dict(memory.bound),
         bound_since=dict(memory.bound_since),
@@ -40,20 +42,20 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
     )
     orders = dict(memory.orders)
     for order in memory.open_orders():
-        orders[order.order_id] = _withdrawn(order, work)
+        orders[order.order_id] = _withdrawn(order, context)
     memory = replace(
         memory,
         cycle=memory.cycle + 1,
         orders=orders,
-        preemptions=work.preemptions,
-        last_preempted=work.last_preempted,
-        paid=tuple(work.paid),
-        past=work.past,
+        preemptions=context.preemptions,
+        last_preempted=context.last_preempted,
+        paid=tuple(context.paid),
+        past=context.past,
     )
-    memory = share_no_more(memory, work)
-    memory = release_all(set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True), work)
+    memory = restore_all(memory, context)
+    memory = release_all(unbind(restore(memory, context, lasts_s=-1), context, all_of_them=True), context)
     left = changed_still(memory, snapshot)
-    actions = tuple(work.actions)
+    actions = tuple(context.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
     decision = Decision(
         cycle=memory.cycle,
@@ -61,7 +63,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         policy="",
         actions=actions,
         refusals=Refusals(),
-        transitions=tuple(work.transitions),
+        transitions=tuple(context.transitions),
         summary=summary,
     )
     return memory, decision
@@ -77,35 +79,39 @@ def changed_still(memory: Memory, snapshot: Snapshot) -> int:
     return changes + sum(job_id in jobs and jobs[job_id].pending for job_id in held)
 
 
-def _withdrawn(order: Order, work: Advance) -> Order:
+def _withdrawn(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN:
-        work.moved(order.order_id, None, order.state, OrderState.SETTLING, "withdrawn: its changes are put back")
+        context.moved(order.order_id, None, order.state, OrderState.SETTLING, "withdrawn: its changes are put back")
         order = replace(order, state=OrderState.SETTLING, ending=Ending.WITHDRAWN)
-    order = put_back(order, work)
-    victims = (let_back(_let_go(victim, order, work), order, work) for victim in order.victims)
+    order = put_back(order, context)
+    victims = (let_back(_let_go(victim, order, context), order, context) for victim in order.victims)
     order = replace(order, victims=tuple(victims))
     raises = [order.raised, *(victim.raised for victim in order.victims)]
     suspended = any(victim.state is VictimState.SUSPENDED for victim in order.victims)
     if not suspended and all(raised is None or raised.restored for raised in raises):
-        work.moved(order.order_id, None, order.state, OrderState.ENDED, "all is as it was")
-        order = replace(order, state=OrderState.ENDED, ended_at=work.now)
+        context.moved(order.order_id, None, order.state, OrderState.ENDED, "all is as it was")
+        order = replace(order, state=OrderState.ENDED, ended_at=context.now)
     return order
 
 
-def _let_go(victim: Victim, order: Order, work: Advance) -> Victim:
-    job = work.snapshot.jobs.get(victim.job_id)
+def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
+    job = context.snapshot.jobs.get(victim.job_id)
     if victim.state is VictimState.SUSPENDED:
         if job is not None and job.on_nodes and job.restarts == victim.restarts:
-            return follow(victim, job, order, work)
+            return follow(victim, job, order, context)
         text = "it is not suspended any more"
-        work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
         return replace(victim, state=VictimState.SPARED, raised=left_held(victim, job))
     if victim.state not in HOLDS_ROOM:
         return victim
-    departure = departure_of(victim, job, work.now, work.release)
+    departure = departure_of(victim, job, context.now, context.release)
     if departure is not None:
-        return leave(victim, departure, order, work)
-    work.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on")
+        return leave(victim, departure, order, context)
+    context.moved(
+        order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on"
+    )
     if victim.noticed_at is not None:
-        work.last_preempted[victim.job_id] = work.now  # as of anybody who is let go: a daemon may be started again
+        context.last_preempted[victim.job_id] = (
+            context.now
+        )  # as of anybody who is let go: a daemon may be started again
     return replace(victim, state=VictimState.SPARED)

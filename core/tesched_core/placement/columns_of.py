@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.intake.leave_times import expected_leave_s
-from tesched_core.intake.pending_reason import WANTS_ROOM, why_not
+from tesched_core.intake.pending_reason import WANTS_ROOM, room_would_not_help
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
-from tesched_core.model.cluster_columns import MOST_WAITING, Ends, Overview, Owner, Running, Waiting, size_of
-from tesched_core.model.request import demand_per_node, wants_all_memory
-from tesched_core.model.resource_columns import (
-    Columns,
+from tesched_core.model.column_layout import (
+    ColumnLayout,
     of_one_gpu,
     shards_of_each_gpu,
     threads_of,
     vector,
 )
+from tesched_core.model.layout import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
@@ -31,21 +31,21 @@ from tesched_core.placement.demand import demand_of
 
 def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
     """Return what becomes free on one node of the room when the job goes, [resources]."""
-    if room.columns is not None:
+    if room.layout is not None:
         each = 0 if room.shards_each is None else int(room.shards_each[room.index[share.node]])
-        return room.columns.of_job(job, share, each)
+        return room.layout.of_job(job, share, each)
     freed = vector(share.tres, room.resources)
     if job.state is JobState.SUSPENDED:
         freed[0] = 0  # free already
     return freed
 
 
-def overview_of(snapshot: Snapshot) -> Overview:
+def columns_of(snapshot: Snapshot) -> ClusterColumns:
     """Return the overview of a classified snapshot."""
-    return _Taken(snapshot)
+    return SnapshotColumns(snapshot)
 
 
-class _Taken:
+class SnapshotColumns:
     """An overview that is worked out from a snapshot, each part when it is first asked for."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -80,7 +80,7 @@ class _Taken:
             ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
-            bar=np.array([_bar(*pair, room) for pair in zip(jobs, traits, strict=True)], dtype=np.int8),
+            ineligible=np.array([_ineligible(*pair, room) for pair in zip(jobs, traits, strict=True)], dtype=np.int8),
             owner=np.array(owner, dtype=np.intp),
             owners=tuple(owners),
             names=tuple(job.name for job in jobs),
@@ -106,7 +106,7 @@ class _Taken:
         nodes, wanted, kind = [], [], []
         masks: dict[bytes, tuple[int, NDArray[np.bool_]]] = {}
         for job in self._queue:
-            if not _plain(job) or why_not(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
+            if not _plain(job) or room_would_not_help(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
                 continue
             try:
                 demand = demand_of(job, snapshot, room)
@@ -224,7 +224,7 @@ def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
     return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
 
 
-def _bar(job: Job, traits: Traits, room: Room) -> int:
+def _ineligible(job: Job, traits: Traits, room: Room) -> int:
     if job.doubt or job.partly_read:
         return 6
     if job.completing or job.finished or "CONFIGURING" in job.flags:
@@ -250,18 +250,18 @@ def room_of(snapshot: Snapshot) -> Room:
     """
     names = tuple(snapshot.nodes)
     index = {name: row for row, name in enumerate(names)}
-    columns = Columns.of(snapshot.nodes, snapshot.partitions)
-    total = np.zeros((len(names), len(columns.names)), dtype=np.int64)
-    limits = [snapshot.partitions[name] for name in columns.limited]
+    layout = ColumnLayout.of(snapshot.nodes, snapshot.partitions)
+    total = np.zeros((len(names), len(layout.names)), dtype=np.int64)
+    limits = [snapshot.partitions[name] for name in layout.limited]
     each = np.zeros(len(names), dtype=np.int64)
     for row, node in enumerate(snapshot.nodes.values()):
-        total[row] = columns.of_node(node.total, [one for one in limits if node.name in one.nodes])
+        total[row] = layout.of_node(node.total, [one for one in limits if node.name in one.nodes])
         each[row] = shards_of_each_gpu(node.total)
     shards_each = each if each.any() else None
     room = Room(
         names=names,
         index=index,
-        resources=columns.names,
+        resources=layout.names,
         total=total,
         free=total,
         available=np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_),
@@ -270,7 +270,7 @@ def room_of(snapshot: Snapshot) -> Room:
             for name, partition in snapshot.partitions.items()
             if partition.state == "UP"
         },
-        columns=columns,
+        layout=layout,
         shards_each=shards_each,
     )
     taken = np.zeros_like(total)
@@ -285,12 +285,12 @@ def room_of(snapshot: Snapshot) -> Room:
                     kept_by.add((row_of, job.user))
     for row, node in enumerate(snapshot.nodes.values()):
         if node.held is not None:
-            held = vector(node.held, columns.names)
+            held = vector(node.held, layout.names)
             if each[row]:
-                columns.with_shards(held, int(each[row]))
+                layout.with_shards(held, int(each[row]))
             np.maximum(taken[row], held, out=taken[row])
     free = total - taken
-    of_one_gpu(columns.names, total, free)
+    of_one_gpu(layout.names, total, free)
     for array in (total, free, room.available):
         array.setflags(write=False)
     threads = threads_of(snapshot.nodes)

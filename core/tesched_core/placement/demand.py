@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, Partition, Request
-from tesched_core.model.request import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
-from tesched_core.model.resource_columns import (
+from tesched_core.model.column_layout import (
     ALONE,
     SHARD,
     vector,
 )
+from tesched_core.model.request import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
@@ -292,10 +292,10 @@ def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
 def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDArray[np.int64]:
     """Return the amounts as the room counts them: what must be free for such a job of this partition."""
     found = vector(wanted, room.resources)
-    if room.columns is not None and partition is not None:
-        if partition.name in room.columns.limited:
-            found[room.columns.limited[partition.name]] = wanted.cpus
-        found[[column for name, column in room.columns.sharing.items() if name != partition.name]] = ALONE
+    if room.layout is not None and partition is not None:
+        if partition.name in room.layout.limited:
+            found[room.layout.limited[partition.name]] = wanted.cpus
+        found[[column for name, column in room.layout.sharing.items() if name != partition.name]] = ALONE
     return found
 
 
@@ -320,14 +320,14 @@ def _with_one_gpus_shards(takes: NDArray[np.int64], room: Room) -> NDArray[np.in
 
 def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:
     """Return what such a job holds, where that differs from what must be free for it."""
-    columns = room.columns
-    if columns is None or whole or (room.shards_each is None and not columns.sharing):
+    layout = room.layout
+    if layout is None or whole or (room.shards_each is None and not layout.sharing):
         return None
     holds = takes.copy()
-    holds[:, list(columns.sharing.values())] = 0
+    holds[:, list(layout.sharing.values())] = 0
     if room.shards_each is not None:
         for row in np.flatnonzero(room.shards_each).tolist():
-            columns.with_shards(holds[row], int(room.shards_each[row]))
+            layout.with_shards(holds[row], int(room.shards_each[row]))
     return holds
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.request import by_device, gres_on_each
-from tesched_core.model.resource_columns import SHARD
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 

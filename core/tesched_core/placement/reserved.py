@@ -41,7 +41,7 @@ def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
     return room
 
 
-def unpromised(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
     """Return the room that is free now, less what these orders have promised to anybody; it may be below zero."""
     changes: list[Change] = []
     for order in orders:

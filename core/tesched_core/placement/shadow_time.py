@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster_columns import Ends
+from tesched_core.model.columns import Ends
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster_columns import Running
+from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, Uneven, share_of
 

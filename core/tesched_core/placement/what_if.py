@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster_columns import Running
+from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand
 
@@ -15,7 +15,7 @@ from tesched_core.placement.demand import Demand
 MOST_WEIGHED = 200
 
 
-class Trial:
+class WhatIf:
     """Who of `pool` goes for one job's sake. Jobs are rows of `Running`, nodes are rows of the room."""
 
     def __init__(

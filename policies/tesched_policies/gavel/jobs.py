@@ -19,10 +19,10 @@ from tesched_core.guard.eligibility import protected
 from tesched_core.intake.pending_reason import why_not
 from tesched_core.levers.hold import RoundView
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, OrderState
 from tesched_core.model.request import demand_per_node, requested_gpus
-from tesched_core.model.resource_columns import SHARD
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -92,7 +92,7 @@ def _shards(room: Room, of_node: NDArray[np.intp], types: int) -> tuple[NDArray[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Crew:
+class GavelJobs:
     """The jobs in order of arrival; one entry a job."""
 
     jobs: tuple[Job, ...]
@@ -128,7 +128,7 @@ class Crew:
         return np.where(shared, 0, self.gpus[rows])
 
 
-def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
+def managed_jobs(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
     """Return those that Gavel looks after now; with `sharing` also those that ask for shards, where there are any."""
     snapshot, memory, room = view.snapshot, view.memory, view.room
     found = sorted(
@@ -143,8 +143,8 @@ def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
     leaving = {v.job_id for order in memory.open_orders() for v in order.victims if v.state in HOLDS_ROOM}
     served = {order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN}
     on = np.array([_on(job, kinds, room) for job in jobs], dtype=np.intp)
-    may = view.excuses.may_be_asked
-    row_of = view.overview.running.row_of
+    may = view.eligibility.may_be_asked
+    row_of = view.columns.running.row_of
     runs = [job.state is JobState.RUNNING and not job.completing and job.on_nodes for job in jobs]
     movable = [
         run and job.job_id not in leaving and job.job_id in row_of and bool(may[row_of[job.job_id]])
@@ -153,7 +153,7 @@ def crew_of(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Crew:
     held = [view.held_by_us(job) for job in jobs]
     ready = [job.pending and (ours or why_not(job) is None) for ours, job in zip(held, jobs, strict=True)]
     shards = np.array([requested_shards(job) for job in jobs], dtype=np.int64)
-    return Crew(
+    return GavelJobs(
         jobs=jobs,
         demands=demands,
         since=np.array([_since(job, memory) for job in jobs], dtype=np.float64),

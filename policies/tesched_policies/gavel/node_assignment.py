@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.levers.hold import RoundView
+from tesched_core.model.column_layout import SHARD
 from tesched_core.model.order import OrderState
-from tesched_core.model.resource_columns import SHARD
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Plan
 
-from tesched_policies.gavel.jobs import NOWHERE, Crew, Kinds
+from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds
 
 #: jobs that leave a node together: one, or the two that share a GPU
 _Unit = tuple[int, ...]
@@ -29,7 +29,7 @@ class Places:
 
     view: RoundView
     kinds: Kinds
-    crew: Crew
+    managed: GavelJobs
     #: [jobs] the type of this round, and who should share the GPU, or NOWHERE
     want: NDArray[np.intp]
     beside: NDArray[np.intp]
@@ -50,32 +50,32 @@ class Places:
 
     def __post_init__(self) -> None:
         """Begin with the room that is free now."""
-        room, crew = self.view.room, self.crew
+        room, managed = self.view.room, self.managed
         self.free = room.free.copy()
         names = [name.partition(":")[0] for name in room.resources]
         self._gpus = [column for column, name in enumerate(names) if name == "gpu"]
         self._shards = [column for column, name in enumerate(names) if name == SHARD]
-        self.need = np.array([demand.per_node for demand in crew.demands], dtype=np.int64).reshape(
-            len(crew), len(names)
+        self.need = np.array([demand.per_node for demand in managed.demands], dtype=np.int64).reshape(
+            len(managed), len(names)
         )
-        shares = crew.shards > 0
+        shares = managed.shards > 0
         if shares.any():
             for column in self._shards:
                 self.need[shares, column] = 0
             self.need[shares, room.resources.index("gpu")] = 1
             self._keep_promised()
         self.going = {}
-        for row in np.flatnonzero(crew.movable & ((self.want != crew.on) | self._apart())).tolist():
-            for name in crew.jobs[row].nodes:
+        for row in np.flatnonzero(managed.movable & ((self.want != managed.on) | self._apart())).tolist():
+            for name in managed.jobs[row].nodes:
                 if name in room.index:
                     self.going.setdefault(room.index[name], []).append(row)
 
     def _keep_promised(self) -> None:
         """Take away the GPUs of which an order has promised shards."""
-        row_of = {job.job_id: row for row, job in enumerate(self.crew.jobs)}
+        row_of = {job.job_id: row for row, job in enumerate(self.managed.jobs)}
         for order in self.view.memory.open_orders():
             row = row_of.get(order.preemptor)
-            if row is None or not self.crew.shards[row] or order.state is not OrderState.OPEN:
+            if row is None or not self.managed.shards[row] or order.state is not OrderState.OPEN:
                 continue
             for name in order.nodes:
                 node = self.view.room.index.get(name)
@@ -85,11 +85,11 @@ class Places:
 
     def _apart(self) -> NDArray[np.bool_]:
         """Return who runs on the right type, but not beside the right one, and came later than whoever stays."""
-        crew, beside = self.crew, self.beside
-        found = np.zeros(len(crew), dtype=np.bool_)
-        stays = (crew.on != NOWHERE) & (crew.on == self.want)
-        for row in np.flatnonzero(stays & (crew.shards > 0)).tolist():
-            other, mate = int(beside[row]), int(crew.mate[row])
+        managed, beside = self.managed, self.beside
+        found = np.zeros(len(managed), dtype=np.bool_)
+        stays = (managed.on != NOWHERE) & (managed.on == self.want)
+        for row in np.flatnonzero(stays & (managed.shards > 0)).tolist():
+            other, mate = int(beside[row]), int(managed.mate[row])
             if mate == other:
                 continue
             elsewhere = other != NOWHERE and bool(stays[other]) and row > other
@@ -100,14 +100,14 @@ class Places:
 
     def plans(self) -> tuple[Plan, ...]:
         """Return a plan for whoever has a turn, does not have it yet and can be placed."""
-        crew, want = self.crew, self.want
-        starts = np.flatnonzero((want != NOWHERE) & crew.ready & ~crew.served)
-        away = (want != crew.on) | self._apart()
-        moves = np.flatnonzero((want != NOWHERE) & crew.movable & away & ~crew.served)
+        managed, want = self.managed, self.want
+        starts = np.flatnonzero((want != NOWHERE) & managed.ready & ~managed.served)
+        away = (want != managed.on) | self._apart()
+        moves = np.flatnonzero((want != NOWHERE) & managed.movable & away & ~managed.served)
         found: list[Plan] = []
         # Who comes to somebody's GPU comes after him; the largest first: it finds a place least easily.
         for rows in (starts, moves):
-            for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(crew.gpus[row]), row)):
+            for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(managed.gpus[row]), row)):
                 if row in self._claimed:
                     continue  # it leaves for somebody else, and starts when it is back in the queue
                 plan = self._plan(row)
@@ -123,9 +123,9 @@ class Places:
         """Return the node on which the job is for this round, or will be; None as long as nobody knows."""
         if row in self._host:
             return self._host[row]
-        crew = self.crew
-        stays = crew.on[row] != NOWHERE and crew.on[row] == self.want[row] and row not in self._claimed
-        return self.view.room.index[crew.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
+        managed = self.managed
+        stays = managed.on[row] != NOWHERE and managed.on[row] == self.want[row] and row not in self._claimed
+        return self.view.room.index[managed.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
 
     def _plan(self, row: int) -> Plan | None:
         other = int(self.beside[row])
@@ -138,20 +138,20 @@ class Places:
             self._leave(unit)
         need = self.need[row] if host is None else self._beside_need(row)
         self.free[chosen] -= need
-        if self.crew.shards[row]:
+        if self.managed.shards[row]:
             self._host[row] = chosen[0]
         leaves = [victim for unit in asked for victim in unit]
-        if self.crew.on[row] != NOWHERE:
+        if self.managed.on[row] != NOWHERE:
             leaves.append(row)
             self._moving.add(row)
-        names, jobs = self.view.room.names, self.crew.jobs
+        names, jobs = self.view.room.names, self.managed.jobs
         victims: tuple[tuple[JobId, float], ...] = tuple((jobs[victim].job_id, 0.0) for victim in leaves)
         nodes = tuple(names[node] for node in sorted(chosen))
         return Plan(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
         """Return nodes with room for it alone, and who has to go for that."""
-        demand = self.crew.demands[row]
+        demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
         asked: list[_Unit] = []
@@ -168,25 +168,25 @@ class Places:
 
     def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
         """Return the node of the partner's GPU, and who has to go so that the job has a part of it."""
-        crew, room = self.crew, self.view.room
-        mate = int(crew.mate[other])
+        managed, room = self.managed, self.view.room
+        mate = int(managed.mate[other])
         asked: list[_Unit] = []
         free = self.free[node].copy()
-        if not crew.demands[row].allowed[node]:
+        if not managed.demands[row].allowed[node]:
             return None
         if mate not in (NOWHERE, row):
             if mate not in self._others(node, row):
                 return None
             asked.append((mate,))
             free += self._freed((mate,), node)
-        elif self._is_on(other, node) and (room.free[node, self._shards] < crew.shards[row]).all():
+        elif self._is_on(other, node) and (room.free[node, self._shards] < managed.shards[row]).all():
             return None  # somebody has them whom nobody may ask
         need = self._beside_need(row)
         return ([node], asked) if bool((free >= need)[need > 0].all()) else None
 
     def _is_on(self, row: int, node: int) -> bool:
-        names = self.crew.jobs[row].nodes
-        return bool(self.crew.on[row] != NOWHERE) and node == self.view.room.index[names[0]]
+        names = self.managed.jobs[row].nodes
+        return bool(self.managed.on[row] != NOWHERE) and node == self.view.room.index[names[0]]
 
     def _beside_need(self, row: int) -> NDArray[np.int64]:
         need: NDArray[np.int64] = self.need[row].copy()
@@ -202,7 +202,7 @@ class Places:
             return bool((free >= need)[need > 0].all())
 
         units = self._units(node, row)
-        for unit in sorted(units, key=lambda unit: (-int(self.crew.gpus[unit[0]]), unit)):
+        for unit in sorted(units, key=lambda unit: (-int(self.managed.gpus[unit[0]]), unit)):
             if fits():
                 break
             asked.append(unit)
@@ -222,7 +222,7 @@ class Places:
         others = self._others(node, row)
         found: list[_Unit] = []
         for other in others:
-            mate = int(self.crew.mate[other])
+            mate = int(self.managed.mate[other])
             if mate in others:
                 if other < mate:
                     found.append((other, mate))
@@ -235,18 +235,18 @@ class Places:
         return [other for other in self.going.get(node, ()) if other not in taken]
 
     def _freed(self, unit: _Unit, node: int) -> NDArray[np.int64]:
-        running, crew = self.view.overview.running, self.crew
+        running, managed = self.view.columns.running, self.managed
         freed: NDArray[np.int64] = np.zeros(self.free.shape[1], dtype=np.int64)
         for row in unit:
-            shares = running.shares_of(running.row_of[crew.jobs[row].job_id])
+            shares = running.shares_of(running.row_of[managed.jobs[row].job_id])
             freed += running.frees[shares[running.share_node[shares] == node]].sum(axis=0)
-        stays = {int(crew.mate[row]) for row in unit} - {NOWHERE, *unit, *self._claimed}
-        if crew.shards[unit[0]] and not stays:
+        stays = {int(managed.mate[row]) for row in unit} - {NOWHERE, *unit, *self._claimed}
+        if managed.shards[unit[0]] and not stays:
             freed[self._gpus] += self.view.room.total[node, self._gpus] > 0
         return freed
 
     def _leave(self, unit: _Unit) -> None:
         index = self.view.room.index
-        for node in {index[name] for row in unit for name in self.crew.jobs[row].nodes if name in index}:
+        for node in {index[name] for row in unit for name in self.managed.jobs[row].nodes if name in index}:
             self.free[node] += self._freed(unit, node)
         self._claimed |= set(unit)

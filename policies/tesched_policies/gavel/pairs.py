@@ -27,7 +27,7 @@ from tesched_core.model.round_state import JobRounds, PairRounds
 from tesched_core.model.snapshot import JobClass
 
 from tesched_policies.gavel.allocators.problem import Pairs
-from tesched_policies.gavel.jobs import NOWHERE, Crew, Kinds, requested_shards
+from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds, requested_shards
 from tesched_policies.gavel.pair_rounds import Claims
 from tesched_policies.gavel.round_scheduling import deficits, priorities
 
@@ -37,12 +37,12 @@ Pair = tuple[JobId, JobId]
 MOST_SHARERS = 300
 
 
-def pair_of(crew: Crew, row: int) -> Pair | None:
+def pair_of(managed: GavelJobs, row: int) -> Pair | None:
     """Return the pair that the job is in now, if it shares its GPU with one other."""
-    other = int(crew.mate[row])
-    if other == NOWHERE or crew.mate[other] != row:
+    other = int(managed.mate[row])
+    if other == NOWHERE or managed.mate[other] != row:
         return None
-    one, two = sorted((crew.jobs[row].job_id, crew.jobs[other].job_id))
+    one, two = sorted((managed.jobs[row].job_id, managed.jobs[other].job_id))
     return one, two
 
 
@@ -57,14 +57,14 @@ def with_time(
     }
 
 
-def pairs_of(view: RoundView, kinds: Kinds, crew: Crew) -> Pairs:
+def pairs_of(view: RoundView, kinds: Kinds, managed: GavelJobs) -> Pairs:
     """Return the pairs that there may be, with their speeds; of many jobs, of the first `MOST_SHARERS`.
 
     The others have GPUs alone until they are among the first.
     """
-    sharers = np.flatnonzero(crew.shards > 0)[:MOST_SHARERS].tolist()
+    sharers = np.flatnonzero(managed.shards > 0)[:MOST_SHARERS].tolist()
     # Jobs of one workload that ask for the same are alike, and there are few of those.
-    looks = {row: (view.snapshot.workload(crew.jobs[row].job_id), crew.demands[row].shape) for row in sharers}
+    looks = {row: (view.snapshot.workload(managed.jobs[row].job_id), managed.demands[row].shape) for row in sharers}
     known: dict[object, NDArray[np.float64] | None] = {}
     rows: list[tuple[int, int]] = []
     speeds: list[NDArray[np.float64]] = []
@@ -72,7 +72,7 @@ def pairs_of(view: RoundView, kinds: Kinds, crew: Crew) -> Pairs:
         for second in sharers[place + 1 :]:
             both = looks[first], looks[second]
             if both not in known:
-                known[both] = _speeds(view, kinds, crew, first, second)
+                known[both] = _speeds(view, kinds, managed, first, second)
             found = known[both]
             if found is not None:
                 rows.append((first, second))
@@ -82,18 +82,18 @@ def pairs_of(view: RoundView, kinds: Kinds, crew: Crew) -> Pairs:
     return Pairs(first=members[:, 0], second=members[:, 1], first_throughput=each[:, 0], second_throughput=each[:, 1])
 
 
-def _speeds(view: RoundView, kinds: Kinds, crew: Crew, first: int, second: int) -> NDArray[np.float64] | None:
+def _speeds(view: RoundView, kinds: Kinds, managed: GavelJobs, first: int, second: int) -> NDArray[np.float64] | None:
     """Return (2, types) steps a second beside each other, 0 where they do not go together; None: nowhere."""
-    snapshot, room = view.snapshot, view.overview.room
-    one, other = (snapshot.workload(crew.jobs[row].job_id) for row in (first, second))
+    snapshot, room = view.snapshot, view.columns.room
+    one, other = (snapshot.workload(managed.jobs[row].job_id) for row in (first, second))
     mine, its = snapshot.beside.get((one, other), {}), snapshot.beside.get((other, one), {})
     if not mine or not its:
         return None
-    both = crew.demands[first].per_node + crew.demands[second].per_node
-    nodes = crew.demands[first].allowed & crew.demands[second].allowed & (room.total >= both).all(axis=1)
+    both = managed.demands[first].per_node + managed.demands[second].per_node
+    nodes = managed.demands[first].allowed & managed.demands[second].allowed & (room.total >= both).all(axis=1)
     found = np.zeros((2, len(kinds.names)))
     for kind, name in enumerate(kinds.names):
-        fits = crew.shards[first] + crew.shards[second] <= kinds.shards[kind]
+        fits = managed.shards[first] + managed.shards[second] <= kinds.shards[kind]
         if fits and (nodes & (kinds.of_node == kind)).any() and name in mine and name in its:
             found[:, kind] = mine[name], its[name]
     return found if found.any() else None
@@ -103,7 +103,7 @@ def allocated(
     before: Mapping[Pair, PairRounds],
     pairs: Pairs | None,
     pairs_x: NDArray[np.float64] | None,
-    crew: Crew,
+    managed: GavelJobs,
     elapsed_s: float,
 ) -> dict[Pair, PairRounds]:
     """Return the pairs to which time is allocated now, with what they are behind by from `elapsed_s` before."""
@@ -111,7 +111,7 @@ def allocated(
     if pairs is None or pairs_x is None:
         return found
     for place in np.flatnonzero((pairs_x > 0).any(axis=1)).tolist():
-        first, second = crew.jobs[int(pairs.first[place])].job_id, crew.jobs[int(pairs.second[place])].job_id
+        first, second = managed.jobs[int(pairs.first[place])].job_id, managed.jobs[int(pairs.second[place])].job_id
         pair = (first, second) if first < second else (second, first)
         old = before.get(pair)
         none = (0.0,) * pairs_x.shape[1]
@@ -125,13 +125,13 @@ def allocated(
 
 def claims_of(
     pairs: Mapping[Pair, PairRounds],
-    crew: Crew,
+    managed: GavelJobs,
     free: NDArray[np.intp],
     given_s: NDArray[np.float64],
     head_start_s: float,
 ) -> tuple[NDArray[np.int64], Claims]:
     """Return the pairs whose jobs are both among `free`, by their places there, and what they claim."""
-    place = {crew.jobs[row].job_id: at for at, row in enumerate(free.tolist())}
+    place = {managed.jobs[row].job_id: at for at, row in enumerate(free.tolist())}
     mine = [pair for pair in pairs if pair[0] in place and pair[1] in place]
     members = np.array([sorted((place[one], place[two])) for one, two in mine], dtype=np.int64).reshape(-1, 2)
 

@@ -20,7 +20,7 @@ Worked example
     v100.
 
 Parameters
-    policy           one of policies.py; those that share GPUs do so among jobs that ask for shards (crew.py, pairs.py)
+    policy           one of policies.py; those that share GPUs do so among jobs that ask for shards (jobs.py, pairs.py)
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
     types            names, fastest first; empty: all GRES types of GPUs, by name
@@ -48,12 +48,12 @@ from tesched_core.model.round_state import JobRounds, RoundState
 from tesched_policies.gavel.allocators.names import SHARING
 from tesched_policies.gavel.allocators.problem import Policy, Problem
 from tesched_policies.gavel.avoid_moves import alike, booked, kept
-from tesched_policies.gavel.jobs import NOWHERE, Crew, Kinds, crew_of
+from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds, managed_jobs
 from tesched_policies.gavel.node_assignment import Places
 from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
 from tesched_policies.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
 from tesched_policies.gavel.round_scheduling import assign, deficits, priorities
-from tesched_policies.gavel.weights import Standing
+from tesched_policies.gavel.weights import JobWeights
 
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
@@ -68,7 +68,7 @@ class Gavel:
     solve_every_s: float = 0.0
     types: tuple[str, ...] = ()
     fills: bool = True
-    standing: Standing = field(default_factory=Standing)
+    standing: JobWeights = field(default_factory=JobWeights)
     limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(360.0))
 
     @property
@@ -83,10 +83,10 @@ class Gavel:
 
     def turn(self, view: RoundView) -> RoundProposal:
         """Return what is to be done now, for what this round wants."""
-        kinds = Kinds.of(view.snapshot, view.overview.room, self.types)
-        crew = crew_of(view, kinds, sharing=self.shares)
-        state = _counted(view, kinds, crew)
-        turn = _Turn(gavel=self, view=view, kinds=kinds, crew=crew, state=state)
+        kinds = Kinds.of(view.snapshot, view.columns.room, self.types)
+        managed = managed_jobs(view, kinds, sharing=self.shares)
+        state = _counted(view, kinds, managed)
+        turn = _Turn(gavel=self, view=view, kinds=kinds, managed=managed, state=state)
         if not kinds.gpus.any():
             # No GPU has a type, or none is up.
             whys = tuple(unshared(view, kinds, self.policy.name, sharing=self.shares))
@@ -98,7 +98,7 @@ class Gavel:
         return turn.proposal()
 
 
-def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
+def _counted(view: RoundView, kinds: Kinds, managed: GavelJobs) -> RoundState:
     """Return the state after the time since the last look was counted to whoever has run; a new one to begin with."""
     state, now = view.memory.rounds, view.now
     if state is None or state.types != kinds.names:
@@ -117,14 +117,14 @@ def _counted(view: RoundView, kinds: Kinds, crew: Crew) -> RoundState:
     jobs: dict[JobId, JobRounds] = {
         job_id: one for job_id, one in state.jobs.items() if job_id in snapshot and not snapshot[job_id].finished
     }
-    same = alike(crew.throughput)
+    same = alike(managed.throughput)
     together: dict[Pair, NDArray[np.float64]] = {}
-    for row, (job, kind) in enumerate(zip(crew.jobs, crew.on.tolist(), strict=True)):
+    for row, (job, kind) in enumerate(zip(managed.jobs, managed.on.tolist(), strict=True)):
         known = state.jobs.get(job.job_id, JobRounds(kind=kind))
         if kind != NOWHERE and job.start_time is not None:
             ran = np.zeros((1, len(given)))
             ran[0, kind] = max(now - max(state.counted_at, job.start_time), 0.0)
-            pair = pair_of(crew, row)
+            pair = pair_of(managed, row)
             if pair is not None and pair in state.pairs:
                 together[pair] = np.minimum(together.get(pair, ran[0]), ran[0])  # as long as both ran
                 jobs[job.job_id] = known
@@ -147,27 +147,27 @@ class _Turn:
     gavel: Gavel
     view: RoundView
     kinds: Kinds
-    crew: Crew
+    managed: GavelJobs
     state: RoundState
     #: [jobs] the type of this round, and the row of who should share the GPU, or NOWHERE
     want: NDArray[np.intp] = field(init=False)
     beside: NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
-        rows = range(len(self.crew))
-        row_of = {job.job_id: row for row, job in enumerate(self.crew.jobs)}
+        rows = range(len(self.managed))
+        row_of = {job.job_id: row for row, job in enumerate(self.managed.jobs)}
         partners = [self._known(row).partner for row in rows]
         found = [NOWHERE if one is None else row_of.get(one, NOWHERE) for one in partners]
         self.want = np.array([self._known(row).kind for row in rows], dtype=np.intp)
         self.beside = np.array(found, dtype=np.intp)
 
     def _known(self, row: int) -> JobRounds:
-        return self.state.jobs.get(self.crew.jobs[row].job_id, JobRounds(kind=int(self.crew.on[row])))
+        return self.state.jobs.get(self.managed.jobs[row].job_id, JobRounds(kind=int(self.managed.on[row])))
 
     def _table(self, name: str) -> NDArray[np.float64]:
         """Return a tuple of each job's as [jobs, types]; zeros where it has none."""
-        table = np.zeros((len(self.crew), len(self.kinds.names)))
-        for row in range(len(self.crew)):
+        table = np.zeros((len(self.managed), len(self.kinds.names)))
+        for row in range(len(self.managed)):
             values = getattr(self._known(row), name)
             if values:
                 table[row] = values
@@ -183,9 +183,9 @@ class _Turn:
         if changed and now - self.state.solved_at >= gavel.solve_every_s:
             self._solve()
         # Who cannot be moved now, or is on its way, stays what it is.
-        settled = (self.crew.on != NOWHERE) & ~self.crew.movable | self.crew.served
-        fixed = np.where(self.crew.on != NOWHERE, self.crew.on, self.want)
-        self.want = self._assigned(settled, np.where(self.crew.served, self.want, fixed), anew=True)
+        settled = (self.managed.on != NOWHERE) & ~self.managed.movable | self.managed.served
+        fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
+        self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
         length = gavel.round_s
         # Rounds keep their beat, unless the daemon was away for longer than one.
         began = self.state.ends_at if now - self.state.ends_at < length else now
@@ -194,8 +194,8 @@ class _Turn:
     def fill(self) -> None:
         """Give room that is free in mid-round to whoever waits and is next; nobody is moved for it."""
         # Who runs on though it was not his turn, since nobody needs his room, has one now.
-        self.want = np.where((self.want == NOWHERE) & self.crew.movable, self.crew.on, self.want)
-        waits = (self.want == NOWHERE) & (self.crew.on == NOWHERE)
+        self.want = np.where((self.want == NOWHERE) & self.managed.movable, self.managed.on, self.want)
+        waits = (self.want == NOWHERE) & (self.managed.on == NOWHERE)
         if waits.any():
             self.want = self._assigned(~waits, self.want)
 
@@ -204,22 +204,22 @@ class _Turn:
 
         Pairs come together `anew` at the beginning of a round alone.
         """
-        crew, share = self.crew, self._table("share")
+        managed, share = self.managed, self._table("share")
         half = self.gavel.round_s / 2
         received = self._table("received_s") + half
         given = np.array(self.state.given_s) + half * max(self.state.solved_jobs, 1)
         room = self._capacity()
         there = np.flatnonzero(settled & (kind != NOWHERE))
-        together = np.where(self.beside != NOWHERE, self.beside, crew.mate)
-        np.subtract.at(room, kind[there], crew.gpus_of(there, together))
+        together = np.where(self.beside != NOWHERE, self.beside, managed.mate)
+        np.subtract.at(room, kind[there], managed.gpus_of(there, together))
         free, room = np.flatnonzero(~settled), np.maximum(room, 0)
         alone = Claims(
-            priority=priorities(share, received, given, crew.throughput)[free],
+            priority=priorities(share, received, given, managed.throughput)[free],
             deficit_s=self._table("deficit_s")[free],
             share=share[free],
         )
-        members, pairs = claims_of(self.state.pairs if anew else {}, crew, free, given, half)
-        types, throughput, sizes = self._choosing(), crew.throughput[free], crew.gpus[free]
+        members, pairs = claims_of(self.state.pairs if anew else {}, managed, free, given, half)
+        types, throughput, sizes = self._choosing(), managed.throughput[free], managed.gpus[free]
         if len(members):
             placed = assign_sharing(
                 types, alone, pairs, members, throughput=throughput, scale_factor=sizes, capacity=room
@@ -239,13 +239,13 @@ class _Turn:
         found[free] = placed.kind
         self.beside[free] = np.where(placed.partner == NOWHERE, NOWHERE, free[placed.partner])
         paired = free[placed.partner != NOWHERE]
-        np.subtract.at(room, found[paired], crew.gpus_of(paired, self.beside))
+        np.subtract.at(room, found[paired], managed.gpus_of(paired, self.beside))
         rest = free[placed.partner == NOWHERE]
         found[rest] = kept(
-            crew.on[rest],
+            managed.on[rest],
             found[rest],
-            alike_types=alike(crew.throughput[rest]),
-            scale_factor=crew.gpus[rest],
+            alike_types=alike(managed.throughput[rest]),
+            scale_factor=managed.gpus[rest],
             capacity=room,
         )
         return found
@@ -259,7 +259,7 @@ class _Turn:
         return order[first:] + order[:first]
 
     def _capacity(self) -> NDArray[np.int64]:
-        """Return [types] the GPUs that there are for the crew: all, less what others hold or were promised."""
+        """Return [types] the GPUs that there are for the managed jobs: all, less what others hold or were promised."""
         room = self.view.room
         column = room.resources.index("gpu") if "gpu" in room.resources else None
         if column is None:
@@ -267,37 +267,37 @@ class _Turn:
         may = room.available & (self.kinds.of_node != NOWHERE)
         free = np.zeros_like(self.kinds.gpus)
         np.add.at(free, self.kinds.of_node[may], room.free[may, column])
-        mine = np.flatnonzero(self.crew.on != NOWHERE)
-        np.add.at(free, self.crew.on[mine], self.crew.gpus_of(mine, self.crew.mate))
-        # What an order keeps for one of the crew is his; of shards, the GPU was not taken from the room.
-        coming = self.crew.served & (self.want != NOWHERE) & (self.crew.shards == 0)
-        np.add.at(free, self.want[coming], self.crew.gpus[coming])
+        mine = np.flatnonzero(self.managed.on != NOWHERE)
+        np.add.at(free, self.managed.on[mine], self.managed.gpus_of(mine, self.managed.mate))
+        # What an order keeps for a managed job is its own; of shards, the GPU was not taken from the room.
+        coming = self.managed.served & (self.want != NOWHERE) & (self.managed.shards == 0)
+        np.add.at(free, self.want[coming], self.managed.gpus[coming])
         return np.minimum(free, self.kinds.gpus)
 
     def _solve(self) -> None:
-        crew, now, gavel = self.crew, self.view.now, self.gavel
+        managed, now, gavel = self.managed, self.view.now, self.gavel
         received, share = self._table("received_s"), self._table("share")
         elapsed_s = max(now - self.state.solved_at, 0.0) if self.state.solved_jobs else 0.0
         deficit = deficits(self._table("deficit_s"), share, received, elapsed_s)
-        isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(crew))], dtype=np.float64)
-        terms = gavel.standing.terms(crew.jobs, self.view.snapshot.traits, crew.since.tolist(), now)
+        isolated_s = np.array([self._isolated_s(row, received[row]) for row in range(len(managed))], dtype=np.float64)
+        terms = gavel.standing.terms(managed.jobs, self.view.snapshot.traits, managed.since.tolist(), now)
         problem = Problem(
-            throughput=crew.throughput,
-            scale_factor=crew.gpus,
+            throughput=managed.throughput,
+            scale_factor=managed.gpus,
             capacity=np.maximum(self._capacity(), 0),
             weight=terms.weight,
             steps_left=self._steps_left(),
-            age_s=np.maximum(now - crew.since, 0.0),
+            age_s=np.maximum(now - managed.since, 0.0),
             isolated_s=isolated_s,
             deadline_s=terms.deadline_s,
             entity=terms.entity,
             entity_weight=terms.entity_weight,
             entity_kind=terms.entity_kind,
-            pairs=pairs_of(self.view, self.kinds, crew) if gavel.shares else None,
+            pairs=pairs_of(self.view, self.kinds, managed) if gavel.shares else None,
         )
         answer = gavel.policy.allocate(problem)
-        part = problem.capacity / max(len(crew), 1) / problem.scale_factor[:, None]
-        alone = (crew.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
+        part = problem.capacity / max(len(managed), 1) / problem.scale_factor[:, None]
+        alone = (managed.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
         jobs = {
             job.job_id: JobRounds(
                 share=tuple(answer.x[row].tolist()),
@@ -308,36 +308,36 @@ class _Turn:
                 isolated_s=float(isolated_s[row]),
                 isolated_speed=float(alone[row]),
             )
-            for row, job in enumerate(crew.jobs)
+            for row, job in enumerate(managed.jobs)
         }
         self.state = replace(
             self.state,
             solved_at=now,
-            solved_jobs=len(crew),
+            solved_jobs=len(managed),
             solved_gpus=tuple(problem.capacity.tolist()),
             changed=False,
             given_s=(0.0,) * len(self.kinds.names),
             jobs={**self.state.jobs, **jobs},
-            pairs=allocated(self.state.pairs, problem.pairs, answer.pairs_x, crew, elapsed_s),
+            pairs=allocated(self.state.pairs, problem.pairs, answer.pairs_x, managed, elapsed_s),
             fallback=answer.fallback or "",
         )
 
     def _isolated_s(self, row: int, received_s: NDArray[np.float64]) -> float:
         known = self._known(row)
-        steps = float(received_s @ self.crew.throughput[row])
+        steps = float(received_s @ self.managed.throughput[row])
         return known.isolated_s + (steps / known.isolated_speed if known.isolated_speed > 0 else 0.0)
 
     def _steps_left(self) -> NDArray[np.float64]:
         """Return [jobs] the steps that are left by the expected run time, at the pace of the fastest type."""
         left = []
-        for job in self.crew.jobs:
+        for job in self.managed.jobs:
             traits = self.view.snapshot.traits[job.job_id]
             whole_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
             past = self.view.memory.past.get(job.job_id)
             ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
             # Who has run for longer than expected is taken for nearly done.
             left.append(max(whole_s - ran_s, 0.05 * whole_s))
-        steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.crew.throughput.max(axis=1, initial=0.0)
+        steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.managed.throughput.max(axis=1, initial=0.0)
         return steps
 
     def _runs_for(self, start: UnixSeconds | None) -> float:
@@ -347,22 +347,22 @@ class _Turn:
 
     def proposal(self) -> RoundProposal:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
-        crew = self.crew
-        plans = Places(view=self.view, kinds=self.kinds, crew=crew, want=self.want, beside=self.beside).plans()
+        managed = self.managed
+        plans = Places(view=self.view, kinds=self.kinds, managed=managed, want=self.want, beside=self.beside).plans()
         has_turn = self.want != NOWHERE
         planned = {plan.preemptor for plan in plans}
         # Who asks for shards waits for his place also if he has a turn: Slurm would put him beside anybody.
-        placeless = np.array([job.job_id not in planned for job in crew.jobs], dtype=np.bool_) & (crew.shards > 0)
-        hold = crew.ready & (~has_turn | placeless) & ~crew.held & ~crew.served
+        placeless = np.array([job.job_id not in planned for job in managed.jobs], dtype=np.bool_) & (managed.shards > 0)
+        hold = managed.ready & (~has_turn | placeless) & ~managed.held & ~managed.served
         jobs = dict(self.state.jobs)
-        for row, job in enumerate(crew.jobs):
+        for row, job in enumerate(managed.jobs):
             other = int(self.beside[row])
-            partner = None if other == NOWHERE else crew.jobs[other].job_id
+            partner = None if other == NOWHERE else managed.jobs[other].job_id
             jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]), partner=partner)
         return RoundProposal(
             plans=plans,
-            hold=tuple(crew.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
-            minds=frozenset(job.job_id for job in crew.jobs),
+            hold=tuple(managed.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
+            minds=frozenset(job.job_id for job in managed.jobs),
             state=replace(self.state, jobs=jobs),
             refusals=tuple(self._why()),
         )
@@ -371,7 +371,7 @@ class _Turn:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""
         names, standing = self.kinds.names, self.gavel.standing
         of_entities = self.gavel.policy.name.startswith("hierarchical")
-        for row, job in enumerate(self.crew.jobs):
+        for row, job in enumerate(self.managed.jobs):
             share = self._known(row).share or (0.0,) * len(names)
             parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
             fair = f"its share of the time is {', '.join(parts)}" if parts else "no time is allocated to it yet"
@@ -379,7 +379,7 @@ class _Turn:
             now = f"in this round its turn is on {names[kind]}" if kind != NOWHERE else "this round goes to others"
             other = int(self.beside[row])
             if other != NOWHERE:
-                now += f", on one GPU with job {self.crew.jobs[other].label}"
+                now += f", on one GPU with job {self.managed.jobs[other].label}"
             aside = f" ({self.state.fallback})" if self.state.fallback else ""
             counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
             text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"

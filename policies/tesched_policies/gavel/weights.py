@@ -72,7 +72,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class JobWeights:
     """The parameters; see the head of this file."""
 
     qos_weights: Mapping[str, float] = field(default_factory=dict)

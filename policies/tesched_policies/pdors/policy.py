@@ -47,10 +47,10 @@ from math import inf
 import numpy as np
 from tesched_core.levers.hold import RoundProposal, RoundView
 from tesched_core.model.cluster import Job
+from tesched_core.model.column_layout import vector
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import RoundLimits
 from tesched_core.model.order import OrderState
-from tesched_core.model.resource_columns import vector
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.round_state import JobPlan, RoundState
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -61,7 +61,7 @@ from tesched_policies.pdors.best_run import Run, best_runs
 from tesched_policies.pdors.calendar import Calendar
 from tesched_policies.pdors.describe import told
 from tesched_policies.pdors.give_up import after_order
-from tesched_policies.pdors.jobs import Member, crew_of
+from tesched_policies.pdors.jobs import Member, managed_jobs
 from tesched_policies.pdors.model import Machines
 from tesched_policies.pdors.prices import PriceBounds
 from tesched_policies.pdors.racks import racks_of
@@ -126,7 +126,7 @@ class _Turn:
 
     def __post_init__(self) -> None:
         view, policy = self.view, self.policy
-        self.members = crew_of(view, {one.name: one for one in policy.workloads}, policy.slot_s)
+        self.members = managed_jobs(view, {one.name: one for one in policy.workloads}, policy.slot_s)
         known = view.memory.rounds.plans if view.memory.rounds is not None else {}
         jobs = view.snapshot.jobs
         self.plans = {job_id: plan for job_id, plan in known.items() if job_id in jobs and not jobs[job_id].finished}

@@ -50,7 +50,7 @@ class Member:
     left: int
 
 
-def crew_of(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
+def managed_jobs(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
     """Return all trainings, in order of submission."""
     tasks: dict[JobId, list[Job]] = defaultdict(list)
     alone: list[Job] = []

@@ -1,7 +1,7 @@
 """slaq: trainings that tell their losses share what there is, so that each further worker lowers the loss most.
 
 Definitions
-    training    an elastic job array, or another best-effort job that has told losses (crew.py).
+    training    an elastic job array, or another best-effort job that has told losses (jobs.py).
     unit        what a training is measured in: GPUs if it wants any, else CPUs. Each unit is shared by itself.
     worker      a task of an elastic array; it wants one or more units.
     gain        of a training until the next allocation: by how much its loss is expected to fall, as a part of the most
@@ -54,7 +54,7 @@ from tesched_policies.slaq.allocate import LEAST_DROP, Shares, allocate
 from tesched_policies.slaq.curves import Floats, Ints
 from tesched_policies.slaq.forecast import Forecasts, Memory, forecast
 from tesched_policies.slaq.forecast import Training as Learner
-from tesched_policies.slaq.jobs import Member, crew_of
+from tesched_policies.slaq.jobs import Member, managed_jobs
 from tesched_policies.slaq.progress import Progress
 
 
@@ -75,12 +75,12 @@ class Slaq:
 
     def share_out(self, view: ShareView) -> ShareProposal:
         """Return what each should have now, and say why."""
-        crew = crew_of(view.snapshot, view.limits)
-        state = counted(view.memory.shares, crew, view.now)
-        elastic = {member.job_id for member in crew if member.elastic}
+        managed = managed_jobs(view.snapshot, view.limits)
+        state = counted(view.memory.shares, managed, view.now)
+        elastic = {member.job_id for member in managed if member.elastic}
         if view.now >= state.next_at or elastic != state.shares.keys():
-            state = _Allocation(slaq=self, view=view, crew=crew, state=state).made()
-        here = {member.job_id for member in crew}
+            state = _Allocation(slaq=self, view=view, managed=managed, state=state).made()
+        here = {member.job_id for member in managed}
         refusals = (
             Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.SHARE, text=text)
             for job_id, text in state.said.items()
@@ -89,12 +89,12 @@ class Slaq:
         return ShareProposal(state=state, refusals=tuple(refusals))
 
 
-def counted(state: ShareState | None, crew: Sequence[Member], now: float) -> ShareState:
+def counted(state: ShareState | None, managed: Sequence[Member], now: float) -> ShareState:
     """Return the state after the units that each held since the last look were counted; a new one to begin with."""
     state = state or ShareState(counted_at=now)
     passed_s = max(now - state.counted_at, 0.0)
     trainings: dict[JobId, Training] = {}
-    for member in crew:
+    for member in managed:
         known = state.trainings.get(member.job_id)
         if len(member.curve):
             trainings[member.job_id] = _went_on(known, member, passed_s, now)
@@ -146,28 +146,28 @@ class _Allocation:
 
     slaq: Slaq
     view: ShareView
-    crew: tuple[Member, ...]
+    managed: tuple[Member, ...]
     state: ShareState
 
     def made(self) -> ShareState:
         """Return the state after it."""
-        view, state, crew = self.view, self.state, self.crew
+        view, state, managed = self.view, self.state, self.managed
         blank = Training(first_iteration=0, first_loss=0.0)
-        learners = {one.job_id: _learner(one, state.trainings.get(one.job_id, blank)) for one in crew}
+        learners = {one.job_id: _learner(one, state.trainings.get(one.job_id, blank)) for one in managed}
         memory: Memory[JobId] = Memory()
         expected, _ = forecast(learners, memory)
         shares: dict[JobId, int] = {}
         said: dict[JobId, str] = {}
-        for unit in sorted({member.unit for member in crew if member.elastic}):
-            rows = [row for row, one in enumerate(crew) if one.elastic and one.unit == unit]
+        for unit in sorted({member.unit for member in managed if member.elastic}):
+            rows = [row for row, one in enumerate(managed) if one.elastic and one.unit == unit]
             total, workers = self._pool(unit, rows, expected)
             for row, share in zip(rows, workers, strict=True):
-                shares[crew[row].job_id] = share
-                said[crew[row].job_id] = f"its share is {share} of the workers that {total} {unit.upper()}s hold"
-        with_them = [shares[one.job_id] * one.each if one.elastic else one.held or one.each for one in crew]
+                shares[managed[row].job_id] = share
+                said[managed[row].job_id] = f"its share is {share} of the workers that {total} {unit.upper()}s hold"
+        with_them = [shares[one.job_id] * one.each if one.elastic else one.held or one.each for one in managed]
         gain, drop = _gains(expected, np.array(with_them, dtype=np.float64), self.slaq.epoch_s)
         trainings = dict(state.trainings)
-        for row, one in enumerate(crew):
+        for row, one in enumerate(managed):
             known = trainings.get(one.job_id)
             if known is None:
                 said[one.job_id] = self._text(one, None, said.get(one.job_id, ""), 0.0, expected, row)
@@ -193,7 +193,7 @@ class _Allocation:
 
     def _pool(self, unit: str, rows: list[int], expected: Forecasts) -> tuple[int, list[int]]:
         """Return the units that the arrays of these rows share, and how many workers each gets."""
-        members = [self.crew[row] for row in rows]
+        members = [self.managed[row] for row in rows]
         total = sum(one.held for one in members) + free_units(members, self.view, unit)
         step = gcd(*(one.each for one in members))
         each = [one.each // step for one in members]
@@ -219,7 +219,7 @@ class _Allocation:
         return min(member.left, own) if own else member.left
 
     def _unit(self, job_id: JobId) -> str:
-        return next(one.unit.upper() for one in self.crew if one.job_id == job_id)
+        return next(one.unit.upper() for one in self.managed if one.job_id == job_id)
 
     def _text(  # noqa: PLR0917 - what is told of one row
         self, member: Member, known: Training | None, share: str, drop: float, expected: Forecasts, row: int
@@ -251,7 +251,7 @@ class _Allocation:
         """Return who is to be first of those that wait and are no arrays."""
         gains = {
             one.job_id: gain
-            for one in self.crew
+            for one in self.managed
             if not one.running and one.job.array_job_id is None and one.job.pending and why_not(one.job) is None
             if (gain := trainings[one.job_id].gain_each) is not None and gain > 0
         }

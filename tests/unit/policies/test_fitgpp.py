@@ -7,7 +7,7 @@ from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import Plan
 from tesched_policies.fitgpp import FitGpp, fitgpp_scores
 
@@ -46,7 +46,7 @@ class TestScore:
     """Size, and the score that it gives with the grace period."""
 
     def scores(self, snapshot: Snapshot, s: float = 4.0) -> dict[JobId, float]:
-        running = overview_of(snapshot).running
+        running = columns_of(snapshot).running
         ids = [JobId(job_id) for job_id in running.job_id.tolist()]
         return dict(zip(ids, fitgpp_scores(running, s).tolist(), strict=True))
 
@@ -75,7 +75,7 @@ class TestScore:
         snapshot = cluster([n1, n2], [job, running(2, share("n1"))]).with_traits(
             {JobId(1): traits(JobClass.BE), JobId(2): traits(JobClass.BE)}
         )
-        found = overview_of(snapshot).running
+        found = columns_of(snapshot).running
         if job.on_nodes:
             assert found.size[found.row_of[JobId(1)]] == pytest.approx(size)
         else:

@@ -49,9 +49,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tesched_policies.gavel.allocators.constraints import Combinations
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.lp import Program, UnsolvedError, maximise
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 #: How far below the best ratio the second program of cost may stay, as a part of it.
 SLACK = 1e-9

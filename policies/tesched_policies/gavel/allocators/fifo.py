@@ -29,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tesched_policies.gavel.allocators.constraints import Combinations
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.lp import Program, maximise
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,9 +41,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_policies.gavel.allocators.constraints import Combinations, isolated
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.max_min import highest
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 #: How far the upper bound of rho may be above the lower, as a part of it.
 TOLERANCE = 1e-6

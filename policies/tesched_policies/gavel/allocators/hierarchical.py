@@ -44,10 +44,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_policies.gavel.allocators.constraints import Combinations
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.las import share
 from tesched_policies.gavel.allocators.max_min import highest
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 #: Smallest part of the sum of all prices that counts as above 0.
 LEAST_PRICE = 1e-8

@@ -39,9 +39,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_policies.gavel.allocators.constraints import Combinations, equal
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.max_min import highest
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tesched_policies.gavel.allocators.constraints import Combinations
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.max_min import highest
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

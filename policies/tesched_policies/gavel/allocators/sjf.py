@@ -31,8 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_policies.gavel.allocators.constraints import Combinations
+from tesched_policies.gavel.allocators.fallback import solved
 from tesched_policies.gavel.allocators.problem import Allocation, Problem
-from tesched_policies.gavel.allocators.solving import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

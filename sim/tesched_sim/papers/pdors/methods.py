@@ -9,9 +9,9 @@ from tesched_policies.pdors.prices import FLOOR
 
 from tesched_sim.papers.pdors.algorithm.schedule import Settings
 from tesched_sim.papers.pdors.algorithm.slot import External, SlotSettings
+from tesched_sim.papers.pdors.baseline_placement import BaselinePlacement
 from tesched_sim.papers.pdors.engine import Result, Scheduler, simulate
 from tesched_sim.papers.pdors.planned import Planned, with_roles
-from tesched_sim.papers.pdors.rooms import Manner
 from tesched_sim.papers.pdors.shared import Dorm, Drf, Fifo
 from tesched_sim.papers.pdors.workload import Instance
 from tesched_sim.workload import WorkloadError
@@ -48,7 +48,7 @@ class Planning:
         return Settings(slot=slot, units=self.units)
 
 
-_SHARED: Mapping[str, Callable[[Instance, Manner], Scheduler]] = {"fifo": Fifo, "drf": Drf, "dorm": Dorm}
+_SHARED: Mapping[str, Callable[[Instance, BaselinePlacement], Scheduler]] = {"fifo": Fifo, "drf": Drf, "dorm": Dorm}
 _PACKED = "-packed"
 #: `blind` is PD-ORS that does not know that one machine is faster; `-packed` are those that prefer one machine
 NAMES = ("pd-ors", "oasis", "blind", *_SHARED, *(f"{name}{_PACKED}" for name in _SHARED))
@@ -70,5 +70,5 @@ def run(name: str, instance: Instance, planning: Planning) -> Result:
     if name == "oasis":
         divided = with_roles(instance)
         return simulate(divided, Planned(divided, settings=planning.settings, floor=planning.floor))
-    manner = Manner.PACKED if name.endswith(_PACKED) else Manner.SPREAD
+    manner = BaselinePlacement.PACKED if name.endswith(_PACKED) else BaselinePlacement.SPREAD
     return simulate(instance, _SHARED[name.removesuffix(_PACKED)](instance, manner))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tesched_core.model.resources import JobId
 from tesched_policies.pdors.model import Placement, TrainingJob
 
-from tesched_sim.papers.pdors.rooms import Manner, Rooms
+from tesched_sim.papers.pdors.baseline_placement import BaselinePlacement, Rooms
 from tesched_sim.papers.pdors.workload import Instance
 
 #: FIFO's number of workers is drawn from 1 to this
@@ -39,7 +39,7 @@ def share(job: TrainingJob, capacity: NDArray[np.float64]) -> float:
 class Fifo:
     """Jobs start in the order of arrival and keep their machines until they finish."""
 
-    def __init__(self, instance: Instance, manner: Manner) -> None:
+    def __init__(self, instance: Instance, manner: BaselinePlacement) -> None:
         """Draw the numbers of workers."""
         random = np.random.default_rng([instance.seed, 1])
         self.instance = instance
@@ -70,7 +70,7 @@ class Fifo:
 class _Sharing(ABC):
     """Shares the machines anew when somebody came or went."""
 
-    def __init__(self, instance: Instance, manner: Manner) -> None:
+    def __init__(self, instance: Instance, manner: BaselinePlacement) -> None:
         self.machines = instance.machines
         self.manner = manner
         self.capacity = instance.machines.capacity.sum(axis=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.pending_reason import why_not
+from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
@@ -13,8 +13,8 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Lever, Order, OrderState, Raise
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.orders.te_queue import sort_out
-from tesched_core.placement.columns_of import overview_of
+from tesched_core.orders.te_queue import te_queue
+from tesched_core.placement.columns_of import columns_of
 
 from tests.builders import NOW, cluster, node, running, share, traits, waiting
 
@@ -30,7 +30,7 @@ C = RefusalCode
     ],
 )
 def test_room_helps_a_job_that_waits_for_room(reason: str) -> None:
-    assert why_not(waiting(1, reason=reason)) is None
+    assert room_would_not_help(waiting(1, reason=reason)) is None
 
 
 # The reason words of squeue(1), JOB REASON CODES, and what each waits for.
@@ -79,7 +79,7 @@ def test_room_helps_a_job_that_waits_for_room(reason: str) -> None:
     ],
 )
 def test_room_does_not_help_a_job_that_waits_for_something_else(reason: str, code: RefusalCode) -> None:
-    why = why_not(waiting(1, reason=reason))
+    why = room_would_not_help(waiting(1, reason=reason))
     assert why is not None
     assert why[0] is code
     assert f"Slurm says: {reason or 'nothing yet'}" in why[1]
@@ -87,18 +87,18 @@ def test_room_does_not_help_a_job_that_waits_for_something_else(reason: str, cod
 
 @pytest.mark.parametrize("reason", ["Resources", "Priority", "", "Dependency"])
 def test_priority_0_is_a_hold_whatever_slurm_says_besides(reason: str) -> None:
-    why = why_not(waiting(1, reason=reason, priority=0))
+    why = room_would_not_help(waiting(1, reason=reason, priority=0))
     assert why == (C.HELD, f"it is held (Slurm says: {reason or 'priority 0'})")
 
 
 def test_no_room_is_made_for_a_heterogeneous_job() -> None:
-    why = why_not(waiting(1, het_job_id=JobId(1)))
+    why = room_would_not_help(waiting(1, het_job_id=JobId(1)))
     assert why is not None
     assert why[0] is C.UNSUPPORTED
 
 
 #: the trials of a queue in which job 1 waits for room
-ONE = overview_of(cluster([], [waiting(1)])).trials
+ONE = columns_of(cluster([], [waiting(1)])).trials
 
 
 def order(state: OrderState, raised: Raise | None = None) -> Memory:
@@ -127,7 +127,7 @@ class TestSortOut:
             waiting(2, submit_time=NOW - 2),
             waiting(1, submit_time=NOW - 2),
         ]
-        served, refusals = sort_out(overview_of(cluster([], jobs)).trials, Memory(), NOW)
+        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), NOW)
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
@@ -144,10 +144,10 @@ class TestSortOut:
             exempt=[2],
         )
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
-        assert sort_out(overview_of(be).trials, Memory(), NOW) == ((), ())
+        assert te_queue(columns_of(be).trials, Memory(), NOW) == ((), ())
 
     def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
-        served, (refusal,) = sort_out(ONE, order(OrderState.OPEN), NOW)
+        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW)
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
@@ -155,27 +155,27 @@ class TestSortOut:
     def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        served, (refusal,) = sort_out(ONE, order(OrderState.SETTLING, raised), NOW)
+        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised), NOW)
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
         back = replace(raised, restored=True)
-        assert len(sort_out(ONE, order(OrderState.SETTLING, back), NOW)[0]) == 1
-        assert len(sort_out(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING, back), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
 
     def test_a_job_whose_order_has_ended_is_served(self) -> None:
         raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        assert len(sort_out(ONE, order(OrderState.ENDED, raised), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.ENDED, raised), NOW)[0]) == 1
 
     def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        served, (refusal,) = sort_out(overview_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW)
+        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW)
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        _, (refusal,) = sort_out(overview_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW)
+        _, (refusal,) = te_queue(columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW)
         assert refusal.code is C.BEGIN_TIME
 
 
@@ -185,10 +185,10 @@ class TestAJobAtWhichSlurmHasNotLooked:
     NEW = replace(waiting(1, reason="None"), eligible_time=NOW - 1)
 
     def test_it_is_awaited_unless_the_site_says_otherwise(self) -> None:
-        trials = overview_of(cluster([], [self.NEW])).trials
-        served, (refusal,) = sort_out(trials, Memory(), NOW)
+        trials = columns_of(cluster([], [self.NEW])).trials
+        served, (refusal,) = te_queue(trials, Memory(), NOW)
         assert (served, refusal.code) == ((), C.NOT_CONSIDERED_YET)
-        assert sort_out(trials, Memory(), NOW, await_first_look=False) == ((self.NEW,), ())
+        assert te_queue(trials, Memory(), NOW, await_first_look=False) == ((self.NEW,), ())
 
     @pytest.mark.parametrize(
         "job",
@@ -205,10 +205,10 @@ class TestAJobAtWhichSlurmHasNotLooked:
         ],
     )
     def test_anything_else_that_it_asks_for_may_be_what_it_waits_for(self, job: Job) -> None:
-        served, (refusal,) = sort_out(overview_of(cluster([], [job])).trials, Memory(), NOW, await_first_look=False)
+        served, (refusal,) = te_queue(columns_of(cluster([], [job])).trials, Memory(), NOW, await_first_look=False)
         assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
 
     def test_what_slurm_says_once_it_has_looked_counts(self) -> None:
         limited = replace(self.NEW, reason="AssocGrpCpuLimit")
-        _, (refusal,) = sort_out(overview_of(cluster([], [limited])).trials, Memory(), NOW, await_first_look=False)
+        _, (refusal,) = te_queue(columns_of(cluster([], [limited])).trials, Memory(), NOW, await_first_look=False)
         assert refusal.code is C.LIMIT

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from tesched_core.intake.classify import Classification, classify
 from tesched_core.model.snapshot import Traits
-from tesched_policies.gavel.weights import Entity, Standing, weights
+from tesched_policies.gavel.weights import Entity, JobWeights, weights
 from tesched_policies.registry import PolicyConfig
 
 from tests.builders import NOW, waiting
@@ -19,7 +19,7 @@ def said(comment: str) -> Traits:
 
 
 def test_the_worked_example_at_the_head_of_the_file() -> None:
-    standing = Standing(qos_weights={"high": 4.0})
+    standing = JobWeights(qos_weights={"high": 4.0})
     high, normal = replace(waiting(1), qos="high"), replace(waiting(2), qos="normal")
     assert standing.weight(high, said("weight=0.5")) == 2.0
     assert standing.weight(normal, said("weight=9")) == 1.0
@@ -49,7 +49,7 @@ def test_an_entity_is_what_the_configuration_says(entity: str, names: list[str])
         replace(waiting(number), account=account, user="u", qos="q", partitions=("main",))
         for number, account in enumerate(["b", "a", "", "b"])
     ]
-    standing = Standing(entity=Entity(entity), entity_weights={names[-1]: 2.0}, in_order=frozenset(names[:1]))
+    standing = JobWeights(entity=Entity(entity), entity_weights={names[-1]: 2.0}, in_order=frozenset(names[:1]))
     terms = standing.terms(jobs, {job.job_id: said("") for job in jobs}, [NOW] * 4, NOW)
     assert [names[place] for place in terms.entity.tolist()] == [Entity(entity).of(job) for job in jobs]
     assert terms.entity_weight.tolist() == [1.0] * (len(names) - 1) + [2.0]
@@ -59,7 +59,7 @@ def test_an_entity_is_what_the_configuration_says(entity: str, names: list[str])
 def test_weights_of_a_configuration() -> None:
     assert weights(["high=4", "odd=name=0.5"], "x") == {"high": 4.0, "odd=name": 0.5}
     found = PolicyConfig(gavel_qos_weights=("high=4",), gavel_entity=Entity.USER, gavel_in_order=("ada",))
-    assert found.gavel_standing() == Standing(
+    assert found.gavel_standing() == JobWeights(
         qos_weights={"high": 4.0}, entity=Entity.USER, in_order=frozenset({"ada"})
     )
 

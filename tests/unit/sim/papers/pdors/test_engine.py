@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from tesched_core.model.resources import JobId
 from tesched_policies.pdors.model import Placement, Sigmoid, TrainingJob
+from tesched_sim.papers.pdors.baseline_placement import BaselinePlacement, Rooms
 from tesched_sim.papers.pdors.engine import PlacementError, simulate
 from tesched_sim.papers.pdors.methods import NAMES, Planning, run
-from tesched_sim.papers.pdors.rooms import Manner, Rooms
 from tesched_sim.papers.pdors.shared import Drf, Fifo, dorm_workers, fair_workers
 from tesched_sim.papers.pdors.workload import Instance, PdOrsWorkload, pdors_workload
 from tesched_sim.workload import WorkloadError
@@ -100,7 +100,10 @@ def test_nobody_runs_before_his_arrival() -> None:
 
 def test_spread_goes_on_where_it_ended_and_packed_keeps_together() -> None:
     job = numbered(1, batch=9, worker=np.array([1.0, 1.0]), server=np.array([0.0, 1.0]), workers_per_server=9)
-    spread, packed = (Rooms(machines([4, 9], [4, 9], [4, 9]), manner) for manner in (Manner.SPREAD, Manner.PACKED))
+    spread, packed = (
+        Rooms(machines([4, 9], [4, 9], [4, 9]), manner)
+        for manner in (BaselinePlacement.SPREAD, BaselinePlacement.PACKED)
+    )
     apart = spread.take(job, 3, 0)
     assert apart is not None
     assert [sorted(apart.workers), apart.servers.sum()] == [[1, 1, 1], 1]
@@ -115,7 +118,7 @@ def test_spread_goes_on_where_it_ended_and_packed_keeps_together() -> None:
 
 
 def test_what_has_no_room_takes_none() -> None:
-    rooms = Rooms(machines([4, 9]), Manner.SPREAD)
+    rooms = Rooms(machines([4, 9]), BaselinePlacement.SPREAD)
     assert rooms.take(numbered(1, batch=9), 5, 0) is None
     assert (rooms.free == [[4, 9]]).all()
 
@@ -123,7 +126,7 @@ def test_what_has_no_room_takes_none() -> None:
 def test_fifo_lets_nobody_overtake() -> None:
     # 2 wants 4 GPUs while 1 holds 2 of 4; 3 would fit, and waits.
     jobs = (numbered(1, samples=100.0), numbered(2), numbered(3))
-    fifo = Fifo(instance(*jobs, capacity=((4, 99),)), Manner.SPREAD)
+    fifo = Fifo(instance(*jobs, capacity=((4, 99),)), BaselinePlacement.SPREAD)
     fifo.workers = {JobId(1): 2, JobId(2): 4, JobId(3): 1}
     assert list(fifo.place(0, jobs)) == [1]
     assert list(fifo.place(1, jobs[1:])) == [2]
@@ -141,7 +144,7 @@ def test_drf_equalises_dominant_shares() -> None:
 
 def test_drf_shares_anew_when_somebody_comes() -> None:
     jobs = (numbered(1, batch=8), numbered(2, batch=8))
-    drf = Drf(instance(*jobs, capacity=((8, 99),)), Manner.PACKED)
+    drf = Drf(instance(*jobs, capacity=((8, 99),)), BaselinePlacement.PACKED)
     assert {job: int(one.workers.sum()) for job, one in drf.place(0, jobs[:1]).items()} == {1: 8}
     assert {job: int(one.workers.sum()) for job, one in drf.place(1, jobs).items()} == {1: 4, 2: 4}
 

@@ -24,7 +24,7 @@ ALONE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class ColumnLayout:
     """Which columns there are."""
 
     names: tuple[str, ...]
@@ -33,14 +33,14 @@ class Columns:
     sharing: Mapping[str, int]
 
     @staticmethod
-    def of(nodes: Mapping[str, Node], partitions: Mapping[str, Partition]) -> Columns:
+    def of(nodes: Mapping[str, Node], partitions: Mapping[str, Partition]) -> ColumnLayout:
         """Return the columns for this cluster."""
         gres = sorted({name for node in nodes.values() for name, _ in node.total.gres})
         ordered = sorted(partitions.values(), key=lambda partition: partition.name)
         limited = [partition.name for partition in ordered if partition.max_cpus_per_node is not None]
         sharing = [partition.name for partition in ordered if may_share(partition)]
         first = 2 + len(gres)
-        return Columns(
+        return ColumnLayout(
             names=(
                 "cpu",
                 "mem_mib",

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tesched_policies.pdors.model import SLACK, Machines, Placement, TrainingJob
 
 
-class Manner(StrEnum):
+class BaselinePlacement(StrEnum):
     """How machines are chosen."""
 
     #: one to each machine in turn, going on where the last one ended
@@ -21,7 +21,7 @@ class Manner(StrEnum):
 class Rooms:
     """What is free in a slot, and where the next one goes."""
 
-    def __init__(self, machines: Machines, manner: Manner) -> None:
+    def __init__(self, machines: Machines, manner: BaselinePlacement) -> None:
         """Start with all free."""
         self.machines = machines
         self.manner = manner
@@ -49,7 +49,7 @@ class Rooms:
 
     def _order(self, job: TrainingJob, workers: int, servers: int) -> NDArray[np.int64]:
         rows = np.arange(len(self.free))
-        if self.manner is Manner.SPREAD:
+        if self.manner is BaselinePlacement.SPREAD:
             return np.roll(rows, -self.turn)
         together = workers * job.worker + servers * job.server
         holds_all = (together <= self.free * (1 + SLACK)).all(axis=1)
@@ -65,7 +65,7 @@ class Rooms:
         if room.sum() < count:
             return None
         held = np.zeros(len(room), dtype=np.int64)
-        if self.manner is Manner.PACKED:
+        if self.manner is BaselinePlacement.PACKED:
             upto = np.cumsum(room[order])
             held[order] = np.clip(count - (upto - room[order]), 0, room[order])
         while (left := count - int(held.sum())) > 0:

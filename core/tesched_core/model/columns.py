@@ -41,8 +41,8 @@ class Owner(NamedTuple):
     reservation: str = ""
 
 
-#: What forbids to ask a job to yield for as long as it is as it is; `Running.bar` is a row of this, 0 is "nothing".
-BARS: tuple[tuple[RefusalCode, str] | None, ...] = (
+#: Why a job cannot be a victim in its present state; `Running.ineligible` is a row of this, 0: it can.
+INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     None,
     (RefusalCode.ALREADY_LEAVING, "it is just starting or ending"),
     (RefusalCode.INTERACTIVE, "it is interactive (salloc or srun) and cannot be requeued"),
@@ -70,8 +70,8 @@ class Running:
     grace_s: NDArray[np.float64]
     #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
     size: NDArray[np.float64]
-    #: row of `BARS`
-    bar: NDArray[np.int8]
+    #: row of `INELIGIBLE`
+    ineligible: NDArray[np.int8]
     #: row of `owners`
     owner: NDArray[np.intp]
     owners: Sequence[Owner]
@@ -124,7 +124,7 @@ class Waiting:
         return len(self.job_id)
 
 
-class Overview(Protocol):
+class ClusterColumns(Protocol):
     """One instant's answers."""
 
     @property
