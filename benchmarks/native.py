@@ -104,6 +104,8 @@ def trace(be_count: int, te_count: int, save_s: float, seed: int) -> tuple[LoadJ
         te_gpus=(2, 4, 8),
         cpus_per_gpu=1,
         mem_mib_per_gpu=1000,
+        # They declare a signal and leave with RequeueExit: an ordinary script has no use for Slurm's user signal.
+        on_notice=("exit",),
         checkpoint_s=(save_s,),
     )
     jobs = plan(mix, random.Random(seed))  # noqa: S311 - a workload

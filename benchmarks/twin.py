@@ -22,6 +22,7 @@ import click
 import msgspec
 import numpy as np
 from tesched_core.model.limits import Limits
+from tesched_core.policy import in_turn
 from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import Simulation
 from tesched_sim.result import Result
@@ -199,7 +200,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
     )
     limits = Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0, wait_for_free_s=0)
     tesched = FitGpp() if policy == "fitgpp" else None
-    return Simulation(workload, behaviour, policy=tesched, limits=limits).run()
+    return Simulation(workload, behaviour, policies=in_turn(tesched), limits=limits).run()
 
 
 def compared(policy: str, planned: list[Planned], seen: list[Seen], slower: int) -> Twin:

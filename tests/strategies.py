@@ -40,8 +40,9 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
-from tesched_core.model.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
-from tesched_core.model.share_state import ShareState, Throttled, Training
+from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
+from tesched_policies.pdors.state import JobPlan, Option
+from tesched_policies.slaq.state import SlaqState, Throttled, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
@@ -56,7 +57,7 @@ signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
 
 _finite = st.floats(0, 2**40)
 shares = st.builds(
-    ShareState,
+    SlaqState,
     counted_at=times,
     allocated_at=times,
     next_at=times,
@@ -163,7 +164,7 @@ _plans = st.builds(
 )
 _by_type = st.lists(st.floats(0, 2**40), max_size=3).map(tuple)
 rounds = st.builds(
-    RoundState,
+    GavelState,
     types=st.lists(words, max_size=3).map(tuple),
     began_at=times,
     ends_at=times,

@@ -31,6 +31,7 @@ from tesched_db import deeds
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.liveness import State
+from tesched_policies.registry import STATES
 
 from tesched_cli.common import config_option, configuration, console, json_option, print_json, table, writable_store
 from tesched_cli.health import health
@@ -51,7 +52,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     engine = open_store(config.store.url, read_only=True)
     try:
         daemon = read.status(engine, now=time.time()).daemon
-        memory = read.memory(engine)
+        memory = read.memory(engine, STATES)
     finally:
         engine.dispose()
     how = health(daemon, time.time())

@@ -21,8 +21,7 @@ from enum import StrEnum
 
 from tesched_core.intake.classify import Classification, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
-from tesched_core.levers.hold import RoundPolicy
-from tesched_core.levers.throttle import SharePolicy, drop_dry_run_records
+from tesched_core.levers import queue_boost, throttle
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
@@ -34,7 +33,7 @@ from tesched_core.orders.clock_jump import shift_times
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
 from tesched_core.orders.undo import changed_still, undo
-from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.policy import PolicyEntry
 from tesched_core.ports import (
     Actuator,
     CycleReport,
@@ -128,7 +127,7 @@ class Loop:
     #: a dry one in shadow mode
     actuator: Actuator
     journal: Journal
-    policy: TePolicy
+    policies: Sequence[PolicyEntry]
     limits: Limits
     classes: Classification
     mode: Mode
@@ -136,7 +135,6 @@ class Loop:
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
-    best_effort: BePolicy | RoundPolicy | SharePolicy | None = None
     #: how users of preempted jobs are told; None: they are not
     telling: Telling | None = None
     #: what became of the site's command for that, since the start
@@ -196,8 +194,7 @@ class Loop:
         self,
         *,
         actuator: Actuator,
-        policy: TePolicy,
-        best_effort: BePolicy | RoundPolicy | SharePolicy | None,
+        policies: Sequence[PolicyEntry],
         limits: Limits,
         classes: Classification,
         mode: Mode,
@@ -208,7 +205,7 @@ class Loop:
         if classes != self.classes:
             # Its traits are of the old rules, and would be kept for every job that has not changed.
             self._last = None
-        self.actuator, self.policy, self.best_effort = actuator, policy, best_effort
+        self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
         self.telling = telling
 
@@ -248,26 +245,25 @@ class Loop:
         if self.reports is not None:
             heard = self.reports.read(snapshot)
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
-        if self.speeds is not None and isinstance(self.best_effort, RoundPolicy):
+        if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
             # What shadow mode has only recorded holds no trial up.
-            memory = replace(drop_dry_run_records(memory), shadowed={})
+            memory = replace(queue_boost.drop_dry_run_records(throttle.drop_dry_run_records(memory)), shadowed={})
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:
             memory, decision = step(
                 memory,
                 snapshot,
-                self.policy,
+                self.policies,
                 self.limits,
-                self.best_effort,
                 paused=lead.paused,
                 telling=self.telling,
             )
-        next_in_s = self._next_in_s(snapshot, memory, clocks[0])
+        next_in_s = self._next_in_s(snapshot, memory, decision, clocks[0])
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
         report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
@@ -317,7 +313,7 @@ class Loop:
         left = changed_still(memory, snapshot)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
-    def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
+    def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
         """Return the seconds until the next look.
 
         It comes when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that.
@@ -326,10 +322,8 @@ class Loop:
         if self.mode is Mode.OBSERVE:
             return self.pace.poll_interval_s
         due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
-        if memory.rounds is not None and memory.rounds.ends_at > snapshot.taken_at:
-            due.append(max(memory.rounds.ends_at - now, 0.0))
-        if memory.shares is not None and memory.shares.next_at > snapshot.taken_at:
-            due.append(max(memory.shares.next_at - now, 0.0))
+        if decision.next_at is not None and decision.next_at > snapshot.taken_at:
+            due.append(max(decision.next_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:

@@ -46,9 +46,7 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
     of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound, memory.futile)
-    throttled = memory.shares is not None and bool(memory.shares.throttled)
-    held = memory.rounds is not None and bool(memory.rounds.held)
-    return bool(memory.open_orders()) or any(of_jobs) or throttled or held
+    return bool(memory.open_orders()) or any(of_jobs) or bool(memory.throttled) or bool(memory.held)
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:

@@ -55,8 +55,7 @@ class Reloader:
             _leave(loop)
         loop.go_on_with(
             actuator=acting(now.mode, self.actuator),
-            policy=now.policy.te_policy(),
-            best_effort=now.policy.be_policy(),
+            policies=now.policy.entries(),
             limits=now.guard,
             classes=now.classes,
             mode=now.mode,

@@ -17,6 +17,7 @@ from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 from tesched_db.trainings import gone_tasks
+from tesched_policies.registry import STATES
 from tesched_slurm import clients
 from tesched_slurm.run_command import Commands
 
@@ -77,9 +78,8 @@ def opened_loop(
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             telling=config.tell.telling(config.guard.max_preemptions_per_job),
             told=teller.counts if teller else dict,
-            journal=SqlJournal(engine, takes_over=takes_over),
-            policy=config.policy.te_policy(),
-            best_effort=config.policy.be_policy(),
+            journal=SqlJournal(engine, takes_over=takes_over, states=STATES),
+            policies=config.policy.entries(),
             reports=_reports(config, engine, inbox),
             speeds=StoredSpeeds(engine=engine),
             limits=config.guard,
@@ -151,7 +151,8 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     shares = Shares(lambda: clients.slurm_user(_commands(reloader.running)))
     to_slurm = loop.calls
     loop.calls = lambda: {**to_slurm(), **shares.counts()}
-    log.info("tesched starts in mode %s, policy %s", loop.mode, loop.policy.name)
+    names = "+".join(entry.policy.label for entry in loop.policies)
+    log.info("tesched starts in mode %s, policy %s", loop.mode, names)
     service = Service(loop, reload=reloader.reload)
     reports = reloader.running.reports
     with (

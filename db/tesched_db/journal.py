@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
@@ -110,14 +112,14 @@ class _Held:
     meant: list[Action | None] = field(default_factory=list)
 
     @staticmethod
-    def load(session: Session) -> _Held:
+    def load(session: Session, kinds: Mapping[str, type[Any]]) -> _Held:
         daemon = session.get(DaemonRow, 1)
         last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
         held = _Held(
             seen=Seen.load(session),
             standing=Standing.load(session),
             leave_times=leave_times.load(session),
-            remembered=Remembered.load(session),
+            remembered=Remembered.load(session, kinds),
             last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
             if last
             else None,
@@ -134,11 +136,20 @@ class _Held:
 class SqlJournal:
     """Core's Journal in a SQL database. One process writes; use it from one thread at a time."""
 
-    def __init__(self, engine: Engine, *, identity: Identity | None = None, takes_over: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        identity: Identity | None = None,
+        takes_over: bool = False,
+        states: Mapping[str, type[Any]] = MappingProxyType({}),
+    ) -> None:
         """Take the engine of `engine.open_store`; nothing is read or written yet.
 
-        Who `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        One that `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        `states` are the types of what policies remember, by the policy's name.
         """
+        self._states = states
         self._takes_over = takes_over
         self._engine = writing(engine)
         self._reads = reading(engine)
@@ -178,7 +189,7 @@ class SqlJournal:
         """
         self._held = None
         with store_errors("read the state store"), Session(self._reads) as session:
-            held = _Held.load(session)
+            held = _Held.load(session, self._states)
             by_s = self._later_by_s(session)
         self._held = held
         return shift_times(held.memory(), by_s) if by_s else held.memory()
@@ -276,7 +287,7 @@ class SqlJournal:
         with store_errors("write to the state store"):
             if held is None:
                 with Session(self._reads) as session:
-                    held = _Held.load(session)
+                    held = _Held.load(session, self._states)
             with self._engine.begin() as connection:
                 yield connection, held
         self._held = held

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.postgresql import insert as insert_postgresql
@@ -11,7 +12,6 @@ from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import (
     Action,
-    NodeCount,
     Notify,
     OrderId,
     Outcome,
@@ -21,7 +21,7 @@ from tesched_core.model.actions import (
     SetPriority,
     SetThrottle,
 )
-from tesched_core.model.memory import Forwarded, Futility, Memory, NodeBinding, Past
+from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
@@ -37,10 +37,9 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.round_state import RoundState
-from tesched_core.model.share_state import ShareState
 
-from tesched_db import rounds, shares
+from tesched_db import change_rows, policy_states
+from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, Seen, Values
 from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
 
@@ -79,8 +78,6 @@ class OfJob:
     retry_at: UnixSeconds | None
     futile: Futility | None
     past: Past | None
-    forwarded: Forwarded | None
-    bound: NodeBinding | None
     bound_since: UnixSeconds | None
 
 
@@ -91,12 +88,12 @@ class Remembered:
     orders: dict[OrderId, Order] = field(default_factory=dict)
     by_job: dict[JobId, OfJob] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
-    rounds: RoundState | None = None
-    shares: ShareState | None = None
+    changes: Changes = field(default_factory=dict)
+    states: Mapping[str, Any] = field(default_factory=dict)
 
     @staticmethod
-    def load(session: Session) -> Remembered:
-        """Return what the store holds."""
+    def load(session: Session, kinds: Mapping[str, type[Any]]) -> Remembered:
+        """Return what the store holds; `kinds` are the types of the policies' states, by the policy's name."""
         rows = session.scalars(select(OrderRow).where(OrderRow.in_memory.is_(True)).order_by(OrderRow.order_id)).all()
         victims = victims_of(session, [row.order_id for row in rows])
         by_job = session.scalars(select(JobMemoryRow).order_by(JobMemoryRow.job_id))
@@ -104,12 +101,13 @@ class Remembered:
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             by_job={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
-            rounds=rounds.load(session),
-            shares=shares.load(session),
+            changes=change_rows.load(session),
+            states=policy_states.load(session, kinds),
         )
 
     def memory(self, cycle: int, next_order: int) -> Memory:
         """Return it as core knows it."""
+        changes = change_rows.by_field(self.changes)
         return Memory(
             cycle=cycle,
             next_order=OrderId(next_order),
@@ -122,11 +120,12 @@ class Remembered:
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
             futile={job_id: one.futile for job_id, one in self.by_job.items() if one.futile is not None},
-            forwarded={job_id: one.forwarded for job_id, one in self.by_job.items() if one.forwarded is not None},
-            bound={job_id: one.bound for job_id, one in self.by_job.items() if one.bound is not None},
             bound_since={job_id: one.bound_since for job_id, one in self.by_job.items() if one.bound_since is not None},
-            rounds=self.rounds,
-            shares=self.shares,
+            policy_states=dict(self.states),
+            held=changes["held"],
+            throttled=changes["throttled"],
+            forwarded=changes["forwarded"],
+            bound=changes["bound"],
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -147,12 +146,10 @@ class Remembered:
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
-        if memory.rounds != self.rounds:
-            rounds.write(connection, memory.rounds)
-            self.rounds = memory.rounds
-        if memory.shares != self.shares:
-            shares.write(connection, memory.shares)
-            self.shares = memory.shares
+        changes = change_rows.of_memory(memory)
+        change_rows.write(connection, self.changes, changes)
+        policy_states.write(connection, self.states, memory.policy_states)
+        self.changes, self.states = changes, memory.policy_states
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:
@@ -174,8 +171,6 @@ class Remembered:
                 retry_at=memory.retry_at.get(job_id),
                 futile=memory.futile.get(job_id),
                 past=memory.past.get(job_id),
-                forwarded=memory.forwarded.get(job_id),
-                bound=memory.bound.get(job_id),
                 bound_since=memory.bound_since.get(job_id),
             )
             for job_id in {
@@ -184,8 +179,6 @@ class Remembered:
                 *memory.retry_at,
                 *memory.futile,
                 *memory.past,
-                *memory.forwarded,
-                *memory.bound,
                 *memory.bound_since,
             }
         }
@@ -199,10 +192,7 @@ class Remembered:
                 "ran_s": one.past.ran_s if one.past else None,
                 "suspended_s": one.past.suspended_s if one.past else None,
                 **_futile_values(one.futile),
-                **_bound_values(one.bound),
                 "bound_since": one.bound_since,
-                "forwarded_at": one.forwarded.at if one.forwarded else None,
-                **_raise_values(one.forwarded.raised if one.forwarded else None),
             }
             for job_id, one in by_job.items()
             if self.by_job.get(job_id) != one
@@ -216,12 +206,6 @@ class Remembered:
 
 
 def _of_job(row: JobMemoryRow) -> OfJob:
-    raised = _raise_of(row)
-    forwarded = (
-        Forwarded(job_id=JobId(row.job_id), at=row.forwarded_at, raised=raised)
-        if raised is not None and row.forwarded_at is not None
-        else None
-    )
     past = None
     if row.submitted_at is not None and row.ran_s is not None:
         past = Past(submitted_at=row.submitted_at, ran_s=row.ran_s, suspended_s=row.suspended_s or 0.0)
@@ -231,8 +215,6 @@ def _of_job(row: JobMemoryRow) -> OfJob:
         retry_at=row.retry_at,
         futile=_futile_of(row),
         past=past,
-        forwarded=forwarded,
-        bound=_bound_of(row),
         bound_since=row.bound_since,
     )
 
@@ -258,31 +240,6 @@ def _futile_values(futile: Futility | None) -> Values:
         "futile_basis": futile.basis if futile else None,
         "futile_fellows": futile.fellows if futile else None,
         "futile_changed": futile.changed if futile else None,
-    }
-
-
-def _bound_of(row: JobMemoryRow) -> NodeBinding | None:
-    if row.bound_at is None or row.bound_order_id is None:
-        return None
-    return NodeBinding(
-        job_id=JobId(row.job_id),
-        order_id=OrderId(row.bound_order_id),
-        at=row.bound_at,
-        nodes=tuple(row.bound_nodes or ()),
-        previous=tuple(row.bound_previous or ()),
-        before=tuple(row.bound_before or ()),
-        previous_count=NodeCount(**row.bound_count) if row.bound_count else None,
-    )
-
-
-def _bound_values(bound: NodeBinding | None) -> Values:
-    return {
-        "bound_at": bound.at if bound else None,
-        "bound_order_id": bound.order_id if bound else None,
-        "bound_nodes": list(bound.nodes) if bound else None,
-        "bound_previous": list(bound.previous) if bound else None,
-        "bound_before": list(bound.before) if bound else None,
-        "bound_count": asdict(bound.previous_count) if bound and bound.previous_count else None,
     }
 
 
@@ -346,7 +303,7 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
     )
 
 
-def _raise_of(row: OrderRow | VictimRow | JobMemoryRow) -> Raise | None:
+def _raise_of(row: OrderRow | VictimRow) -> Raise | None:
     if row.raised_lever is None or row.raised_previous is None or row.raised_value is None:
         return None
     return Raise(
@@ -396,6 +353,7 @@ def victim_of(row: VictimRow) -> Victim:
         notice_target=Target(row.notice_target),
         exit0=ExitZero(row.exit0),
         score=row.score,
+        why=row.why,
         nodes=tuple(row.nodes),
         started_at=row.started_at,
         queued_at=row.queued_at,
@@ -431,6 +389,7 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "notice_target": victim.notice_target.value,
             "exit0": victim.exit0.value,
             "score": victim.score,
+            "why": victim.why,
             "nodes": list(victim.nodes),
             "started_at": victim.started_at,
             "queued_at": victim.queued_at,

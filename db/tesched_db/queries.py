@@ -7,7 +7,8 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypedDict
+from types import MappingProxyType
+from typing import Any, TypedDict
 
 import numpy as np
 from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
@@ -20,7 +21,7 @@ from tesched_core.model.order import Departure, Ending, Order, Purpose, Transiti
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db import leave_times, rounds
+from tesched_db import leave_times, policy_states
 from tesched_db.deeds import recent
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
@@ -100,13 +101,16 @@ def status(
         )
 
 
-def memory(engine: Engine) -> Memory:
-    """Return the daemon's memory as it was last written, for a plan that shall not be carried out."""
+def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({})) -> Memory:
+    """Return the daemon's memory as it was last written, for a plan that shall not be carried out.
+
+    `states` are the types of what policies remember, by the policy's name; others are left out.
+    """
     with _reader(engine) as session:
         daemon = session.get(DaemonRow, 1)
         if daemon is None:
             return Memory()
-        remembered = Remembered.load(session).memory(daemon.cycle, daemon.next_order)
+        remembered = Remembered.load(session, states).memory(daemon.cycle, daemon.next_order)
         return replace(remembered, leave_times=leave_times.load(session))
 
 
@@ -134,8 +138,10 @@ def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
         return job_views(session, session.scalars(query).all())
 
 
-def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
-    """Return all that is remembered of a job; None if it was never seen.
+def job_story(
+    engine: Engine, name: str | JobId, states: Mapping[str, type[Any]] = MappingProxyType({})
+) -> JobStory | None:
+    """Return all that is remembered of a job; None if it was never seen. `states` as in `memory`.
 
     `name` is an id or what squeue writes: `123`, `120_4`, `130+1`. Of several jobs that had it, the latest is meant.
     """
@@ -150,7 +156,6 @@ def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
         (job,) = job_views(session, [row])
         as_victim = select(VictimRow.order_id).where(VictimRow.job_key == row.key)
         actions = select(ActionRow).where(ActionRow.job_key == row.key)
-        state = rounds.load(session)
         return JobStory(
             job=job,
             changes=changes,
@@ -164,7 +169,7 @@ def job_story(engine: Engine, name: str | JobId) -> JobStory | None:
             ),
             actions=action_views(session, actions.order_by(ActionRow.cycle_key, ActionRow.position)),
             leave_times=leave_times.load(session, of=(row.user, row.name)).get((row.user, row.name), ()),
-            plan=state.plans.get(job.job_id) if state is not None and not job.gone else None,
+            policy_states={} if job.gone else policy_states.load(session, states),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
@@ -12,7 +13,6 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.round_state import JobPlan
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
@@ -224,8 +224,8 @@ class JobStory:
     actions: tuple[ActionView, ...]
     #: seconds that jobs of the same user and name took to leave when they were requeued without a notice, newest last
     leave_times: tuple[float, ...] = ()
-    #: where PD-ORS plans: what it has decided of this job
-    plan: JobPlan | None = None
+    #: what policies remember, by their names: `Policy.describe` says what of it is about this job
+    policy_states: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

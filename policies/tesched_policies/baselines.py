@@ -16,12 +16,13 @@ too; had B a limit of 24 hours, `lrtp` would ask B.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
-from tesched_core.policy import Proposal, View
+from tesched_core.policy import Policy, Proposal, View
 
 from tesched_policies.victim_search import in_order, plan_all
 
@@ -30,15 +31,15 @@ UNLIMITED_S = 1e10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nobody:
+class NoPreemption(Policy[None]):
     """No preemption: TE jobs wait their turn. What a site has without tesched."""
 
-    name: str = "none"
+    name: ClassVar[str] = "none"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Return no plan."""
         return Proposal(
-            plans=(),
             refusals=Refusals(
                 Refusal(
                     job_id=job.job_id,
@@ -52,14 +53,17 @@ class Nobody:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongestRemaining:
+class LongestRemaining(Policy[None]):
     """`lrtp`."""
 
-    name: str = "lrtp"
+    name: ClassVar[str] = "lrtp"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask whoever would hold his room longest."""
-        return plan_all(view, lambda view, _: _by_remaining(view), in_order)
+        return plan_all(
+            view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
+        )
 
 
 def _by_remaining(view: View) -> NDArray[np.float64]:
@@ -68,15 +72,21 @@ def _by_remaining(view: View) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtRandom:
+class AtRandom(Policy[None]):
     """`rand`."""
 
-    seed: int
-    name: str = "rand"
+    seed: int = 0
+    name: ClassVar[str] = "rand"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no seed."""
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed must be between 0 and 9223372036854775807")
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask in an order that depends on the seed and the two jobs alone."""
-        return plan_all(view, self._rank, in_order)
+        return plan_all(view, self._rank, in_order, why="it was drawn at random")
 
     def _rank(self, view: View, preemptor: Job) -> NDArray[np.float64]:
         of_both = _mixed(np.array([self.seed], dtype=np.uint64)) ^ np.uint64(preemptor.job_id)
@@ -93,11 +103,12 @@ def _mixed(number: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class YoungestFirst:
+class YoungestFirst(Policy[None]):
     """`youngest`."""
 
-    name: str = "youngest"
+    name: ClassVar[str] = "youngest"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask the last one that started."""
-        return plan_all(view, lambda view, _: -view.running.started, in_order)
+        return plan_all(view, lambda view, _: -view.running.started, in_order, why="it started last")

@@ -36,34 +36,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.columns import Waiting
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
 from tesched_core.placement.shadow_time import Shadow, shadow_of
-from tesched_core.policy import BeProposal, BeView, Forward
+from tesched_core.policy import BoostJob, Policy, Proposal, View
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fill:
+class Fill(Policy[None]):
     """The policy; see the head of this file."""
 
-    name: str = "fill"
+    name: ClassVar[str] = "fill"
 
-    def propose(self, view: BeView) -> BeProposal:
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Return who fits into what is left over."""
-        waiting, free = view.waiting, view.room.free.copy()
+        waiting, free = view.columns.waiting, view.room.free.copy()
         going = _starts_by_itself(view, free)
         first = next((row for row in range(len(waiting)) if row not in going), None)
         if first is None:
-            return BeProposal(forward=(), refusals=Refusals())
+            return Proposal()
         shadows: list[Shadow] = []
-        forward: list[Forward] = []
+        forward: list[BoostJob] = []
         refusals: list[Refusal] = []
         for row in _in_order(view, going, first, free):
             if _place(waiting, row, free) is None:
@@ -77,21 +80,21 @@ class Fill:
             forward.append(_forward(view, row, first, nodes))
             if len(forward) == MOST:
                 break
-        return BeProposal(forward=tuple(forward), refusals=Refusals(refusals))
+        return Proposal(intents=tuple(forward), refusals=Refusals(refusals))
 
 
-def _starts_by_itself(view: BeView, free: NDArray[np.int64]) -> dict[int, None]:
+def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
     """Return who starts without help, and take his room: those before the first that does not fit, and the forwarded.
 
     Changes `free`.
     """
-    waiting = view.waiting
+    waiting = view.columns.waiting
     going: dict[int, None] = {}
     blocked = False
     for row, job_id in enumerate(waiting.job_id.tolist()):
-        helped = job_id in view.forwarded
+        helped = job_id in view.memory.forwarded
         if blocked and not helped:
-            if not view.forwarded:
+            if not view.memory.forwarded:
                 break
             continue
         nodes = _place(waiting, row, free)
@@ -103,20 +106,28 @@ def _starts_by_itself(view: BeView, free: NDArray[np.int64]) -> dict[int, None]:
     return going
 
 
-def _in_order(view: BeView, going: dict[int, None], first: int, free: NDArray[np.int64]) -> list[int]:
+def _in_order(view: View, going: dict[int, None], first: int, free: NDArray[np.int64]) -> list[int]:
     """Return who might fit, the highest response ratio first, then the queue's order."""
-    waiting = view.waiting
+    waiting = view.columns.waiting
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
     may[[*going, first]] = False
-    may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in view.forwarded]] = False
+    may &= _managed(view)
+    may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in view.memory.forwarded]] = False
     rows = np.flatnonzero(may)
     ratio = _ratio(view, rows)
     return [int(row) for row in rows[np.argsort(-ratio, kind="stable")]]
 
 
-def _ratio(view: BeView, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    run_s = view.waiting.run_s[rows]
-    return 1 + np.maximum(view.now - view.waiting.since[rows], 0) / np.maximum(run_s, 1)
+def _managed(view: View) -> NDArray[np.bool_]:
+    """Return [waiting] whether each job is the policy's to boost."""
+    jobs = view.snapshot.jobs
+    found = (view.scope.covers(jobs[JobId(job_id)]) for job_id in view.columns.waiting.job_id.tolist())
+    return np.fromiter(found, dtype=np.bool_, count=len(view.columns.waiting))
+
+
+def _ratio(view: View, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    run_s = view.columns.waiting.run_s[rows]
+    return 1 + np.maximum(view.now - view.columns.waiting.since[rows], 0) / np.maximum(run_s, 1)
 
 
 def _place(
@@ -130,22 +141,26 @@ def _place(
     return tuple(nodes[:count].tolist()) if len(nodes) >= count else None
 
 
-def _shadow(view: BeView, first: int, free: NDArray[np.int64]) -> Shadow:
-    waiting = view.waiting
+def _shadow(view: View, first: int, free: NDArray[np.int64]) -> Shadow:
+    waiting = view.columns.waiting
     allowed = waiting.allowed[waiting.kind[first]]
-    return shadow_of(waiting.demand[first], int(waiting.nodes[first]), allowed, free, ends=view.ends, now=view.now)
+    return shadow_of(
+        waiting.demand[first], int(waiting.nodes[first]), allowed, free, ends=view.columns.ends, now=view.now
+    )
 
 
-def _shadows_ahead(view: BeView, free: NDArray[np.int64]) -> Iterator[Shadow]:
-    for demand in view.ahead:
-        yield shadow_of(demand.per_node, demand.nodes, demand.allowed, free, ends=view.ends, now=view.now)
+def _shadows_ahead(view: View, free: NDArray[np.int64]) -> Iterator[Shadow]:
+    for job in view.ahead:
+        try:
+            demand = demand_of(job, view.snapshot, view.room)
+        except UnsupportedRequestError:
+            continue  # it is left to Slurm
+        yield shadow_of(demand.per_node, demand.nodes, demand.allowed, free, ends=view.columns.ends, now=view.now)
 
 
-def _without_delay(
-    view: BeView, row: int, free: NDArray[np.int64], shadows: Sequence[Shadow]
-) -> tuple[int, ...] | None:
+def _without_delay(view: View, row: int, free: NDArray[np.int64], shadows: Sequence[Shadow]) -> tuple[int, ...] | None:
     """Return nodes on which it delays nobody, and take of what the shadows have to spare; None if there are none."""
-    waiting = view.waiting
+    waiting = view.columns.waiting
     demand = waiting.demand[row]
     outlasted = [shadow for shadow in shadows if not view.now + waiting.run_s[row] <= shadow.at]
     among = np.ones(len(free), dtype=np.bool_)
@@ -158,14 +173,15 @@ def _without_delay(
     return nodes
 
 
-def _forward(view: BeView, row: int, first: int, nodes: tuple[int, ...]) -> Forward:
-    waiting, names = view.waiting, view.room.names
+def _forward(view: View, row: int, first: int, nodes: tuple[int, ...]) -> BoostJob:
+    waiting, names = view.columns.waiting, view.room.names
     ratio = float(_ratio(view, np.array([row], dtype=np.intp))[0])
     text = (
         f"it fits into what is left over, has waited longest for its length (ratio {ratio:.1f}) "
         f"and does not delay job {waiting.job_id[first]}, which is first"
     )
-    return Forward(job_id=JobId(int(waiting.job_id[row])), nodes=tuple(names[node] for node in nodes), text=text)
+    where = ",".join(names[node] for node in nodes)
+    return BoostJob(job_id=JobId(int(waiting.job_id[row])), why=f"on {where} {text}")
 
 
 def _would_delay(waiting: Waiting, row: int, first: int) -> Refusal:

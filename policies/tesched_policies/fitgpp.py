@@ -44,32 +44,42 @@ Paper
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.columns import Running
 from tesched_core.model.resources import JobId
-from tesched_core.policy import Proposal, View
+from tesched_core.policy import Policy, Proposal, View
 
 from tesched_policies.victim_search import fewest_and_cheapest, plan_all
 
+WHY = "its score of {score:.3f} was the lowest of those that free enough"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FitGpp:
+class FitGpp(Policy[None]):
     """The policy; see the head of this file."""
 
     #: weight of the grace period against the size
     s: float = 4.0
     #: weight of the gain in quality that is expected of it
     quality: float = 0.0
-    name: str = "fitgpp"
+    name: ClassVar[str] = "fitgpp"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def __post_init__(self) -> None:
+        """Raise ValueError for a weight that would turn the rule round."""
+        for key in ("s", "quality"):
+            if not 0 <= getattr(self, key) <= 1000:
+                raise ValueError(f"{key} must be between 0 and 1000")
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job the cheapest victims whose room fits it."""
         scores = fitgpp_scores(view.running, self.s)
         if self.quality:
             scores = scores + self.quality * gains(view)
-        return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest)
+        return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest, why=WHY)
 
 
 def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
@@ -82,14 +92,13 @@ def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
 
 def gains(view: View) -> NDArray[np.float64]:
     """Return [running] each one's expected gain, 1 for the greatest; the mean for those of whom nothing is known."""
-    state, jobs = view.memory.shares, view.snapshot.jobs
-    known = state.trainings if state else {}
+    jobs, known = view.snapshot.jobs, view.gains
     found = np.full(len(view.running), np.nan)
     for row, job_id in enumerate(view.running.job_id.tolist()):
         array = jobs[JobId(job_id)].array_job_id
-        one = known.get(JobId(job_id)) or (known.get(array) if array is not None else None)
-        if one is not None and one.gain_task is not None:
-            found[row] = one.gain_task
+        one = known.get(JobId(job_id), known.get(array) if array is not None else None)
+        if one is not None:
+            found[row] = one
     told = ~np.isnan(found)
     largest = found[told].max(initial=0.0)
     if not largest:

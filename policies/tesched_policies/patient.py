@@ -33,29 +33,43 @@ Source
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.policy import Proposal, View
+from tesched_core.policy import Policy, Proposal, View
 
 from tesched_policies.victim_search import Found, fewest_and_cheapest, plan_all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patient:
+class Patient(Policy[None]):
     """The policy; see the head of this file."""
 
     #: seconds
     patience_s: float = 120.0
     #: seconds of grace period that a whole node's room is worth
     tilt_s: float = 1.0
-    name: str = "patient"
+    name: ClassVar[str] = "patient"
+    serves_te: ClassVar[bool] = True
 
-    def propose(self, view: View) -> Proposal:
+    def __post_init__(self) -> None:
+        """Raise ValueError for a wait that makes no sense."""
+        for key in ("patience_s", "tilt_s"):
+            if not 0 <= getattr(self, key) <= 86_400:
+                raise ValueError(f"{key} must be between 0 and 86400 seconds")
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
-        return plan_all(view, self._rank, fewest_and_cheapest, self._until)
+        return plan_all(
+            view,
+            self._rank,
+            fewest_and_cheapest,
+            self._until,
+            why="it leaves soonest of those that free enough ({score:.1f} s)",
+        )
 
     def _rank(self, view: View, _preemptor: Job) -> NDArray[np.float64]:
         scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size

@@ -27,7 +27,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of, share_of
 from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
-from tesched_core.policy import Plan, Proposal, View
+from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
 
 
 class Found(NamedTuple):
@@ -132,9 +132,12 @@ def in_order(
     return Found(what_if.taken(), tuple(chosen))
 
 
-def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None = None) -> Proposal:
-    """Return a plan for each waiting job that room can be made for, and why not for whoever was passed over."""
-    room, running = view.room, view.running
+def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None = None, *, why: str) -> Proposal[None]:
+    """Return a plan for each waiting TE job that resources can be freed for, and a refusal for each other job.
+
+    `why` is what is recorded of each victim; "{score}" in it is its score.
+    """
+    room, running = view.room_after_orders, view.running
     plans: list[Plan] = []
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
@@ -181,7 +184,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                     demand, answer = min(answers, key=lambda pair: _price(pair[1], score))
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
-                plans.append(Plan(preemptor=job.job_id, nodes=(), victims=(), waits_until=until))
+                plans.append(AwaitRoom(preemptor=job.job_id, until=until))
                 continue
             refusals += _passed_over(view, job, taken)
             found = answer or Found((), ())
@@ -192,11 +195,11 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                 continue
         by_suspending = suffices(demand, view, found.victims, found.nodes, room)
         plans.append(
-            Plan(
+            MakeRoom(
                 preemptor=job.job_id,
                 by_suspending=by_suspending,
                 nodes=tuple(room.names[row] for row in found.nodes),
-                victims=tuple((JobId(int(running.job_id[row])), float(score[row])) for row in found.victims),
+                victims=tuple(_chosen(row, running, score, why) for row in found.victims),
             )
         )
         hopeless.clear()
@@ -208,7 +211,12 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             going = np.flatnonzero(np.isin(running.share_job, found.victims))
             room = room.changed(running.share_node[going], running.frees[going])
         room = room.changed(found.nodes, -share_of(demand, found.nodes))
-    return Proposal(plans=tuple(plans), refusals=Refusals(refusals))
+    return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
+
+
+def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) -> ChosenVictim:
+    job_id = JobId(int(running.job_id[row]))
+    return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
 def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import msgspec
-from tesched_core.levers.hold import RoundPolicy
-from tesched_core.levers.throttle import SharePolicy
 from tesched_core.model.limits import Limits
-from tesched_policies.registry import BePolicyName, PolicyConfig, TePolicyName
+from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyName, PolicyConfig, TePolicyName
 
 from tesched_sim.engine import NO_LIMITS, Simulation
 from tesched_sim.result import Result
@@ -50,7 +48,7 @@ CONTENDERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """Everything that can be set, but for the workload: each part under its prefix, as in `policy.fitgpp_s=2`."""
+    """Everything that can be set, but for the workload: each part under its prefix, as in `policy.fitgpp.s=2`."""
 
     site: Behaviour = field(default_factory=Behaviour)
     native: NativePreemption = field(default_factory=NativePreemption)
@@ -71,27 +69,40 @@ class Setting:
                 return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
 
     def with_value(self, key: str, value: str) -> Setting:
-        """Return it with one key set, as in `policy.fitgpp_s`, `2`. Raises WorkloadError for what cannot be set so."""
-        part, _, name = key.partition(".")
-        parts = {one.name: getattr(self, one.name) for one in fields(self)}
-        known = [f"{part}.{one.name}" for part, whole in parts.items() for one in fields(whole)]
+        """Return it with one key set, as in `policy.fitgpp.s`, `2`. Raises WorkloadError for what cannot be set so."""
+        known = [*_keys(self)]
         if key not in known:
             raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
-        whole: Any = parts[part]
+        *path, name = key.split(".")
+        wholes: list[Any] = [self]
+        for part in path:
+            wholes.append(getattr(wholes[-1], part))
+        whole = wholes.pop()
         tree = {one.name: getattr(whole, one.name) for one in fields(whole)}
         tree[name] = value
         try:
             changed = msgspec.convert(tree, type(whole), strict=False, from_attributes=True)
+            for part in reversed(path):
+                changed = replace(wholes.pop(), **{part: changed})
         except (msgspec.ValidationError, ValueError) as error:
             raise WorkloadError(f"{key}={value}: {str(error).partition(' - at ')[0]}") from None
-        return replace(self, **{part: changed})
+        return cast("Setting", changed)
+
+
+def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
+    for one in fields(whole):
+        value = getattr(whole, one.name)
+        if is_dataclass(value):
+            yield from _keys(value, f"{prefix}{one.name}.")
+        elif not isinstance(value, tuple):
+            yield f"{prefix}{one.name}"
 
 
 _NO_LOSSES = "these workloads have no losses; `tesched simulate-slaq` has trainings that do"
 _ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
 _NO_RACKS = "these workloads have no racks and no servers; `tesched simulate-pdors` has jobs that want both"
 #: best-effort policies that need what these workloads do not have
-_ELSEWHERE = {BePolicyName.GAVEL: _ONE_TYPE, BePolicyName.SLAQ: _NO_LOSSES, BePolicyName.PDORS: _NO_RACKS}
+_ELSEWHERE = {"gavel": _ONE_TYPE, "slaq": _NO_LOSSES, "pdors": _NO_RACKS}
 
 
 def check(contender: str) -> None:
@@ -99,10 +110,10 @@ def check(contender: str) -> None:
     te, plus, be = contender.partition("+")
     if te not in CONTENDERS or (plus and te in ALONE):
         raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
-    known = [name.value for name in BePolicyName if name not in _ELSEWHERE]
-    if be in {*BePolicyName} and be not in known:
-        raise WorkloadError(f"{contender}: {_ELSEWHERE[BePolicyName(be)]}")
-    if plus and be not in known:
+    if be in _ELSEWHERE:
+        raise WorkloadError(f"{contender}: {_ELSEWHERE[be]}")
+    known = [name for name, kind in INSTALLED.items() if not kind.serves_te and name not in _ELSEWHERE]
+    if plus and be not in (*known, NO_POLICY):
         raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
 
 
@@ -118,12 +129,12 @@ def simulation(contender: str, setting: Setting, workload: Workload) -> Simulati
         run = Simulation(workload, replace(site, te_first=True, native=setting.native))
     else:
         te, _, be = contender.partition("+")
-        be_name = BePolicyName(be) if be else setting.policy.be
-        policy = replace(setting.policy, te=TePolicyName(te), be=be_name)
-        best_effort = policy.be_policy()
-        if isinstance(best_effort, RoundPolicy | SharePolicy):
-            raise WorkloadError(f"{be_name}: {_ELSEWHERE[be_name]}")
-        run = Simulation(workload, site, policy=policy.te_policy(), best_effort=best_effort, limits=setting.guard)
+        entries = (BeEntry(name=BePolicyName(be)),) if be and be != NO_POLICY else () if be else setting.policy.be
+        for entry in entries:
+            if entry.name in _ELSEWHERE:
+                raise WorkloadError(f"{entry.name}: {_ELSEWHERE[entry.name]}")
+        policy = replace(setting.policy, te=TePolicyName(te), be=entries)
+        run = Simulation(workload, site, policies=policy.entries(), limits=setting.guard)
     run.policy_name = contender
     return run
 

@@ -17,6 +17,8 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
+from tesched_policies.baselines import AtRandom
+
 from tesched_sim.experiment import Setting, run_one
 from tesched_sim.reports.run_summary import Case
 from tesched_sim.workload import Workload, WorkloadError
@@ -60,7 +62,7 @@ def perform(run: Run) -> Case:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
     workload = made(run.variant.make_workload, run.seed)
     setting = run.variant.setting
-    site, policy = replace(setting.site, seed=run.seed), replace(setting.policy, rand_seed=run.seed)
+    site, policy = replace(setting.site, seed=run.seed), setting.policy.with_table(AtRandom(seed=run.seed))
     result = run_one(run.contender, replace(setting, site=site, policy=policy), workload)
     return Case.of(result, seed=run.seed, variant=run.variant.name)
 

@@ -16,7 +16,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.policy import Policy
 from tesched_core.ports import JournalError
 from tesched_daemon.loop import ACT_WITHIN_S, Loop, Mode, Pace
 from tesched_daemon.undo import put_all_back
@@ -65,7 +65,7 @@ def _empty_store() -> bytes:
 class Site:
     """Everything; `close` it in the end."""
 
-    def __init__(self, *, nodes: int, limits: Limits, policy: TePolicy, best_effort: BePolicy | None) -> None:
+    def __init__(self, *, nodes: int, limits: Limits, policy: Policy[None], best_effort: Policy[None] | None) -> None:
         """Begin with an empty cluster, an empty store and no daemon."""
         self.clock = Clock()
         self.slurm = FaultySlurm(clock=self.clock, nodes=nodes)

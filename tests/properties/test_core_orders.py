@@ -33,7 +33,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
-from tesched_core.policy import TePolicy
+from tesched_core.policy import Policy
 from tesched_core.step import step
 from tesched_policies.baselines import YoungestFirst
 from tesched_policies.fitgpp import FitGpp
@@ -53,7 +53,7 @@ class Daemon:
         """Begin with an empty memory."""
         self.slurm = slurm
         self.memory = Memory()
-        policies: list[TePolicy] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
+        policies: list[Policy[None]] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
         self.policy = slurm.chance.choice(policies)
         lever = slurm.chance.choice([YieldBy.REQUEUE, YieldBy.AUTO, YieldBy.AUTO])
         self.limits = replace(LIMITS, lever=lever, suspend_for_s=slurm.chance.choice([0.0, 20.0, 3600.0]))

@@ -20,7 +20,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.policy import TePolicy
+from tesched_core.policy import Policy
 from tesched_core.step import step
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
@@ -29,7 +29,7 @@ from tests.builders import NOW, excused
 
 #: (node, resource) -> amount
 Amounts: TypeAlias = dict[tuple[str, str], int]
-POLICIES: Sequence[TePolicy] = (FitGpp(), FitGpp(s=0), LongestRemaining(), AtRandom(seed=3), YoungestFirst())
+POLICIES: Sequence[Policy[None]] = (FitGpp(), FitGpp(s=0), LongestRemaining(), AtRandom(seed=3), YoungestFirst())
 RESOURCES = ("cpu", "mem_mib", "gpu")
 rarely = st.integers(0, 7).map(lambda number: number == 7)
 
@@ -41,7 +41,7 @@ class Case:
     snapshot: Snapshot
     memory: Memory
     limits: Limits
-    policy: TePolicy
+    policy: Policy[None]
 
 
 def _tres(cpus: int, mem_mib: int, gpus: int) -> Tres:
@@ -349,7 +349,7 @@ def test_p_0_asks_nobody(case: Case) -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @settings(max_examples=30)
 @given(case=cases())
-def test_the_next_cycle_asks_nobody_again(policy: TePolicy, case: Case) -> None:
+def test_the_next_cycle_asks_nobody_again(policy: Policy[None], case: Case) -> None:
     # Nothing has changed yet: the orders stand, and no victim is asked by a second one.
     case = replace(case, policy=policy)
     memory, _, orders = run(case)

@@ -11,12 +11,12 @@ from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Se
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
-from tesched_core.model.share_state import ShareState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
+from tesched_policies.slaq.state import SlaqState
 
 from tests.builders import NOW, cluster, node, waiting
 
@@ -34,7 +34,7 @@ class Told:
     throttle_cool_down_s: float = 0.0
 
     def share_out(self, view: ShareView) -> ShareProposal:
-        state = view.memory.shares or ShareState(counted_at=view.now)
+        state = view.memory.shares or SlaqState(counted_at=view.now)
         return ShareProposal(state=replace(state, shares=dict(self.shares)), refusals=())
 
 

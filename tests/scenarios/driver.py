@@ -41,7 +41,7 @@ from tesched_core.model.order import Order, OrderState, Transition, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.outcomes import learned
-from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.policy import Policy
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
@@ -68,8 +68,8 @@ class Driver:
         *,
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
-        policy: TePolicy | None = None,
-        best_effort: BePolicy | RoundPolicy | SharePolicy | None = None,
+        policy: Policy[None] | None = None,
+        best_effort: Policy[None] | RoundPolicy | SharePolicy | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,

@@ -12,9 +12,9 @@ from dataclasses import replace
 from tesched_core.model.cluster import Job, Request, SlurmSettings, Switch
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
-from tesched_core.model.round_state import JobPlan
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_policies.pdors.policy import PdOrsOnSlurm
+from tesched_policies.pdors.state import JobPlan
 from tesched_policies.pdors.workload import Workload
 
 from tests.builders import NOW, node, running, share, traits, waiting

@@ -15,8 +15,8 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
-from tesched_core.model.round_state import RoundState
 from tesched_core.model.snapshot import JobClass
+from tesched_policies.gavel.state import GavelState
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node
@@ -202,9 +202,9 @@ class TestNice:
         assert drive.cycle(4) == (nice_back(0, now=MIN_NICE),)
 
 
-def held(job_id: int, at: float) -> RoundState:
+def held(job_id: int, at: float) -> GavelState:
     """Return rounds that have held this job then."""
-    return RoundState(types=(), began_at=NOW, ends_at=NOW, counted_at=NOW, solved_at=NOW, held={JobId(job_id): at})
+    return GavelState(types=(), began_at=NOW, ends_at=NOW, counted_at=NOW, solved_at=NOW, held={JobId(job_id): at})
 
 
 class TestHoldsOfRounds:

@@ -11,7 +11,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_policies.baselines import Nobody
+from tesched_policies.baselines import NoPreemption
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, notice, one_node
@@ -139,7 +139,7 @@ def test_p_0_is_no_preemption() -> None:
 
 def test_the_policy_none_asks_nobody() -> None:
     drive = one_node()
-    drive.policy = Nobody()
+    drive.policy = NoPreemption()
     assert drive.cycle(0) == ()
     assert drive.why_not(TE) is C.POLICY_NONE
 

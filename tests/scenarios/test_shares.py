@@ -19,12 +19,12 @@ from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
-from tesched_core.model.share_state import ShareState, Training
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.undo import undo
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp, gains
 from tesched_policies.slaq.policy import Slaq
+from tesched_policies.slaq.state import SlaqState, Training
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
 from tests.scenarios.driver import Driver
@@ -300,7 +300,7 @@ def test_with_a_weight_of_quality_who_gains_least_yields() -> None:
         for job_id, gain in ((1, 2.0), (2, 0.5))
     }
     view = view_of(snapshot)
-    view = replace(view, memory=Memory(shares=ShareState(counted_at=NOW, trainings=known)))
+    view = replace(view, memory=Memory(shares=SlaqState(counted_at=NOW, trainings=known)))
     trial = replace(view, waiting=(waiting(TRIAL, Request(cpus=4, mem_per_node_mib=1)),))
 
     def victims(policy: FitGpp) -> list[int]:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tesched_core.guard.budget import Tally
-from tesched_core.guard.eligibility import _rounds_over
+from tesched_core.guard.eligibility import _turns_reached
 from tesched_core.model.decision import Refusal, RefusalCode, Why
-from tesched_core.model.limits import Limits, RoundLimits
+from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.payment import HOUR_S, Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.policy import Plan, View
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
 
 
 def admitted(
@@ -24,40 +24,39 @@ def admitted(
     note: Callable[[Refusal], None],
     *,
     asked: int = 0,
-    rounds: RoundLimits | None = None,
+    turns: TurnLimits | None = None,
 ) -> tuple[Plan, ...]:
     """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped.
 
-    `asked` is how many this cycle has asked to yield before. The plans are for TE jobs, or with `rounds` for turns.
+    `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
     """
     kept: list[Plan] = []
     victims = asked
     now = view.snapshot.taken_at
-    purpose = Purpose.ROUND if rounds else Purpose.TE
+    purpose = Purpose.ROUND if turns else Purpose.TE
     under_way = orders_under_way(view.memory, view.snapshot, purpose)
     waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}
     tally = Tally.of(view.memory.paid, view.memory.open_orders(), now, purpose)
     for plan in plans:
-        if plan.preemptor in waiting and not plan.victims:
+        if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
             kept.append(plan)
             continue
-        payments = [_payment(view, job_id, plan.preemptor, now) for job_id, _ in plan.victims]
-        if plan.by_suspending:
+        chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
+        payments = [_payment(view, job_id, plan.preemptor, now) for job_id in chosen]
+        if isinstance(plan, MakeRoom) and plan.by_suspending:
             payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
         code = RefusalCode.CYCLE_LIMIT
         if under_way + len(kept) >= limits.max_open_orders:
             text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
-        elif plan.victims and victims + len(plan.victims) > limits.max_victims_per_cycle:
+        elif chosen and victims + len(chosen) > limits.max_victims_per_cycle:
             text = (
                 f"this cycle has asked {victims} job(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
             )
-        elif (
-            over := _over(tally, payments, limits, now) if rounds is None else _turns_over(tally, payments, rounds, now)
-        ):
+        elif over := _over(tally, payments, limits, now) if turns is None else _turns_over(tally, payments, turns, now):
             code, text = over
         else:
             kept.append(plan)
-            victims += len(plan.victims)
+            victims += len(chosen)
             for one in payments:
                 tally.add(one, now)
             continue
@@ -79,7 +78,7 @@ def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> P
     running = view.running
     row = running.row_of[job_id]
     owner = running.owners[running.owner[row]]
-    nodes = tuple(view.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
+    nodes = tuple(view.columns.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
     held_s = max(now - float(running.started[row]), 0.0) + float(running.grace_s[row])
     node_s = len(nodes) * held_s
     trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None
@@ -132,14 +131,14 @@ def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSecon
     return None
 
 
-def _turns_over(tally: Tally, payments: Sequence[Paid], limits: RoundLimits, now: UnixSeconds) -> Why | None:
+def _turns_over(tally: Tally, payments: Sequence[Paid], limits: TurnLimits, now: UnixSeconds) -> Why | None:
     """Return which limit of the rounds these payments together would pass."""
     if not payments:
         return None
     after = tally.copy()
     for one in payments:
         after.add(one, now)
-    return _rounds_over(after, limits, "its turn would make it", more=1)
+    return _turns_reached(after, limits, "its turn would make it", more=1)
 
 
 def _caused_too_much(after: Tally, one: Paid, limits: Limits) -> str:

@@ -1,6 +1,6 @@
 """The limits that no policy can pass. Only the guard excuses a job, or drops a plan, and it says why.
 
-There are two sets of limits that count: `Limits` for what TE jobs cause, `RoundLimits` for the turns of a BE policy
+There are two sets of limits that count: `Limits` for what TE jobs cause, `TurnLimits` for the turns of a BE policy
 that goes in rounds. Neither uses up the other's. Protection, and the bound on the slowdown, hold for both.
 
 Two questions, asked at two moments of a cycle:
@@ -24,7 +24,7 @@ from tesched_core.intake.job_times import BOUND_S
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import INELIGIBLE, Owner, Running
 from tesched_core.model.decision import RefusalCode, Why
-from tesched_core.model.limits import Limits, RoundLimits
+from tesched_core.model.limits import Limits, TurnLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
@@ -40,12 +40,12 @@ def eligible_victims(
     nodes: Mapping[str, int],
     *,
     newcomers: Collection[JobId] = (),
-    rounds: RoundLimits | None = None,
+    turns: TurnLimits | None = None,
 ) -> Eligibility:
     """Return for each running BE job whether it may be asked, and why not: the most telling reason.
 
     `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
-    Asked for a TE job, or with `rounds` for the turn of another BE job.
+    Asked for a TE job, or with `turns` for the turn of another BE job.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
@@ -60,26 +60,26 @@ def eligible_victims(
                 why[row] = whys.setdefault(reason, len(whys))
 
     # The last word stays, so the least telling comes first.
-    tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.ROUND if rounds else Purpose.TE)
-    spent = _spent(running, tally, limits, nodes) if rounds is None else _spent_by_rounds(running, tally, rounds)
+    tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.ROUND if turns else Purpose.TE)
+    spent = _spent(running, tally, limits, nodes) if turns is None else _spent_by_turns(running, tally, turns)
     for rows, because in spent:
         excuse(rows, because)
     over = np.flatnonzero(slowdowns(running, memory) > limits.max_slowdown)
     text = f"it has waited so long that its slowdown is above guard.max_slowdown, {limits.max_slowdown:g}"
     excuse(over, (RefusalCode.SLOWDOWN, text))
-    if rounds is None:
+    if turns is None:
         seconds = limits.cool_down_s
         text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
         recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
         excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
-    setting = "guard.min_run_time_s" if rounds is None else "policy.round_min_run_time_s"
-    seconds = (rounds or limits).min_run_time_s
+    setting = "guard.min_run_time_s" if turns is None else "turn_min_run_time_s of the policy"
+    seconds = (turns or limits).min_run_time_s
     text = f"it has run for less than {setting}, {seconds:g} s"
     new = np.isin(running.job_id, list(newcomers))
     excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
-    if rounds is None and limits.max_preemptions_per_job <= 0:
+    if turns is None and limits.max_preemptions_per_job <= 0:
         excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
-    if rounds is None:
+    if turns is None:
         excuse_jobs(_often(memory, limits))
     for row, owner in enumerate(running.owners):
         protection = _protection(owner, limits)
@@ -152,7 +152,7 @@ def _spent(
         yield everybody, (RefusalCode.BUDGET, text)
 
 
-def _spent_by_rounds(running: Running, tally: Tally, limits: RoundLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
+def _spent_by_turns(running: Running, tally: Tally, limits: TurnLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
     """Yield the jobs that may not be asked because rounds have cost enough lately."""
     most = limits.max_preemptions_per_job_hour
     for job_id, count in tally.by_job.items():
@@ -160,11 +160,11 @@ def _spent_by_rounds(running: Running, tally: Tally, limits: RoundLimits) -> Ite
         if row is not None and count >= most:
             text = f"it gave way to a turn {count} time(s) in the last hour; policy.round_max_preemptions_per_job_hour"
             yield np.arange(len(running)) == row, (RefusalCode.ROUND_LIMIT, f"{text} is {most}")
-    if over := _rounds_over(tally, limits, "rounds have cost"):
+    if over := _turns_reached(tally, limits, "rounds have cost"):
         yield np.ones(len(running), dtype=np.bool_), over
 
 
-def _rounds_over(tally: Tally, limits: RoundLimits, what: str, *, more: int = 0) -> Why | None:
+def _turns_reached(tally: Tally, limits: TurnLimits, what: str, *, more: int = 0) -> Why | None:
     """Return which limit of all rounds together is reached, or with `more` 1 would be passed."""
     most, hours = limits.max_preemptions_per_hour, tally.node_s / HOUR_S
     if most is not None and tally.count >= most + more:

@@ -21,7 +21,7 @@ from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.order import Lever, Order, OrderState, Raise, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import Plan
+from tesched_core.policy import AwaitRoom, Plan
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
 MAX_PRIORITY = 4294967293
@@ -146,6 +146,8 @@ def outranked(plan: Plan, context: CycleContext) -> Refusal | None:
     Slurm comes to that one first, whatever their priorities are, and it would take what the victims leave. TE jobs do
     not count: room is made for them as well.
     """
+    if isinstance(plan, AwaitRoom):
+        return None
     snapshot, job = context.snapshot, context.snapshot.jobs[plan.preemptor]
     tiers = [snapshot.partitions[name].priority_tier for name in job.partitions if name in snapshot.partitions]
     nodes = frozenset(plan.nodes)

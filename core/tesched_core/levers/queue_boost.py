@@ -1,28 +1,23 @@
-"""Best-effort jobs that a best-effort policy brought forward: raised by their nice value, put back when they run.
+"""Queue boost lever: a best-effort job is put at the head of its queue by its nice value, which is put back later.
 
-Who has not started `LASTS_S` after it was brought forward (somebody else took the room, or Slurm ignores its nice
-value) is put back as well, and may be brought forward again. As with orders, a value is believed to be back only when
-that is seen, and one that somebody else has set is left.
+A boost ends when the job starts, or `LASTS_S` after it (another job took the resources, or Slurm ignores its nice
+value); then the job may be boosted again. One that `stays` lasts for as long as its policy proposes it. As with orders,
+a value is believed to be back only when that is seen, and one that somebody else has set is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.priority import MIN_NICE
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetNice, Status
 from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Refusals
 from tesched_core.model.memory import Forwarded, Memory
 from tesched_core.model.order import Lever, Raise
 from tesched_core.model.resources import JobId
-from tesched_core.model.room import Room
-from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand, demand_of
-from tesched_core.policy import BePolicy, BeView
+from tesched_core.policy import BoostJob
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s).
 LASTS_S = 90.0
@@ -30,8 +25,10 @@ LASTS_S = 90.0
 MARGIN = 250
 
 
-def restore(memory: Memory, context: CycleContext, *, lasts_s: float = LASTS_S) -> Memory:
-    """Put back whoever has started, or has not in time; return the memory without those that are as they were."""
+def restore(
+    memory: Memory, context: CycleContext, *, lasts_s: float = LASTS_S, stays: Collection[JobId] = ()
+) -> Memory:
+    """Put back the jobs that have started, or have not in time; return the memory without those that are reverted."""
     kept: dict[JobId, Forwarded] = {}
     for job_id, one in memory.forwarded.items():
         job = context.snapshot.jobs.get(job_id)
@@ -40,9 +37,7 @@ def restore(memory: Memory, context: CycleContext, *, lasts_s: float = LASTS_S) 
             continue
         if job is None or job.finished:
             continue
-        # Who is to be first for as long as he gains most waits for room that nobody can foretell.
-        stays = memory.shares is not None and memory.shares.first == job_id
-        if job.pending and (stays or context.now - one.at <= lasts_s):
+        if job.pending and (job_id in stays or context.now - one.at <= lasts_s):
             kept[job_id] = one
         elif not one.raised.restored and one.raised.value <= job.nice < one.raised.previous:
             kept[job_id] = one
@@ -52,43 +47,16 @@ def restore(memory: Memory, context: CycleContext, *, lasts_s: float = LASTS_S) 
     return replace(memory, forwarded=kept)
 
 
-def boost(
-    memory: Memory, policy: BePolicy, room: Room, ahead: Sequence[Job], context: CycleContext
-) -> tuple[Memory, Refusals]:
-    """Ask the policy, bring forward whom it names, and return why not the others.
-
-    `room` is what is free and promised to nobody, `ahead` the TE jobs that wait for such room.
-    """
-    view = BeView(
-        now=context.now,
-        waiting=context.columns.waiting,
-        room=room,
-        ends=context.columns.ends,
-        ahead=tuple(_demands(ahead, room, context)),
-        forwarded=frozenset(memory.forwarded),
-    )
-    if not len(view.waiting):
-        return memory, Refusals()
-    proposal = policy.propose(view)
+def carry_out(memory: Memory, boosts: Sequence[BoostJob], context: CycleContext) -> Memory:
+    """Return the memory after these jobs were put at the head of the best-effort queue, but for boosted ones."""
     forwarded = dict(memory.forwarded)
-    going = {*forwarded, *(one.job_id for one in proposal.forward)}
-    for one in proposal.forward:
-        reason = Reason(code=ReasonCode.FILLS_ROOM, text=f"on {','.join(one.nodes)} {one.text}")
-        forwarded[one.job_id] = _brought_forward(context.snapshot.jobs[one.job_id], going, reason, context)
-    return replace(memory, forwarded=forwarded), proposal.refusals
-
-
-def brought_first(memory: Memory, job: Job, text: str, context: CycleContext) -> Memory:
-    """Return the memory after this job, which waits, was brought to the head of the best-effort queue."""
-    reason = Reason(code=ReasonCode.GAINS_MOST, text=text)
-    one = _brought_forward(job, {*memory.forwarded, job.job_id}, reason, context)
-    return replace(memory, forwarded={**memory.forwarded, job.job_id: one})
-
-
-def _demands(jobs: Sequence[Job], room: Room, context: CycleContext) -> Iterator[Demand]:
-    for job in jobs:
-        with suppress(UnsupportedRequestError):  # it is left to Slurm
-            yield demand_of(job, context.snapshot, room)
+    new = [one for one in boosts if one.job_id not in forwarded and one.job_id in context.snapshot.jobs]
+    going = {*forwarded, *(one.job_id for one in new)}
+    for one in new:
+        code = ReasonCode.GAINS_MOST if one.stays else ReasonCode.FILLS_ROOM
+        job = context.snapshot.jobs[one.job_id]
+        forwarded[one.job_id] = _brought_forward(job, going, Reason(code=code, text=one.why), context)
+    return replace(memory, forwarded=forwarded)
 
 
 def _brought_forward(job: Job, going: set[JobId], reason: Reason, context: CycleContext) -> Forwarded:
@@ -106,8 +74,8 @@ def _as_it_is(job: Job) -> Raise:
     return Raise(lever=Lever.NICE, previous=job.nice, value=job.nice, restored=True)
 
 
-def not_forwarded(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
-    """Return the memory without those that certainly were not brought forward; in shadow mode, nobody was."""
+def learned(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
+    """Return the memory without the boosts that certainly did not reach Slurm; in shadow mode, none did."""
     forwarded = dict(memory.forwarded)
     for outcome in outcomes:
         action = outcome.action
@@ -121,3 +89,13 @@ def not_forwarded(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
             if kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}:  # it may have arrived all the same
                 del forwarded[action.job_id]
     return replace(memory, forwarded=forwarded)
+
+
+def drop_dry_run_records(memory: Memory) -> Memory:
+    """Return the memory without the boosts of shadow mode: in mode enforce they are still to be made."""
+    kept = {
+        job_id: one
+        for job_id, one in memory.forwarded.items()
+        if not (one.raised.restored and one.raised.value != one.raised.previous)
+    }
+    return replace(memory, forwarded=kept) if len(kept) < len(memory.forwarded) else memory

@@ -1,134 +1,33 @@
-"""Policies that share workers among trainings. How that is brought about in Slurm: by the throttles of job arrays.
+"""Throttle lever: how many tasks of a job array may run (ArrayTaskThrottle). Slurm ends none that runs.
 
-    share   the array's throttle (ArrayTaskThrottle): Slurm starts its next tasks up to there, and ends none that runs.
-    first   a job that is no array and waits is brought to the head of the best-effort queue, by its nice value.
-
-Each lever has its smallest step and its cool-down, so that a forecast that trembles moves nothing. The throttle that an
-array came with is its user's limit: never exceeded, and put back when none of its tasks waits any more, or the policy
-is another one. What somebody else has set meanwhile is the user's limit from then on.
+A policy proposes `ThrottleArray` for an array at each poll for as long as it shares workers with others. The throttle
+that an array came with is its user's limit: put back when no policy proposes one any more, or none of its tasks waits.
+What somebody else has set meanwhile is the user's limit from then on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.queue_boost import brought_first
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetThrottle, Status
-from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Refusal, Refusals
-from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Memory
-from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
-from tesched_core.model.share_state import ShareState, Throttled
+from tesched_core.model.memory import Memory, Throttled
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import ThrottleArray
 
 #: Throttles that are set in one look: each is a command, and the others come with the next look.
 MOST_A_LOOK = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ShareView:
-    """What such a policy looks at."""
-
-    snapshot: Snapshot
-    memory: Memory
-    #: room that is free now and promised to nobody
-    room: Room
-    limits: Limits
-
-    @property
-    def now(self) -> UnixSeconds:
-        """Return the snapshot's time."""
-        return self.snapshot.taken_at
-
-    def own_limit(self, array: JobId, job: Job) -> int:
-        """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
-        state = self.memory.shares
-        one = state.throttled.get(array) if state else None
-        return job.array_throttle if one is None else one.previous
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShareProposal:
-    """Its answer: the state has the shares, and who of those that are no arrays is to be first."""
-
-    state: ShareState
-    #: for each job that the policy looks after, what it has and why
-    refusals: tuple[Refusal, ...]
-
-
-@runtime_checkable
-class SharePolicy(Protocol):
-    """Says how many workers each training has."""
-
-    @property
-    def name(self) -> str:
-        """Return the name that the configuration uses."""
-        ...
-
-    @property
-    def throttle_step(self) -> int:
-        """Return the smallest change of a throttle that is made, workers."""
-        ...
-
-    @property
-    def throttle_cool_down_s(self) -> float:
-        """Return for how long an array is left alone after its throttle was changed."""
-        ...
-
-    def share_out(self, view: ShareView) -> ShareProposal:
-        """Return what each should have now."""
-        ...
-
-
-def share_out(memory: Memory, policy: SharePolicy, room: Room, context: CycleContext) -> tuple[Memory, Refusals]:
-    """Return the memory after the policy was asked, and why each has what it has; its actions go to `context`."""
+def follow(memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory without throttles that are not ours any more."""
+    if not memory.throttled:
+        return memory
     arrays = _arrays(context.snapshot)
-    state = _followed(memory.shares, arrays, context)
-    view = ShareView(snapshot=context.snapshot, memory=replace(memory, shares=state), room=room, limits=context.limits)
-    proposal = policy.share_out(view)
-    state = proposal.state
-    throttled = {
-        array: one
-        for array, one in state.throttled.items()
-        if array in state.shares or _put_back(array, one, arrays, context)
-    }
-    for array, share in state.shares.items():
-        seen, before = arrays[array], throttled.get(array)
-        if (before is not None and context.now - before.at < policy.throttle_cool_down_s) or _full(context):
-            continue
-        now_at = seen if before is None or not before.dry else before.value
-        if now_at == 0 or abs(share - now_at) >= policy.throttle_step:
-            reason = Reason(code=ReasonCode.GETS_SHARE, text=state.said.get(array, ""))
-            context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=share, previous=seen))
-            own = seen if before is None else before.previous
-            throttled[array] = Throttled(at=context.now, previous=own, value=share, before=seen)
-    memory = replace(memory, shares=replace(state, throttled=throttled))
-    # Whom Slurm did not move is tried again with the next allocation, not at each look.
-    if state.first is not None and state.first not in memory.forwarded and state.allocated_at == context.now:
-        memory = brought_first(memory, context.snapshot.jobs[state.first], state.said.get(state.first, ""), context)
-    return memory, Refusals(proposal.refusals)
-
-
-def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
-    """Return the throttle of each array that has not ended, by its id; all its records show it."""
-    return {
-        job.array_job_id: job.array_throttle
-        for job in snapshot.jobs.values()
-        if job.array_job_id is not None and not job.finished
-    }
-
-
-def _followed(state: ShareState | None, arrays: Mapping[JobId, int], context: CycleContext) -> ShareState | None:
-    """Return the state without throttles that are not ours any more."""
-    if state is None:
-        return None
     kept: dict[JobId, Throttled] = {}
-    for array, one in state.throttled.items():
+    for array, one in memory.throttled.items():
         seen = arrays.get(array)
         if seen is None:
             continue
@@ -138,7 +37,47 @@ def _followed(state: ShareState | None, arrays: Mapping[JobId, int], context: Cy
             on_its_way = context.now - one.at <= RESEND_AFTER_S
             if on_its_way or one.before != one.previous:
                 kept[array] = one if on_its_way else replace(one, value=one.before)
-    return replace(state, throttled=kept)
+    return replace(memory, throttled=kept)
+
+
+def carry_out(memory: Memory, wanted: Mapping[JobId, ThrottleArray], context: CycleContext) -> Memory:
+    """Set the `wanted` throttles, by array, and put the others back; the memory has been followed."""
+    if not wanted and not memory.throttled:
+        return memory
+    arrays = _arrays(context.snapshot)
+    throttled = {
+        array: one
+        for array, one in memory.throttled.items()
+        if array in wanted or _put_back(array, one, arrays, context)
+    }
+    for array, intent in wanted.items():
+        seen, before = arrays.get(array), throttled.get(array)
+        if seen is None or intent.tasks == in_place(seen, before) or _full(context):
+            continue
+        reason = Reason(code=ReasonCode.GETS_SHARE, text=intent.why)
+        context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=intent.tasks, previous=seen))
+        own = seen if before is None else before.previous
+        throttled[array] = Throttled(at=context.now, previous=own, value=intent.tasks, before=seen)
+    return replace(memory, throttled=throttled)
+
+
+def in_place(seen: int, one: Throttled | None) -> int:
+    """Return the throttle that an array has, if it shows `seen`: in shadow mode, the one that it would have."""
+    return seen if one is None or not one.dry else one.value
+
+
+def restore(memory: Memory, context: CycleContext) -> Memory:
+    """Put all throttles back, and forget each once that is seen."""
+    return carry_out(memory, {}, context)
+
+
+def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
+    """Return the throttle of each array that has not ended, by its id; all its records show it."""
+    return {
+        job.array_job_id: job.array_throttle
+        for job in snapshot.jobs.values()
+        if job.array_job_id is not None and not job.finished
+    }
 
 
 def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], context: CycleContext) -> bool:
@@ -160,39 +99,13 @@ def _full(context: CycleContext) -> bool:
 
 
 def drop_dry_run_records(memory: Memory) -> Memory:
-    """Return the memory without what mode shadow would have set: in mode enforce that is still to be done."""
-    forwarded = {
-        job_id: one
-        for job_id, one in memory.forwarded.items()
-        if not (one.raised.restored and one.raised.value != one.raised.previous)
-    }
-    if len(forwarded) < len(memory.forwarded):
-        memory = replace(memory, forwarded=forwarded)
-    state = memory.shares
-    if state is None or not any(one.dry for one in state.throttled.values()):
-        return memory
-    throttled = {array: one for array, one in state.throttled.items() if not one.dry}
-    return replace(memory, shares=replace(state, throttled=throttled))
+    """Return the memory without the throttles of shadow mode: in mode enforce they are still to be set."""
+    return replace(memory, throttled={array: one for array, one in memory.throttled.items() if not one.dry})
 
 
-def restore_all(memory: Memory, context: CycleContext) -> Memory:
-    """Put all throttles back, and forget the shares once that is seen."""
-    if memory.shares is None:
-        return memory
-    arrays = _arrays(context.snapshot)
-    left = {array: one for array, one in memory.shares.throttled.items() if _put_back(array, one, arrays, context)}
-    if not left:
-        return replace(memory, shares=None)
-    state = ShareState(counted_at=memory.shares.counted_at, throttled=left)
-    return replace(memory, shares=state)
-
-
-def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
+def learned(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
     """Return the memory after what became of throttles: one that certainly was not set is as it was."""
-    state = memory.shares
-    if state is None:
-        return memory
-    throttled = dict(state.throttled)
+    throttled = dict(memory.throttled)
     for outcome in outcomes:
         action = outcome.action
         one = throttled.get(action.job_id)
@@ -209,18 +122,6 @@ def not_throttled(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
         elif outcome.status in {Status.SKIPPED, Status.WOULD} or (
             outcome.status is Status.FAILED and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
         ):
-            # Kept for its cool-down, so that who says no is not asked at each look.
+            # Kept for its cool-down, so that a refusal is not asked for again at each look.
             throttled[action.job_id] = replace(one, value=one.before)
-    return replace(memory, shares=replace(state, throttled=throttled))
-
-
-def shift_times(state: ShareState, by_s: float) -> ShareState:
-    """Return the state as it is to be read after the clock was set."""
-    return replace(
-        state,
-        counted_at=state.counted_at + by_s,
-        allocated_at=state.allocated_at + by_s,
-        next_at=state.next_at + by_s,
-        first_at=state.first_at + by_s,
-        throttled={job_id: replace(one, at=one.at + by_s) for job_id, one in state.throttled.items()},
-    )
+    return replace(memory, throttled=throttled)

@@ -43,12 +43,10 @@ class RefusalCode(StrEnum):
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
-    # what a training gets of what trainings share, and why
-    SHARE = "share"
-    # why a BE job that takes turns with others is where it is
-    ROUND = "round"
-    # how a BE job is planned that PD-ORS looks after
-    PLAN = "plan"
+    # why a BE job is where its policy has it
+    NOTE = "note"
+    # a policy proposed something for a job that it may not manage
+    NOT_MANAGED = "not_managed"
     # why a waiting BE job that fits is not brought forward
     WOULD_DELAY = "would_delay"
     # why a running BE job is not asked to step aside
@@ -195,3 +193,5 @@ class Decision:
     transitions: tuple[Transition, ...]
     #: one line: what was done and why, or "did nothing, because …"
     summary: str
+    #: when a policy wants to be asked again, Unix seconds; None: at the next poll
+    next_at: UnixSeconds | None = None

@@ -85,12 +85,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundLimits:
+class TurnLimits:
     """The limits of a policy that goes in rounds: its turns cost preemptions by design, and they count by themselves.
 
     Times in seconds. What is protected, `max_victims_per_cycle` and `max_slowdown` are the guard's for both.
     """
 
+    #: the table of the configuration that has them
+    table: str = "policy"
     #: how often one job may give its place to another's turn, or move to another one, in any hour
     max_preemptions_per_job_hour: int = 60
     #: a job is not asked before it has run this long since its last start
@@ -100,13 +102,13 @@ class RoundLimits:
     max_lost_node_hours_per_day: float | None = None
 
     @staticmethod
-    def of_round(round_s: float) -> RoundLimits:
+    def of_round(round_s: float) -> TurnLimits:
         """Return the limits that fit rounds of so many seconds: one turn a round for each job, after half of one."""
-        return RoundLimits(max_preemptions_per_job_hour=ceil(HOUR_S / round_s), min_run_time_s=min(60.0, round_s / 2))
+        return TurnLimits(max_preemptions_per_job_hour=ceil(HOUR_S / round_s), min_run_time_s=min(60.0, round_s / 2))
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero."""
         for one in fields(self):
             value = getattr(self, one.name)
-            if value is not None and not 0 <= value < inf:
+            if isinstance(value, int | float) and not 0 <= value < inf:
                 raise ValueError(f"{one.name} must be a number of at least 0")

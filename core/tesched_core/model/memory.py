@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from tesched_core.model.actions import NodeCount, OrderId
 from tesched_core.model.order import Ending, Order, Raise
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.round_state import RoundState
-from tesched_core.model.share_state import ShareState
 from tesched_core.model.snapshot import LeaveTimes
 
 
@@ -37,6 +36,21 @@ class NodeBinding:
     before: tuple[str, ...] = ()
     #: how many it asked for itself, where that was changed to the number of `nodes`
     previous_count: NodeCount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throttled:
+    """A job array whose throttle tesched has set."""
+
+    #: when it was last set
+    at: UnixSeconds
+    #: the array's own, to be put back; 0: no limit
+    previous: int
+    #: what was asked for last, and what was in place then: it is not known of every change whether it arrived
+    value: int
+    before: int
+    #: there is nothing to put back: it was only said what would be done
+    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +119,12 @@ class Memory:
     bound: Mapping[JobId, NodeBinding] = field(default_factory=dict)
     #: when such a job was bound for the first time since it last ran: `guard.bind_for_s` counts from there
     bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: of a policy that goes in rounds
-    rounds: RoundState | None = None
-    #: of a policy that shares workers among trainings
-    shares: ShareState | None = None
+    #: jobs that tesched holds, and since when
+    held: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: job arrays whose throttle tesched has set, by the array's id
+    throttled: Mapping[JobId, Throttled] = field(default_factory=dict)
+    #: what each policy remembers, by its name; nothing but the policy reads it
+    policy_states: Mapping[str, Any] = field(default_factory=dict)
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

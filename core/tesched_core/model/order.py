@@ -151,6 +151,8 @@ class Victim:
     notice_target: Target
     #: the policy's score, lower goes first
     score: float
+    #: why the policy chose it, one clause
+    why: str = ""
     #: nodes that it held, and since when (for lost time)
     nodes: tuple[str, ...]
     started_at: UnixSeconds

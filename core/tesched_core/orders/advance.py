@@ -55,6 +55,7 @@ from tesched_core.orders.futility import came_to_nothing, family_of
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.rerun import lost, mend_dependents, rerun
+from tesched_core.policy import ChosenVictim
 
 
 def advance(memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits) -> tuple[Memory, CycleContext]:
@@ -369,8 +370,9 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
     return victim
 
 
-def victim_of(job: Job, score: float, snapshot: Snapshot) -> Victim:
-    """Return the job as a victim that has not been told yet; `score` is the policy's."""
+def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
+    """Return a victim that has not been told yet."""
+    job = snapshot.jobs[chosen.job_id]
     traits = snapshot.traits[job.job_id]
     return Victim(
         job_id=job.job_id,
@@ -380,7 +382,8 @@ def victim_of(job: Job, score: float, snapshot: Snapshot) -> Victim:
         notice_signal=traits.notice_signal,
         notice_target=traits.notice_target,
         exit0=traits.exit0,
-        score=score,
+        score=chosen.score,
+        why=chosen.why,
         nodes=job.nodes,
         started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
         queued_at=job.submit_time,

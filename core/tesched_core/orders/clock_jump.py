@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.levers.hold import shift_times as shifted_rounds
-from tesched_core.levers.throttle import shift_times as shifted_shares
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, Victim
 from tesched_core.model.resources import UnixSeconds
@@ -50,7 +48,8 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
         bound_since={job_id: at + by_s for job_id, at in memory.bound_since.items()},
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
-        rounds=shifted_rounds(memory.rounds, by_s) if memory.rounds else None,
-        shares=shifted_shares(memory.shares, by_s) if memory.shares else None,
+        held={job_id: at + by_s for job_id, at in memory.held.items()},
+        throttled={array: replace(one, at=one.at + by_s) for array, one in memory.throttled.items()},
+        policy_states={name: state.shifted(by_s) for name, state in memory.policy_states.items()},
         bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
     )

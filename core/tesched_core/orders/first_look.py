@@ -16,8 +16,6 @@ there, and its victims are asked at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job
@@ -25,7 +23,7 @@ from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
-from tesched_core.policy import Plan
+from tesched_core.policy import AwaitRoom, Plan
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
 #: priority brings forward anyway.
@@ -44,12 +42,17 @@ def at_the_head_first(
     refusals: list[Refusal] = []
     for plan in plans:
         job = context.snapshot.jobs[plan.preemptor]
-        if not plan.victims or seen_at_the_head(job) or _has_nothing_to_show(job, context):
+        if (
+            isinstance(plan, AwaitRoom)
+            or not plan.victims
+            or seen_at_the_head(job)
+            or _has_nothing_to_show(job, context)
+        ):
             kept.append(plan)
             continue
         before = waiting.get(plan.preemptor)
         until = before.waits_until if before is not None and before.waits_until is not None else context.now
-        kept.append(replace(plan, nodes=(), victims=(), by_suspending=False, waits_until=until, awaits_look=True))
+        kept.append(AwaitRoom(preemptor=plan.preemptor, until=until, awaits_look=True))
         code = RefusalCode.NOT_CONSIDERED_YET
         refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
     return tuple(kept), Refusals(refusals)

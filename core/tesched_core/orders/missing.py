@@ -44,5 +44,5 @@ def _remembered(memory: Memory) -> set[JobId]:
         memory.forwarded,
         memory.bound,
         memory.bound_since,
-        memory.rounds.held if memory.rounds else (),
+        memory.held,
     )

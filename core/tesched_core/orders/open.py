@@ -17,19 +17,21 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.orders.advance import give_notice, victim_of
-from tesched_core.policy import Plan
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 
-def _open(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
+def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     """Return the memory with a new order, or with one that waited and now makes room; its actions go to `context`."""
     snapshot = context.snapshot
     before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
     order_id = before.order_id if before else memory.next_order
     next_order = memory.next_order if before else OrderId(order_id + 1)
-    if before is not None and not plan.nodes:
-        return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.waits_until)})
-    victims = tuple(victim_of(snapshot.jobs[job_id], score, snapshot) for job_id, score in plan.victims)
-    if plan.by_suspending:
+    waits_until = plan.until if isinstance(plan, AwaitRoom) else None
+    if before is not None and isinstance(plan, AwaitRoom):
+        return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.until)})
+    nodes = plan.nodes if isinstance(plan, MakeRoom) else ()
+    victims = tuple(victim_of(one, snapshot) for one in (plan.victims if isinstance(plan, MakeRoom) else ()))
+    if isinstance(plan, MakeRoom) and plan.by_suspending:
         victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
     longest = max((victim.grace_period_s for victim in victims), default=0.0)
     job = snapshot.jobs[plan.preemptor]
@@ -41,10 +43,10 @@ def _open(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         preemptor=plan.preemptor,
         state=OrderState.OPEN,
         created_at=before.created_at if before else context.now,
-        expires_at=(context.now if plan.waits_until is None else plan.waits_until) + lasts_s,
-        nodes=plan.nodes,
+        expires_at=(context.now if waits_until is None else waits_until) + lasts_s,
+        nodes=nodes,
         victims=victims,
-        waits_until=plan.waits_until,
+        waits_until=waits_until,
         newest_task=before.newest_task if before else newest_task(job, context),
         raised=before.raised if before else None,
     )
@@ -62,9 +64,9 @@ def _open(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
 
 
 def _where_from(plan: Plan, now: UnixSeconds) -> str:
-    if plan.awaits_look:
+    if isinstance(plan, AwaitRoom) and plan.awaits_look:
         return " is to be made once Slurm has looked at it at the head of the queue"
-    if plan.waits_until is not None:
-        return f" may come free by itself; nobody is asked for the next {plan.waits_until - now:.0f} s"
-    yields = ", ".join(str(job_id) for job_id, _ in plan.victims) or "nobody, the room is free"
+    if isinstance(plan, AwaitRoom):
+        return f" may come free by itself; nobody is asked for the next {plan.until - now:.0f} s"
+    yields = ", ".join(str(job_id) for job_id in plan.victim_ids) or "nobody, the room is free"
     return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"

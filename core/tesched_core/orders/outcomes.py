@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tesched_core.levers import queue_boost, throttle
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.node_binding import not_bound
-from tesched_core.levers.queue_boost import not_forwarded
 from tesched_core.levers.suspend import not_suspended
-from tesched_core.levers.throttle import not_throttled
 from tesched_core.model.actions import (
     Action,
     FailureKind,
@@ -94,7 +93,7 @@ def learned(
         for victim, earlier in zip(order.victims, memory.orders[order_id].victims, strict=True)
         if victim.departure is Departure.LOST and earlier.departure is not Departure.LOST
     }
-    memory = not_throttled(not_bound(not_forwarded(memory, outcomes), outcomes), outcomes)
+    memory = throttle.learned(not_bound(queue_boost.learned(memory, outcomes), outcomes), outcomes)
     memory = replace(
         memory,
         orders=orders,

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
@@ -27,21 +28,21 @@ from tesched_core.levers.node_binding import keep_bound
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice, victim_of
 from tesched_core.placement.reserved import room_after_orders
-from tesched_core.policy import Plan, TePolicy, View
+from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
 #: stands for nobody
 _NOBODY = JobId(-1)
 
 
 def add_victims(
-    memory: Memory, context: CycleContext, policy: TePolicy, limits: Limits
+    memory: Memory, context: CycleContext, policy: Policy[Any], state: object, limits: Limits
 ) -> tuple[Memory, Refusals, int]:
     """Return the memory in which robbed orders have more victims, the refusals of the others, and the number added.
 
@@ -54,26 +55,27 @@ def add_victims(
         if trial is None or not _robbed(order, trial, memory, context):
             continue
         others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
-        room = room_after_orders(others, context.snapshot, context.columns.room)
         newcomers = _newcomers(order, context.columns)
+        running, nodes = context.columns.running, context.columns.room.index
+        eligible = eligible_victims(running, memory, limits, context.now, nodes, newcomers=newcomers)
         view = View(
             snapshot=context.snapshot,
             memory=memory,
+            columns=context.columns,
+            # The order is open already, and takes no place of another one; its victims are to leave for good.
+            limits=replace(limits, max_open_orders=limits.max_open_orders + 1, lever=YieldBy.REQUEUE),
             waiting=(trial,),
-            running=context.columns.running,
-            eligibility=eligible_victims(
-                context.columns.running, memory, limits, context.now, context.columns.room.index, newcomers=newcomers
-            ),
-            room=room,
+            reserving=tuple(others),
+            find_eligible=lambda: eligible,  # noqa: B023 - it is asked in this turn of the loop
         )
         free = replace(trial.request, required_nodes=memory.bound[trial.job_id].previous)
         unbound = replace(trial, request=free)
-        anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, limits, asked)
-        elsewhere = next((plan for plan in anywhere if plan.nodes and not plan.by_suspending), None)
+        anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, state, asked)
+        elsewhere = next(iter(anywhere), None)
         if elsewhere is not None and not elsewhere.victims:
             memory = _moved(order, elsewhere, memory, context)
             continue
-        plans, why_not = _asked(view, policy, limits, asked)
+        plans, why_not = _asked(view, policy, state, asked)
         plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
         leaving = any(victim.state in HOLDS_ROOM for victim in order.victims)
         if plan is not None:
@@ -104,13 +106,12 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
     return replace(memory, orders=orders)
 
 
-def _asked(view: View, policy: TePolicy, limits: Limits, asked: int) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans that the guard admits, and why not the others."""
-    proposal = policy.propose(view)
+def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:
+    """Return the plans that the guard admits, and the refusals of the others."""
+    proposal = policy.propose(view, state)
     dropped: list[Refusal] = []
-    # The order is open already, and takes no place of another one.
-    more = replace(limits, max_open_orders=limits.max_open_orders + 1)
-    plans = admitted(proposal.plans, view, more, dropped.append, asked=asked)
+    admissible = admitted(proposal.plans, view, view.limits, dropped.append, asked=asked)
+    plans = [plan for plan in admissible if isinstance(plan, MakeRoom) and not plan.by_suspending]
     return plans, proposal.refusals + Refusals(dropped)
 
 
@@ -156,7 +157,7 @@ def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
     return frozenset(JobId(int(running.job_id[row])) for row in here if float(running.started[row]) > since)
 
 
-def _moved(order: Order, plan: Plan, memory: Memory, context: CycleContext) -> Memory:
+def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
     there = ",".join(plan.nodes)
     text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
@@ -168,12 +169,12 @@ def _moved(order: Order, plan: Plan, memory: Memory, context: CycleContext) -> M
     return _with_more(order, plan.victims, memory, context)
 
 
-def _with_more(order: Order, victims: tuple[tuple[JobId, float], ...], memory: Memory, context: CycleContext) -> Memory:
+def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, context: CycleContext) -> Memory:
     """Return the memory in which the order has asked these, too; their notices go to `context`."""
     snapshot = context.snapshot
-    more = tuple(victim_of(snapshot.jobs[job_id], score, snapshot) for job_id, score in victims)
+    more = tuple(victim_of(one, snapshot) for one in victims)
     longest = max(victim.grace_period_s for victim in more)
-    asked = ", ".join(str(job_id) for job_id, _ in victims)
+    asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
     text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
     context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(

@@ -23,15 +23,13 @@ Worked example
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import Tres
-from tesched_core.policy import Plan
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: What ended in these last seconds counts, Slurm's MinJobAge permitting.
 WINDOW_S = 30.0
@@ -44,7 +42,7 @@ LEAST_ENDS = 3
 def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContext) -> tuple[tuple[Plan, ...], Refusals]:
     """Return the plans, of which those whose job soon gets resources that come free by themselves ask no victim yet."""
     most_s = context.limits.wait_for_free_s
-    if most_s <= 0 or not any(plan.victims for plan in plans):
+    if most_s <= 0 or not any(isinstance(plan, MakeRoom) and plan.victims for plan in plans):
         return plans, Refusals()
     ended = _ended_lately(context)
     since = {order.preemptor: order.created_at for order in memory.open_orders() if order.waits}
@@ -52,7 +50,7 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
     refusals: list[Refusal] = []
     place = 0
     for plan in plans:
-        if not plan.victims or plan.by_suspending or plan.waits_until is not None:
+        if isinstance(plan, AwaitRoom) or not plan.victims or plan.by_suspending:
             kept.append(plan)
             continue
         place += 1
@@ -63,7 +61,7 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
         if sure_s > min(most_s, _leave_s(plan, context)) or context.now >= until:
             kept.append(plan)
             continue
-        kept.append(replace(plan, nodes=(), victims=(), by_suspending=False, waits_until=until))
+        kept.append(AwaitRoom(preemptor=plan.preemptor, until=until))
         text = (
             f"{ends} jobs that held as much have ended in the last {WINDOW_S:.0f} s: it is put at the head of the "
             f"queue, and no victim is asked for {until - context.now:.1f} s"
@@ -103,8 +101,8 @@ def _covers(had: Tres, wanted: Tres) -> bool:
     return all(held.get(name, 0) >= amount for name, amount in wanted.as_mapping().items())
 
 
-def _leave_s(plan: Plan, context: CycleContext) -> float:
+def _leave_s(plan: MakeRoom, context: CycleContext) -> float:
     """Return how long the victims may take to leave; one that has no notice has KillWait."""
     kill_wait_s = float(context.snapshot.settings.kill_wait_s)
-    traits = (context.snapshot.traits[job_id] for job_id, _ in plan.victims)
+    traits = (context.snapshot.traits[job_id] for job_id in plan.victim_ids)
     return max(one.grace_period_s if one.notice_signal else kill_wait_s for one in traits)

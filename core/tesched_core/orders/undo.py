@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tesched_core.levers import hold, queue_boost, throttle
 from tesched_core.levers.context import CycleContext
-from tesched_core.levers.hold import release_all
 from tesched_core.levers.node_binding import still_bound, unbind
 from tesched_core.levers.priority import left_held, let_back, put_back
-from tesched_core.levers.queue_boost import restore
 from tesched_core.levers.suspend import follow
-from tesched_core.levers.throttle import restore_all
 from tesched_core.model.decision import Decision, Refusals
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -52,8 +50,9 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
         paid=tuple(context.paid),
         past=context.past,
     )
-    memory = restore_all(memory, context)
-    memory = release_all(unbind(restore(memory, context, lasts_s=-1), context, all_of_them=True), context)
+    memory = throttle.restore(memory, context)
+    memory = unbind(queue_boost.restore(memory, context, lasts_s=-1), context, all_of_them=True)
+    memory = replace(hold.carry_out(memory, {}, {}, context), policy_states={})
     left = changed_still(memory, snapshot)
     actions = tuple(context.actions)
     summary = f"undo: {len(actions)} change(s) to put back" if actions or left else "undo: nothing is left to put back"
@@ -72,11 +71,7 @@ def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, De
 def changed_still(memory: Memory, snapshot: Snapshot) -> int:
     """Return how many of tesched's changes are not seen to be put back."""
     changes = len(memory.open_orders()) + len(memory.forwarded) + len(still_bound(memory, snapshot))
-    changes += len(memory.shares.throttled) if memory.shares is not None else 0
-    jobs = snapshot.jobs
-    # Of a job that runs no hold can be ended.
-    held = memory.rounds.held if memory.rounds is not None else ()
-    return changes + sum(job_id in jobs and jobs[job_id].pending for job_id in held)
+    return changes + len(memory.throttled) + hold.outstanding(memory, snapshot)
 
 
 def _withdrawn(order: Order, context: CycleContext) -> Order:

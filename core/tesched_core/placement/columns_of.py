@@ -13,14 +13,8 @@ from numpy.typing import NDArray
 from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.intake.pending_reason import WANTS_ROOM, room_would_not_help
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
-from tesched_core.model.column_layout import (
-    ColumnLayout,
-    of_one_gpu,
-    shards_of_each_gpu,
-    threads_of,
-    vector,
-)
-from tesched_core.model.layout import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
+from tesched_core.model.columns import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of

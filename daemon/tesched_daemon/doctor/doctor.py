@@ -19,7 +19,6 @@ from tesched_core.ports import JournalError
 from tesched_db import queries as read
 from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
-from tesched_policies.registry import BePolicyName
 
 from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_errors import ConfigError
@@ -60,7 +59,7 @@ def _configuration(loaded: Loaded) -> Finding:
 
 def _losses(config: Config) -> Iterator[Finding]:
     """Yield whether slaq hears of losses, where it is the policy."""
-    if config.policy.be is not BePolicyName.SLAQ:
+    if not config.policy.is_asked("slaq"):
         return
     spool, socket = config.reports.spool, config.reports.socket
     if not spool and not socket:

@@ -42,12 +42,12 @@ def planning(config: Config, commands: Commands, values: Mapping[str, str]) -> I
 
 def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Finding:
     """Return what racks there are."""
-    prefix = config.policy.pdors_rack_feature
+    prefix = config.policy.table("pdors").rack_feature
     snapshot = replace(Snapshot.of(time.time(), nodes=nodes), settings=settings)
     row, names = racks_of(snapshot, tuple(snapshot.nodes), prefix)
     sizes = Counter(row.tolist())
     if not prefix and not settings.switches:
-        advice = "write a topology.conf, or name the features in policy.pdors_rack_feature; docs/pdors-on-slurm.md"
+        advice = "write a topology.conf, or name the features in policy.pdors.rack_feature; docs/pdors-on-slurm.md"
         return warn("racks", "Slurm has no topology: all nodes are taken for one rack", advice)
     alone = [names[rack] for rack, count in sizes.items() if count == 1]
     if len(alone) == len(names) > 1:

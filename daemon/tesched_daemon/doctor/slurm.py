@@ -18,9 +18,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
-from tesched_policies.gavel.allocators.names import SHARING
 from tesched_policies.gavel.jobs import Kinds
-from tesched_policies.registry import BePolicyName
 from tesched_slurm import clients
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
@@ -93,9 +91,9 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _clock(controller)
     yield from _names(config, controller.partitions)
     yield from first_in_line(config, controller.partitions)
-    if config.policy.be is BePolicyName.GAVEL and config.policy.gavel_policy in SHARING:
+    if config.policy.is_asked("gavel") and config.policy.table("gavel").shares:
         yield _nodes_share(config, commands)
-    if config.policy.be is BePolicyName.PDORS:
+    if config.policy.is_asked("pdors"):
         yield from planning(config, commands, controller.values)
 
 
@@ -113,8 +111,8 @@ def _nodes_share(config: Config, commands: Commands) -> Finding:
 def shares_gpus(config: Config, nodes: Sequence[Node]) -> Finding:
     """Return whether a policy of Gavel's that shares GPUs can do so on these nodes."""
     snapshot = Snapshot.of(time.time(), nodes=nodes)
-    kinds = Kinds.of(snapshot, room_of(snapshot), config.policy.gavel_types)
-    name = config.policy.gavel_policy
+    kinds = Kinds.of(snapshot, room_of(snapshot), config.policy.table("gavel").types)
+    name = config.policy.table("gavel").allocator
     if kinds.unshared:
         advice = "give each of a type's nodes with one GPU two shards or more (gres.conf), or take the policy without"
         return warn("shards", f"{name} shares no GPUs: {kinds.unshared}", f"{advice} -sharing; docs/gavel-on-slurm.md")

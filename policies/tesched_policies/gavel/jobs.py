@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.guard.eligibility import protected
-from tesched_core.intake.pending_reason import why_not
-from tesched_core.levers.hold import RoundView
+from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.memory import Memory
@@ -28,6 +27,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demand_of
+from tesched_core.policy import View
 
 from tesched_policies.gavel.throughput_estimate import filled
 
@@ -128,7 +128,7 @@ class GavelJobs:
         return np.where(shared, 0, self.gpus[rows])
 
 
-def managed_jobs(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
+def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
     """Return those that Gavel looks after now; with `sharing` also those that ask for shards, where there are any."""
     snapshot, memory, room = view.snapshot, view.memory, view.room
     found = sorted(
@@ -151,7 +151,7 @@ def managed_jobs(view: RoundView, kinds: Kinds, *, sharing: bool = False) -> Gav
         for run, job in zip(runs, jobs, strict=True)
     ]
     held = [view.held_by_us(job) for job in jobs]
-    ready = [job.pending and (ours or why_not(job) is None) for ours, job in zip(held, jobs, strict=True)]
+    ready = [job.pending and (ours or room_would_not_help(job) is None) for ours, job in zip(held, jobs, strict=True)]
     shards = np.array([requested_shards(job) for job in jobs], dtype=np.int64)
     return GavelJobs(
         jobs=jobs,
@@ -190,7 +190,7 @@ def _mates(jobs: Sequence[Job], shards: NDArray[np.int64], on: NDArray[np.intp])
     return found
 
 
-def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
+def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
     snapshot, memory = view.snapshot, view.memory
     for job_id, job in snapshot.jobs.items():
         if snapshot.job_class(job_id) is not JobClass.BE or job.finished or not (job.batch and job.requeueable):
@@ -207,7 +207,7 @@ def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         shards = requested_shards(job)
         if (shards > 0) == (requested_gpus(job) > 0) or (shards and not (sharing and request.min_nodes <= 1)):
             continue
-        if not _is_ours(job, view):
+        if not _is_ours(job, view) or not view.scope.covers(job):
             continue
         try:
             demand = demand_of(job, snapshot, view.room)
@@ -217,12 +217,12 @@ def _members(view: RoundView, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
             yield job, demand
 
 
-def _is_ours(job: Job, view: RoundView) -> bool:
+def _is_ours(job: Job, view: View) -> bool:
     """Return whether it runs, waits for room, comes back from a requeue, or is held by tesched."""
     if not job.pending:
         return job.state is JobState.RUNNING
     # A pending job with restarts and a begin time has just been put back.
-    return view.held_by_us(job) or why_not(job) is None or (job.reason == "BeginTime" and job.restarts > 0)
+    return view.held_by_us(job) or room_would_not_help(job) is None or (job.reason == "BeginTime" and job.restarts > 0)
 
 
 def _on(job: Job, kinds: Kinds, room: Room) -> int:

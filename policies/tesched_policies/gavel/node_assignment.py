@@ -11,23 +11,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.levers.hold import RoundView
 from tesched_core.model.column_layout import SHARD
 from tesched_core.model.order import OrderState
-from tesched_core.model.resources import JobId
-from tesched_core.policy import Plan
+from tesched_core.policy import ChosenVictim, MakeRoom, View
 
 from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds
 
 #: jobs that leave a node together: one, or the two that share a GPU
 _Unit = tuple[int, ...]
 
+_NO_TURN = "it has no turn there in this round"
+_MOVES = "its turn in this round is on another type of accelerator"
+
 
 @dataclass(slots=True, kw_only=True)
 class Places:
     """Works out the plans of one look."""
 
-    view: RoundView
+    view: View
     kinds: Kinds
     managed: GavelJobs
     #: [jobs] the type of this round, and who should share the GPU, or NOWHERE
@@ -98,13 +99,13 @@ class Places:
             found[row] = elsewhere or (pairs and row > mate)
         return found
 
-    def plans(self) -> tuple[Plan, ...]:
+    def plans(self) -> tuple[MakeRoom, ...]:
         """Return a plan for whoever has a turn, does not have it yet and can be placed."""
         managed, want = self.managed, self.want
         starts = np.flatnonzero((want != NOWHERE) & managed.ready & ~managed.served)
         away = (want != managed.on) | self._apart()
         moves = np.flatnonzero((want != NOWHERE) & managed.movable & away & ~managed.served)
-        found: list[Plan] = []
+        found: list[MakeRoom] = []
         # Who comes to somebody's GPU comes after him; the largest first: it finds a place least easily.
         for rows in (starts, moves):
             for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(managed.gpus[row]), row)):
@@ -127,7 +128,7 @@ class Places:
         stays = managed.on[row] != NOWHERE and managed.on[row] == self.want[row] and row not in self._claimed
         return self.view.room.index[managed.jobs[row].nodes[0]] if stays and not self._apart()[row] else None
 
-    def _plan(self, row: int) -> Plan | None:
+    def _plan(self, row: int) -> MakeRoom | None:
         other = int(self.beside[row])
         host = None if other == NOWHERE else self._where(other)
         placed = self._own_room(row) if host is None else self._join(row, other, host)
@@ -145,9 +146,9 @@ class Places:
             leaves.append(row)
             self._moving.add(row)
         names, jobs = self.view.room.names, self.managed.jobs
-        victims: tuple[tuple[JobId, float], ...] = tuple((jobs[victim].job_id, 0.0) for victim in leaves)
+        victims = tuple(ChosenVictim(job_id=jobs[one].job_id, why=_MOVES if one == row else _NO_TURN) for one in leaves)
         nodes = tuple(names[node] for node in sorted(chosen))
-        return Plan(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
+        return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
         """Return nodes with room for it alone, and who has to go for that."""

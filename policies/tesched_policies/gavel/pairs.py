@@ -20,16 +20,15 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.levers.hold import RoundView
-from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
-from tesched_core.model.round_state import JobRounds, PairRounds
 from tesched_core.model.snapshot import JobClass
+from tesched_core.policy import View
 
 from tesched_policies.gavel.allocators.problem import Pairs
 from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds, requested_shards
 from tesched_policies.gavel.pair_rounds import Claims
 from tesched_policies.gavel.round_scheduling import deficits, priorities
+from tesched_policies.gavel.state import JobRounds, PairRounds
 
 Pair = tuple[JobId, JobId]
 
@@ -57,7 +56,7 @@ def with_time(
     }
 
 
-def pairs_of(view: RoundView, kinds: Kinds, managed: GavelJobs) -> Pairs:
+def pairs_of(view: View, kinds: Kinds, managed: GavelJobs) -> Pairs:
     """Return the pairs that there may be, with their speeds; of many jobs, of the first `MOST_SHARERS`.
 
     The others have GPUs alone until they are among the first.
@@ -82,7 +81,7 @@ def pairs_of(view: RoundView, kinds: Kinds, managed: GavelJobs) -> Pairs:
     return Pairs(first=members[:, 0], second=members[:, 1], first_throughput=each[:, 0], second_throughput=each[:, 1])
 
 
-def _speeds(view: RoundView, kinds: Kinds, managed: GavelJobs, first: int, second: int) -> NDArray[np.float64] | None:
+def _speeds(view: View, kinds: Kinds, managed: GavelJobs, first: int, second: int) -> NDArray[np.float64] | None:
     """Return (2, types) steps a second beside each other, 0 where they do not go together; None: nowhere."""
     snapshot, room = view.snapshot, view.columns.room
     one, other = (snapshot.workload(managed.jobs[row].job_id) for row in (first, second))
@@ -143,13 +142,13 @@ def claims_of(
     return members, Claims(priority=priority, deficit_s=table("deficit_s"), share=share)
 
 
-def unshared(view: RoundView, kinds: Kinds, policy: str, *, sharing: bool) -> Iterator[Refusal]:
+def unshared(view: View, kinds: Kinds, policy: str, *, sharing: bool) -> Iterator[tuple[JobId, str]]:
     """Yield for each job that asks for shards, where none are shared by tesched, why not."""
     if sharing and not kinds.unshared:
         return
-    why = kinds.unshared if sharing else f"policy.gavel_policy is {policy}"
+    why = kinds.unshared if sharing else f"policy.gavel.allocator is {policy}"
     text = f"it asks for shards, and Slurm alone says where: GPUs are not shared by turns, since {why}"
     snapshot = view.snapshot
     for job_id, job in snapshot.jobs.items():
         if not job.finished and snapshot.job_class(job_id) is JobClass.BE and requested_shards(job):
-            yield Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.ROUND, text=text)
+            yield job_id, text

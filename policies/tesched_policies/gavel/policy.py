@@ -20,11 +20,13 @@ Worked example
     v100.
 
 Parameters
-    policy           one of policies.py; those that share GPUs do so among jobs that ask for shards (jobs.py, pairs.py)
+    allocator        one of allocators/registry.py; one that shares GPUs does so among jobs that ask for shards
+                     (jobs.py, pairs.py)
     round_s          length of a round, 360
     solve_every_s    least time between two allocations, 0: at each round, if jobs have come or gone
     types            names, fastest first; empty: all GRES types of GPUs, by name
-    standing         what jobs and entities weigh, and when jobs are due (standing.py)
+    qos_weights, most_weight, entity, entity_weights, in_order
+                     what jobs and entities weigh, and when jobs are due (weights.py)
     fills            whether room that comes free in mid-round is given away at once, or waits as in the paper
 
 Source
@@ -36,61 +38,117 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.levers.hold import RoundProposal, RoundView
-from tesched_core.model.decision import Refusal, RefusalCode
-from tesched_core.model.limits import RoundLimits
+from tesched_core.model.limits import TurnLimits
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.round_state import JobRounds, RoundState
+from tesched_core.policy import HoldJob, Policy, Proposal, View
 
-from tesched_policies.gavel.allocators.names import SHARING
-from tesched_policies.gavel.allocators.problem import Policy, Problem
+from tesched_policies.gavel.allocators.names import ALONE, SHARING, SIMULATED
+from tesched_policies.gavel.allocators.problem import Policy as Allocator
+from tesched_policies.gavel.allocators.problem import Problem
 from tesched_policies.gavel.avoid_moves import alike, booked, kept
 from tesched_policies.gavel.jobs import NOWHERE, GavelJobs, Kinds, managed_jobs
 from tesched_policies.gavel.node_assignment import Places
 from tesched_policies.gavel.pair_rounds import Claims, Placed, assign_sharing
 from tesched_policies.gavel.pairs import Pair, allocated, claims_of, pair_of, pairs_of, unshared, with_time
 from tesched_policies.gavel.round_scheduling import assign, deficits, priorities
-from tesched_policies.gavel.weights import JobWeights
+from tesched_policies.gavel.state import GavelState, JobRounds
+from tesched_policies.gavel.weights import Entity, JobWeights, weights
+from tesched_policies.turns import Turns
 
 #: Expected run time of a job of which nothing is known, seconds.
 UNKNOWN_RUN_S = 3600.0
+_HELD = "this round's accelerators go to others; it is held so that it does not start in a gap between two jobs"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gavel:
+@dataclass(frozen=True, kw_only=True)
+class Gavel(Turns, Policy[GavelState]):
     """The policy; see the head of this file."""
 
-    policy: Policy
+    name: ClassVar[str] = "gavel"
+    State: ClassVar[type[GavelState]] = GavelState
+    reads_speeds: ClassVar[bool] = True
+
+    #: how the time is divided (allocators/registry.py)
+    allocator: str = "las"
+    #: length of a round, and least time between two allocations, seconds
     round_s: float = 360.0
     solve_every_s: float = 0.0
+    #: types of GPUs, fastest first; empty: all
     types: tuple[str, ...] = ()
+    #: resources that come free in mid-round are given away
     fills: bool = True
-    standing: JobWeights = field(default_factory=JobWeights)
-    limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(360.0))
+    #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
+    qos_weights: tuple[str, ...] = ()
+    most_weight: float = 1.0
+    #: what an entity is, and the entities whose jobs come one after the other (weights.py)
+    entity: Entity = Entity.ACCOUNT
+    entity_weights: tuple[str, ...] = ()
+    in_order: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an allocator that there is not on Slurm, or what makes no round or weight."""
+        if self.allocator not in (*ALONE, *SHARING):
+            why = "; what a job got done beside another is not known on Slurm"
+            only = why if self.allocator in SIMULATED else ""
+            raise ValueError(f"allocator must be one of {', '.join((*ALONE, *SHARING))}{only}")
+        if not 1 <= self.round_s <= 86_400:
+            raise ValueError("round_s must be between 1 and 86400 seconds")
+        if not 0 <= self.solve_every_s <= 86_400:
+            raise ValueError("solve_every_s must be between 0 and 86400 seconds")
+        if len(set(self.types)) < len(self.types):
+            raise ValueError("types must name each type once")
+        if not 0.001 <= self.most_weight <= 1000:
+            raise ValueError("most_weight must be between 0.001 and 1000")
+        self.check_turns()
+        _ = self.standing
 
     @property
-    def name(self) -> str:
-        """Return the name that the configuration uses."""
-        return f"gavel:{self.policy.name}"
+    def label(self) -> str:
+        """Return the policy's name with its allocator's."""
+        return f"gavel:{self.allocator}"
+
+    @property
+    def turn_limits(self) -> TurnLimits:
+        """Return what turns may cost."""
+        return self.limits_of_turns("gavel", self.round_s)
+
+    @cached_property
+    def objective(self) -> Allocator:
+        """Return what divides the time; it brings SciPy."""
+        from tesched_policies.gavel.allocators.registry import policy  # noqa: PLC0415 - SciPy, where it is needed
+
+        return policy(self.allocator)
+
+    @cached_property
+    def standing(self) -> JobWeights:
+        """Return how much jobs count. Raises ValueError for a weight that is none."""
+        return JobWeights(
+            qos_weights=weights(self.qos_weights, "qos_weights"),
+            most_weight=self.most_weight,
+            entity=self.entity,
+            entity_weights=weights(self.entity_weights, "entity_weights"),
+            in_order=frozenset(self.in_order),
+        )
 
     @property
     def shares(self) -> bool:
         """Return whether two jobs may share a GPU."""
-        return self.policy.name in SHARING
+        return self.allocator in SHARING
 
-    def turn(self, view: RoundView) -> RoundProposal:
-        """Return what is to be done now, for what this round wants."""
+    def propose(self, view: View, state: GavelState | None) -> Proposal[GavelState]:
+        """Return what brings this round about."""
         kinds = Kinds.of(view.snapshot, view.columns.room, self.types)
         managed = managed_jobs(view, kinds, sharing=self.shares)
-        state = _counted(view, kinds, managed)
+        state = _counted(view, kinds, managed, state)
         turn = _Turn(gavel=self, view=view, kinds=kinds, managed=managed, state=state)
         if not kinds.gpus.any():
             # No GPU has a type, or none is up.
-            whys = tuple(unshared(view, kinds, self.policy.name, sharing=self.shares))
-            return RoundProposal(plans=(), hold=(), state=state, refusals=whys)
+            return Proposal(state=state, notes=dict(unshared(view, kinds, self.allocator, sharing=self.shares)))
         if view.now >= state.ends_at:
             turn.begin_round()
         elif self.fills:
@@ -98,19 +156,17 @@ class Gavel:
         return turn.proposal()
 
 
-def _counted(view: RoundView, kinds: Kinds, managed: GavelJobs) -> RoundState:
+def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | None) -> GavelState:
     """Return the state after the time since the last look was counted to whoever has run; a new one to begin with."""
-    state, now = view.memory.rounds, view.now
+    now = view.now
     if state is None or state.types != kinds.names:
-        held = state.held if state is not None else {}
-        return RoundState(
+        return GavelState(
             types=kinds.names,
             began_at=now,
             ends_at=now,
             counted_at=now,
             solved_at=0.0,
             given_s=(0.0,) * len(kinds.names),
-            held=held,
         )
     given = np.array(state.given_s)
     snapshot = view.snapshot.jobs
@@ -145,10 +201,10 @@ class _Turn:
     """One look, while it is worked on."""
 
     gavel: Gavel
-    view: RoundView
+    view: View
     kinds: Kinds
     managed: GavelJobs
-    state: RoundState
+    state: GavelState
     #: [jobs] the type of this round, and the row of who should share the GPU, or NOWHERE
     want: NDArray[np.intp] = field(init=False)
     beside: NDArray[np.intp] = field(init=False)
@@ -253,7 +309,7 @@ class _Turn:
     def _choosing(self) -> list[int]:
         """Return the types in the order in which they choose: the fastest first, if that is known; else by turns."""
         order = list(range(len(self.kinds.names)))
-        if not self.gavel.policy.name.endswith("-agnostic"):
+        if not self.gavel.allocator.endswith("-agnostic"):
             return order
         first = round(self.state.began_at / self.gavel.round_s) % max(len(order), 1)
         return order[first:] + order[:first]
@@ -295,7 +351,7 @@ class _Turn:
             entity_kind=terms.entity_kind,
             pairs=pairs_of(self.view, self.kinds, managed) if gavel.shares else None,
         )
-        answer = gavel.policy.allocate(problem)
+        answer = gavel.objective.allocate(problem)
         part = problem.capacity / max(len(managed), 1) / problem.scale_factor[:, None]
         alone = (managed.throughput * part / np.maximum(part.sum(axis=1, keepdims=True), 1.0)).sum(axis=1)
         jobs = {
@@ -345,7 +401,7 @@ class _Turn:
 
     # What is to be done for it.
 
-    def proposal(self) -> RoundProposal:
+    def proposal(self) -> Proposal[GavelState]:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
         managed = self.managed
         plans = Places(view=self.view, kinds=self.kinds, managed=managed, want=self.want, beside=self.beside).plans()
@@ -353,24 +409,24 @@ class _Turn:
         planned = {plan.preemptor for plan in plans}
         # Who asks for shards waits for his place also if he has a turn: Slurm would put him beside anybody.
         placeless = np.array([job.job_id not in planned for job in managed.jobs], dtype=np.bool_) & (managed.shards > 0)
-        hold = managed.ready & (~has_turn | placeless) & ~managed.held & ~managed.served
+        hold = managed.ready & (~has_turn | placeless | managed.held)
         jobs = dict(self.state.jobs)
         for row, job in enumerate(managed.jobs):
             other = int(self.beside[row])
             partner = None if other == NOWHERE else managed.jobs[other].job_id
             jobs[job.job_id] = replace(self._known(row), kind=int(self.want[row]), partner=partner)
-        return RoundProposal(
-            plans=plans,
-            hold=tuple(managed.jobs[row].job_id for row in np.flatnonzero(hold).tolist()),
-            minds=frozenset(job.job_id for job in managed.jobs),
+        holds = (HoldJob(job_id=managed.jobs[row].job_id, why=_HELD) for row in np.flatnonzero(hold).tolist())
+        return Proposal(
+            intents=(*plans, *holds),
+            notes=dict(self._why()),
             state=replace(self.state, jobs=jobs),
-            refusals=tuple(self._why()),
+            next_at=self.state.ends_at,
         )
 
-    def _why(self) -> Iterator[Refusal]:
+    def _why(self) -> Iterator[tuple[JobId, str]]:
         """Yield for each job what share it has, and why it is where it is; the same words all round."""
         names, standing = self.kinds.names, self.gavel.standing
-        of_entities = self.gavel.policy.name.startswith("hierarchical")
+        of_entities = self.gavel.allocator.startswith("hierarchical")
         for row, job in enumerate(self.managed.jobs):
             share = self._known(row).share or (0.0,) * len(names)
             parts = [f"{part:.0%} on {name}" for name, part in zip(names, share, strict=True) if part >= 0.005]
@@ -383,5 +439,5 @@ class _Turn:
             aside = f" ({self.state.fallback})" if self.state.fallback else ""
             counts = standing.said(job, self.view.snapshot.traits[job.job_id], of_entities=of_entities)
             text = f"{fair}{aside}; {counts}; {now}" if counts else f"{fair}{aside}; {now}"
-            yield Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.ROUND, text=text)
-        yield from unshared(self.view, self.kinds, self.gavel.policy.name, sharing=self.gavel.shares)
+            yield job.job_id, text
+        yield from unshared(self.view, self.kinds, self.gavel.allocator, sharing=self.gavel.shares)

@@ -32,9 +32,9 @@ from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.model.round_state import Option
 
 from tesched_policies.pdors.model import SLACK
+from tesched_policies.pdors.state import Option
 from tesched_policies.pdors.workload import Training
 
 _Floats = NDArray[np.float64]

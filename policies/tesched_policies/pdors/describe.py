@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tesched_core.model.round_state import JobPlan, Option
+from collections.abc import Iterator
+
+from tesched_core.policy import Show
+
+from tesched_policies.pdors.state import JobPlan, Option
 
 
 def in_words(option: Option) -> str:
@@ -29,3 +33,23 @@ def told(plan: JobPlan) -> str:
         parts.append(f"left over, since even the best costs more than its end is worth: {in_words(plan.option)}")
         parts.append("it starts when room is free that nobody is promised")
     return "; ".join(parts)
+
+
+def in_detail(plan: JobPlan, show: Show) -> Iterator[str]:
+    """Yield the plan, one line for each of its parts."""
+    where = f" on {show.nodes(plan.nodes)}" if plan.nodes else ""
+    until = f"{show.time(plan.start_at)} to {show.time(plan.start_at + plan.run_s)}"
+    if plan.started:
+        yield f"  plan    it runs{where}, by the plan from {until}"
+    elif plan.dropped:
+        yield "  plan    none any more; Slurm starts it when and where it likes"
+    elif plan.promised:
+        yield f"  plan    from {until}{where}, reserved for it; sooner if such nodes come free"
+    else:
+        yield f"  plan    none: it starts when resources are left over; since {show.time(plan.planned_at)}"
+    if plan.note:
+        yield f"          {plan.note}"
+    if plan.option is not None:
+        yield f"          {'chosen' if plan.promised else 'the best'}: {in_words(plan.option)}"
+    if plan.next_best is not None:
+        yield f"          next best: {in_words(plan.next_best)}"

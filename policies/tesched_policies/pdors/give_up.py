@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.model.order import Ending, Order
-from tesched_core.model.round_state import JobPlan
+
+from tesched_policies.pdors.state import JobPlan
 
 #: So many orders for a job come to nothing, of whatever cause, before it is left to Slurm.
 MOST_FAILURES = 3

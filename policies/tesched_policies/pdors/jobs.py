@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from tesched_core.guard.eligibility import protected
-from tesched_core.intake.pending_reason import why_not
-from tesched_core.levers.hold import RoundView
+from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.order import Order, OrderState
@@ -21,6 +20,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demand_of
+from tesched_core.policy import View
 
 from tesched_policies.pdors.workload import Training, Workload, training_of
 
@@ -47,13 +47,13 @@ class Member:
     order: Order | None
 
 
-def managed_jobs(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
+def managed_jobs(view: View, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
     """Return those that PD-ORS looks after now, in order of arrival."""
     found = sorted(_members(view, workloads, slot_s), key=lambda member: (member.since, member.job.job_id))
     return {member.job.job_id: member for member in found}
 
 
-def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) -> Iterator[Member]:
+def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> Iterator[Member]:
     snapshot, memory = view.snapshot, view.memory
     orders: dict[JobId, Order] = {order.preemptor: order for _, order in sorted(memory.orders.items())}
     for job_id, seen in snapshot.jobs.items():
@@ -87,7 +87,7 @@ def _members(view: RoundView, workloads: Mapping[str, Workload], slot_s: float) 
         )
 
 
-def _own(job: Job, view: RoundView) -> Job:
+def _own(job: Job, view: View) -> Job:
     """Return the job with the nodes, and the number of them, that it asked for itself."""
     bound = view.memory.bound.get(job.job_id)
     if bound is None:
@@ -99,12 +99,12 @@ def _own(job: Job, view: RoundView) -> Job:
     return replace(job, request=request)
 
 
-def _would_start(job: Job, view: RoundView) -> bool:
+def _would_start(job: Job, view: View) -> bool:
     """Return whether the job waits for room, or comes back from a requeue, or is held by tesched.
 
     One at which Slurm has not looked yet is held before it does: else it starts wherever there is room.
     """
-    why = why_not(job)
+    why = room_would_not_help(job)
     if why is None or view.held_by_us(job) or (job.reason == "BeginTime" and job.restarts > 0):
         return True
     return why[0] is RefusalCode.NOT_CONSIDERED_YET

@@ -28,7 +28,7 @@ Worked example
 
 Parameters
     slot_s         length of a slot, 300
-    horizon        how many slots are planned, 48
+    slots          how many slots are planned, 48
     floor          least price, in parts of the highest (prices.py), 1e-5
     rack_feature   what features of nodes that name their rack begin with; empty: Slurm's topology
     workloads      what is known of the trainings (workload.py)
@@ -40,32 +40,32 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import ClassVar
 
 import numpy as np
-from tesched_core.levers.hold import RoundProposal, RoundView
 from tesched_core.model.cluster import Job
 from tesched_core.model.column_layout import vector
-from tesched_core.model.decision import Refusal, RefusalCode
-from tesched_core.model.limits import RoundLimits
+from tesched_core.model.limits import TurnLimits
 from tesched_core.model.order import OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.round_state import JobPlan, RoundState
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of, share_of
-from tesched_core.policy import Plan
+from tesched_core.policy import HoldJob, Intent, MakeRoom, Policy, Proposal, ReleaseJob, Show, View
 
 from tesched_policies.pdors.best_run import Run, best_runs
 from tesched_policies.pdors.calendar import Calendar
-from tesched_policies.pdors.describe import told
+from tesched_policies.pdors.describe import in_detail, told
 from tesched_policies.pdors.give_up import after_order
 from tesched_policies.pdors.jobs import Member, managed_jobs
 from tesched_policies.pdors.model import Machines
 from tesched_policies.pdors.prices import PriceBounds
 from tesched_policies.pdors.racks import racks_of
+from tesched_policies.pdors.state import JobPlan, PdorsState
 from tesched_policies.pdors.workload import UNKNOWN_RUN_S, Workload
+from tesched_policies.turns import Turns
 
 #: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
 #: next ones. Trials wait for a look to end.
@@ -75,64 +75,89 @@ MOST_WEIGHED = 60
 ALWAYS_TRIED = 30
 #: Least part of a job's work that is believed to be left when it is back in the queue.
 LEAST_REST = 0.05
+_HELD = "it is planned by prices, and held so that it starts neither before its slot nor elsewhere"
+_LET_GO = "Slurm did not start it as planned; it waits like any other"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PdOrsOnSlurm:
+@dataclass(frozen=True, kw_only=True)
+class PdOrs(Turns, Policy[PdorsState]):
     """The policy; see the head of this file."""
 
+    name: ClassVar[str] = "pdors"
+    State: ClassVar[type[PdorsState]] = PdorsState
+
+    #: length of a slot, seconds, and how many are planned
     slot_s: float = 300.0
-    horizon: int = 48
+    slots: int = 48
+    #: least price of a resource, in parts of the highest
     floor: float = 1e-5
+    #: what features of nodes that name their rack begin with; empty: Slurm's topology
     rack_feature: str = ""
+    #: what is known of the trainings
     workloads: tuple[Workload, ...] = ()
-    limits: RoundLimits = field(default_factory=lambda: RoundLimits.of_round(300.0))
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no slot, no price or no table of workloads."""
+        if not 1 <= self.slot_s <= 86_400:
+            raise ValueError("slot_s must be between 1 and 86400 seconds")
+        if not 2 <= self.slots <= 1000:
+            raise ValueError("slots must be between 2 and 1000")
+        if not 1e-12 <= self.floor <= 0.1:
+            raise ValueError("floor must be between 1e-12 and 0.1")
+        names = [workload.name for workload in self.workloads]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"workloads: two workloads are named {twice[0]!r}; each needs a name of its own")
+        self.check_turns()
 
     @property
-    def name(self) -> str:
-        """Return the name that the configuration uses."""
-        return "pdors"
+    def turn_limits(self) -> TurnLimits:
+        """Return what starts may cost."""
+        return self.limits_of_turns("pdors", self.slot_s)
 
-    def turn(self, view: RoundView) -> RoundProposal:
-        """Return what is to be done now."""
+    def propose(self, view: View, state: PdorsState | None) -> Proposal[PdorsState]:
+        """Return which jobs start where, and which are held."""
         if not view.room.names:
-            before = view.memory.rounds or RoundState(
-                types=(), began_at=view.now, ends_at=view.now, counted_at=view.now, solved_at=view.now
-            )
-            return RoundProposal(plans=(), hold=(), state=before, refusals=())  # no node is there to be planned
-        turn = _Turn(policy=self, view=view)
+            return Proposal(state=state)  # no node is there to be planned
+        turn = _Turn(policy=self, view=view, before=state)
         turn.follow()
         turn.enter()
         turn.plan_arrivals()
         turn.start()
         return turn.proposal()
 
+    def describe(self, state: PdorsState | None, job_id: JobId, show: Show) -> Iterable[str]:
+        """Return what was decided of the job, at prices."""
+        plan = state.plans.get(job_id) if state is not None else None
+        return () if plan is None else in_detail(plan, show)
+
 
 @dataclass(kw_only=True)
 class _Turn:
     """One look, while it is worked on."""
 
-    policy: PdOrsOnSlurm
-    view: RoundView
+    policy: PdOrs
+    view: View
+    before: PdorsState | None
     members: dict[JobId, Member] = field(init=False)
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
     #: part of its work that is left, of those who came back; they keep a promise
     again: dict[JobId, float] = field(init=False, default_factory=dict)
-    starting: list[Plan] = field(init=False, default_factory=list)
+    starting: list[MakeRoom] = field(init=False, default_factory=list)
     #: for how many runs were weighed
     weighed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         view, policy = self.view, self.policy
         self.members = managed_jobs(view, {one.name: one for one in policy.workloads}, policy.slot_s)
-        known = view.memory.rounds.plans if view.memory.rounds is not None else {}
+        known = self.before.plans if self.before is not None else {}
         jobs = view.snapshot.jobs
         self.plans = {job_id: plan for job_id, plan in known.items() if job_id in jobs and not jobs[job_id].finished}
         rack, names = racks_of(view.snapshot, view.room.names, policy.rack_feature)
         self.calendar = Calendar(
-            room=view.room, now=view.now, slot_s=policy.slot_s, horizon=policy.horizon, rack=rack, names=names
+            room=view.room, now=view.now, slot_s=policy.slot_s, horizon=policy.slots, rack=rack, names=names
         )
 
     # What has become of the plans.
@@ -205,7 +230,7 @@ class _Turn:
         models = [member.training.model for member in self.members.values()]
         if models:
             machines = Machines.of(resources, self.calendar.capacity())
-            self.bounds = PriceBounds.of(models, machines, horizon=self.policy.horizon, floor=self.policy.floor)
+            self.bounds = PriceBounds.of(models, machines, horizon=self.policy.slots, floor=self.policy.floor)
 
     def _ends(self, job: Job) -> UnixSeconds:
         plan = self.plans.get(job.job_id)
@@ -242,7 +267,7 @@ class _Turn:
 
     def plan_arrivals(self) -> None:
         """Plan for those who have no plan, or none that can be kept."""
-        patience_s = self.policy.horizon * self.policy.slot_s
+        patience_s = self.policy.slots * self.policy.slot_s
         late = [
             job_id
             for job_id, plan in self.plans.items()
@@ -363,51 +388,38 @@ class _Turn:
     def _goes(self, member: Member, run: Run) -> None:
         rows = run.nodes.tolist()
         names = tuple(sorted(self.view.room.names[row] for row in rows))
-        self.starting.append(Plan(preemptor=member.job.job_id, nodes=names, victims=()))
+        self.starting.append(MakeRoom(preemptor=member.job.job_id, nodes=names))
         self.calendar.room = self.calendar.room.changed(rows, -share_of(member.demand, rows))
 
     # The answer.
 
-    def proposal(self) -> RoundProposal:
+    def proposal(self) -> Proposal[PdorsState]:
         """Return the orders, holds and releases, and what to remember."""
         now = self.view.now
         begins = {plan.preemptor for plan in self.starting}
-        hold, let_go = [], []
+        intents: list[Intent] = [*self.starting]
         for job_id, member in self.members.items():
             plan = self.plans.get(job_id)
             dropped = plan is not None and plan.dropped
             if member.held and dropped:
-                let_go.append((job_id, "Slurm did not start it as planned; it waits like any other"))
-            elif member.waits and not (member.held or member.served or dropped or job_id in begins):
-                hold.append(job_id)
-        before = self.view.memory.rounds
+                intents.append(ReleaseJob(job_id=job_id, why=_LET_GO))
+            elif member.waits and not dropped and (member.held or not (member.served or job_id in begins)):
+                intents.append(HoldJob(job_id=job_id, why=_HELD))
+        before = self.before
         coming = [plan.start_at for plan in self.plans.values() if not plan.started and plan.start_at > now]
         # As long as nothing changes the state stays the same, and is not written anew.
-        same = before is not None and before.plans == self.plans and now < before.ends_at
-        began_at = before.began_at if before is not None and same else now
-        ends_at = before.ends_at if before is not None and same else min([*coming, now + self.policy.slot_s])
-        state = RoundState(
-            types=(),
-            began_at=began_at,
-            ends_at=ends_at,
-            counted_at=began_at,
-            solved_at=began_at,
-            plans=self.plans,
-            held=before.held if before is not None else {},
-        )
-        return RoundProposal(
-            plans=tuple(self.starting),
-            hold=tuple(hold),
-            let_go=tuple(let_go),
-            minds=frozenset(self.members),
-            state=state,
-            refusals=tuple(self._why()),
-            hold_because="it is planned by prices, and held so that it starts neither before its slot nor elsewhere",
+        same = before is not None and before.plans == self.plans and now < before.until
+        until = before.until if before is not None and same else min([*coming, now + self.policy.slot_s])
+        return Proposal(
+            intents=tuple(intents),
+            notes=dict(self._why()),
+            state=PdorsState(plans=self.plans, until=until),
+            next_at=until,
         )
 
-    def _why(self) -> Iterator[Refusal]:
+    def _why(self) -> Iterator[tuple[JobId, str]]:
         """Yield for each job what was planned; the same words as long as the plan stays."""
         for job_id in self.members:
             plan = self.plans.get(job_id)
             text = told(plan) if plan is not None else "it is not planned yet; there are many"
-            yield Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.PLAN, text=text)
+            yield job_id, text

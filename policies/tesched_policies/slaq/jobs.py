@@ -19,6 +19,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.policy import View
 
 #: Reason words of an array of which Slurm would start a task, were there room and its throttle higher.
 _STARTS = WANTS_ROOM | {"", "None", "JobArrayTaskLimit"}
@@ -50,8 +51,9 @@ class Member:
     left: int
 
 
-def managed_jobs(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
+def managed_jobs(view: View) -> tuple[Member, ...]:
     """Return all trainings, in order of submission."""
+    snapshot, limits = view.snapshot, view.limits
     tasks: dict[JobId, list[Job]] = defaultdict(list)
     alone: list[Job] = []
     reported = snapshot.reported
@@ -60,7 +62,7 @@ def managed_jobs(snapshot: Snapshot, limits: Limits) -> tuple[Member, ...]:
         if (not traits.elastic and job_id not in reported) or traits.job_class is not JobClass.BE:
             continue
         job = snapshot.jobs[job_id]
-        if job.finished or job.completing:
+        if job.finished or job.completing or not view.scope.covers(job):
             continue
         if traits.elastic and job.array_job_id is not None:
             tasks[job.array_job_id].append(job)

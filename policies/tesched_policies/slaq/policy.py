@@ -35,20 +35,20 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import ClassVar
 
 import numpy as np
-from tesched_core.intake.pending_reason import why_not
-from tesched_core.levers.throttle import ShareProposal, ShareView
-from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.levers.throttle import in_place
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
-from tesched_core.model.share_state import ShareState, Training
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
+from tesched_core.policy import BoostJob, Intent, Policy, Proposal, ThrottleArray, View
 
 from tesched_policies.slaq.allocate import LEAST_DROP, Shares, allocate
 from tesched_policies.slaq.curves import Floats, Ints
@@ -56,10 +56,11 @@ from tesched_policies.slaq.forecast import Forecasts, Memory, forecast
 from tesched_policies.slaq.forecast import Training as Learner
 from tesched_policies.slaq.jobs import Member, managed_jobs
 from tesched_policies.slaq.progress import Progress
+from tesched_policies.slaq.state import SlaqState, Training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slaq:
+class Slaq(Policy[SlaqState]):
     """The policy; see the head of this file."""
 
     epoch_s: float = 30.0
@@ -71,27 +72,65 @@ class Slaq:
     #: as a part of the other's gain
     priority_step: float = 0.25
     priority_cool_down_s: float = 300.0
-    name: str = "slaq"
+    name: ClassVar[str] = "slaq"
+    State: ClassVar[type[SlaqState]] = SlaqState
 
-    def share_out(self, view: ShareView) -> ShareProposal:
-        """Return what each should have now, and say why."""
-        managed = managed_jobs(view.snapshot, view.limits)
-        state = counted(view.memory.shares, managed, view.now)
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no epoch, no worker or no step."""
+        if not 1 <= self.epoch_s <= 86_400:
+            raise ValueError("epoch_s must be between 1 and 86400 seconds")
+        for key in ("throttle_cool_down_s", "priority_cool_down_s"):
+            if not 0 <= getattr(self, key) <= 86_400:
+                raise ValueError(f"{key} must be between 0 and 86400 seconds")
+        for key in ("least", "throttle_step"):
+            if not 1 <= getattr(self, key) <= 10_000:
+                raise ValueError(f"{key} must be between 1 and 10000 workers")
+        if not 0 <= self.priority_step <= 100:
+            raise ValueError("priority_step must be between 0 and 100")
+
+    def propose(self, view: View, state: SlaqState | None) -> Proposal[SlaqState]:
+        """Return the share of each training, and the reason."""
+        managed = managed_jobs(view)
+        state = counted(state, managed, view.now)
         elastic = {member.job_id for member in managed if member.elastic}
         if view.now >= state.next_at or elastic != state.shares.keys():
             state = _Allocation(slaq=self, view=view, managed=managed, state=state).made()
         here = {member.job_id for member in managed}
-        refusals = (
-            Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.SHARE, text=text)
-            for job_id, text in state.said.items()
-            if job_id in here
+        return Proposal(
+            intents=tuple(self._intents(view, managed, state)),
+            notes={job_id: text for job_id, text in state.said.items() if job_id in here},
+            state=state,
+            next_at=state.next_at,
         )
-        return ShareProposal(state=state, refusals=tuple(refusals))
+
+    def _intents(self, view: View, managed: Sequence[Member], state: SlaqState) -> Iterator[Intent]:
+        jobs = {member.job_id: member.job for member in managed}
+        for array, share in state.shares.items():
+            if array in jobs:
+                tasks = self._throttle(view, array, share, jobs[array].array_throttle)
+                yield ThrottleArray(array=array, tasks=tasks, why=state.said.get(array, ""))
+        # A job that Slurm did not move is boosted again with the next allocation, not at each poll.
+        first = state.first
+        if first is not None and (first in view.memory.forwarded or state.allocated_at == view.now):
+            yield BoostJob(job_id=first, why=state.said.get(first, ""), stays=True)
+
+    def _throttle(self, view: View, array: JobId, share: int, seen: int) -> int:
+        """Return the throttle that the array should have now: a small change, or a second one soon, is not made."""
+        before = view.memory.throttled.get(array)
+        now_at = in_place(seen, before)
+        if before is not None and view.now - before.at < self.throttle_cool_down_s:
+            return now_at
+        return share if now_at == 0 or abs(share - now_at) >= self.throttle_step else now_at
+
+    def gains(self, state: SlaqState | None) -> Mapping[JobId, float]:
+        """Return by how much one task of each training is expected to lower its loss."""
+        known = state.trainings.items() if state is not None else ()
+        return {job_id: one.gain_task for job_id, one in known if one.gain_task is not None}
 
 
-def counted(state: ShareState | None, managed: Sequence[Member], now: float) -> ShareState:
+def counted(state: SlaqState | None, managed: Sequence[Member], now: float) -> SlaqState:
     """Return the state after the units that each held since the last look were counted; a new one to begin with."""
-    state = state or ShareState(counted_at=now)
+    state = state or SlaqState(counted_at=now)
     passed_s = max(now - state.counted_at, 0.0)
     trainings: dict[JobId, Training] = {}
     for member in managed:
@@ -145,11 +184,11 @@ class _Allocation:
     """One allocation, while it is worked on."""
 
     slaq: Slaq
-    view: ShareView
+    view: View
     managed: tuple[Member, ...]
-    state: ShareState
+    state: SlaqState
 
-    def made(self) -> ShareState:
+    def made(self) -> SlaqState:
         """Return the state after it."""
         view, state, managed = self.view, self.state, self.managed
         blank = Training(first_iteration=0, first_loss=0.0)
@@ -215,7 +254,7 @@ class _Allocation:
     def _most(self, member: Member) -> int:
         if not member.starts:
             return member.running
-        own = self.view.own_limit(member.job_id, member.job)
+        own = self.view.own_throttle(member.job_id, member.job)
         return min(member.left, own) if own else member.left
 
     def _unit(self, job_id: JobId) -> str:
@@ -226,7 +265,7 @@ class _Allocation:
     ) -> str:
         parts = [share] if share else []
         if member.elastic:
-            own = self.view.own_limit(member.job_id, member.job)
+            own = self.view.own_throttle(member.job_id, member.job)
             limit = f", of {own} that it may have" if own else ""
             parts.append(f"{member.running} run now{limit}")
         if known is None:
@@ -252,7 +291,10 @@ class _Allocation:
         gains = {
             one.job_id: gain
             for one in self.managed
-            if not one.running and one.job.array_job_id is None and one.job.pending and why_not(one.job) is None
+            if not one.running
+            and one.job.array_job_id is None
+            and one.job.pending
+            and room_would_not_help(one.job) is None
             if (gain := trainings[one.job_id].gain_each) is not None and gain > 0
         }
         state, factor = self.state, 1 + self.slaq.priority_step
@@ -268,7 +310,7 @@ class _Allocation:
         return best if gains[best] > factor * max(mean, rival) else None
 
 
-def free_units(members: Sequence[Member], view: ShareView, unit: str) -> int:
+def free_units(members: Sequence[Member], view: View, unit: str) -> int:
     """Return the units that are free for workers of any of these arrays."""
     room = view.room
     most = np.zeros(len(room.names), dtype=np.int64)
@@ -279,7 +321,7 @@ def free_units(members: Sequence[Member], view: ShareView, unit: str) -> int:
     return int(np.minimum(most, np.maximum(room.free[:, column], 0)).sum())
 
 
-def _workers_that_fit(member: Member, view: ShareView, room: Room) -> Ints:
+def _workers_that_fit(member: Member, view: View, room: Room) -> Ints:
     demand = demand_of(member.job, view.snapshot, room)
     fits = demand.fits(room)
     if demand.all_memory or member.job.request.exclusive:

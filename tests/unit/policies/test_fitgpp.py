@@ -38,7 +38,7 @@ def worked_example() -> Snapshot:
 
 def victims(snapshot: Snapshot, policy: FitGpp | None = None) -> list[int]:
     """Return the victims of the only plan."""
-    (plan,) = (policy or FitGpp()).propose(view_of(snapshot)).plans
+    (plan,) = (policy or FitGpp()).propose(view_of(snapshot), None).plans
     return [job_id for job_id, _ in plan.victims]
 
 
@@ -110,7 +110,7 @@ class TestOneVictim:
     """Where one job suffices, the one with the lowest score yields."""
 
     def test_worked_example(self) -> None:
-        proposal = FitGpp().propose(view_of(worked_example()))
+        proposal = FitGpp().propose(view_of(worked_example()), None)
         # sizes are sums of two equal squares, so that A's is the largest and its part of the score is exactly 1
         score_a = 1 + 4.0 * 60 / 180
         assert proposal.plans == (Plan(preemptor=JobId(TE), nodes=("n1",), victims=((JobId(A), score_a),)),)
@@ -186,7 +186,7 @@ class TestOneVictim:
             running(2, share("n2", 32)),
             waiting(TE, Request(mem_per_node_mib=1, excluded_nodes=("n1",))),
         ]
-        proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, graces={1: 0})))
+        proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, graces={1: 0})), None)
         assert proposal.plans[0].victims == ((2, 1 + 4.0),)
         assert [(one.job_id, one.code) for one in proposal.refusals] == [(1, RefusalCode.NOT_ALLOWED_NODE)]
 
@@ -236,7 +236,7 @@ class TestSeveralVictims:
         assert victims(self.gpus(*held, want=4)) == [1, 3]
 
     def test_not_even_all_of_them_suffice(self) -> None:
-        proposal = FitGpp().propose(view_of(self.gpus((1, "n1", 3), (2, "n1", 4), (3, "n2", 7), want=8)))
+        proposal = FitGpp().propose(view_of(self.gpus((1, "n1", 3), (2, "n1", 4), (3, "n2", 7), want=8)), None)
         assert proposal.plans == ()
         assert {(one.job_id, one.code) for one in proposal.refusals} == {
             (1, RefusalCode.FREES_TOO_LITTLE),
@@ -247,7 +247,7 @@ class TestSeveralVictims:
 
     def test_a_job_of_two_nodes_asks_on_the_two_cheapest(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (2, "n2", 3), (3, "n3", 2), want=2, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot)).plans
+        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
         # 2 and 3 of the 4 GPUs that the largest holds
         assert plan == Plan(preemptor=JobId(TE), nodes=("n2", "n3"), victims=((JobId(3), 0.5), (JobId(2), 0.75)))
 
@@ -257,19 +257,19 @@ class TestSeveralVictims:
             running(2, share("n3", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)),
         ]
-        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs))).plans
+        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None).plans
         assert plan.nodes == ("n1", "n2")
         assert [job_id for job_id, _ in plan.victims] == [1]
 
     def test_a_victim_that_spans_both_nodes_pays_once(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 3), want=4, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot)).plans
+        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
         assert plan == Plan(preemptor=JobId(TE), nodes=("n1", "n2"), victims=((JobId(1), 1.0),))
 
     def test_nobody_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
         # Job 2 is cheaper, and comes first; with job 1, which is needed in any case, it is not needed any more.
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 4), want=4, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot)).plans
+        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
         assert plan == Plan(preemptor=JobId(TE), nodes=("n1", "n2"), victims=((JobId(1), 1.0),))
 
     def test_a_victim_that_spans_nodes_helps_where_others_yield_too(self) -> None:
@@ -282,7 +282,7 @@ class TestSeveralVictims:
             running(1, share("n1", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1, required_nodes=("n1",))),
         ]
-        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs))).plans
+        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None).plans
         assert plan.nodes == ("n1", "n2")
         assert [job_id for job_id, _ in plan.victims] == [1]
 
@@ -293,4 +293,4 @@ class TestSeveralVictims:
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1, required_nodes=("n1",))),
         ]
         snapshot = cluster([node("n1"), node("n2"), node("n3")], jobs, exempt=[1])
-        assert FitGpp().propose(view_of(snapshot)).plans == ()
+        assert FitGpp().propose(view_of(snapshot), None).plans == ()

@@ -7,8 +7,8 @@ from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import Plan, Proposal, TePolicy
-from tesched_policies.baselines import AtRandom, LongestRemaining, Nobody, YoungestFirst
+from tesched_core.policy import Plan, Policy, Proposal
+from tesched_policies.baselines import AtRandom, LongestRemaining, NoPreemption, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
@@ -41,65 +41,65 @@ class TestFold:
     """Each plan changes the room that the next job sees."""
 
     @every_policy
-    def test_two_jobs_never_get_the_same_victim(self, policy: TePolicy) -> None:
+    def test_two_jobs_never_get_the_same_victim(self, policy: Policy[None]) -> None:
         # Each wants a whole node; served in order of job id.
         jobs = [whole(1, "n1"), whole(2, "n2"), waiting(8, cpus=32), waiting(9, cpus=32)]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         first, second = plans(proposal)
         assert {first[0], second[0]} == {8, 9}
         assert {first[1:], second[1:]} == {("n1", (1,)), ("n2", (2,))}
 
     @every_policy
-    def test_what_a_victim_leaves_over_serves_the_next_job(self, policy: TePolicy) -> None:
+    def test_what_a_victim_leaves_over_serves_the_next_job(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(8, cpus=16), waiting(9, cpus=16), waiting(10, cpus=1)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs)), None)
         assert plans(proposal) == [plan(8, "n1", 1), plan(9, "n1")]
         assert codes(proposal) == [(1, 10, C.ALREADY_LEAVING), (10, 10, C.NO_VICTIM)]
 
     @every_policy
-    def test_free_room_is_given_once(self, policy: TePolicy) -> None:
+    def test_free_room_is_given_once(self, policy: Policy[None]) -> None:
         jobs = [waiting(8, cpus=32), waiting(9, cpus=1)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs)), None)
         assert plans(proposal) == [plan(8, "n1")]
         assert codes(proposal) == [(9, 9, C.NO_VICTIM)]
 
     @every_policy
-    def test_an_exclusive_job_takes_the_whole_node(self, policy: TePolicy) -> None:
+    def test_an_exclusive_job_takes_the_whole_node(self, policy: Policy[None]) -> None:
         alone = waiting(8, Request(cpus=1, exclusive=True, mem_per_node_mib=1))
-        proposal = policy.propose(view_of(cluster([node("n1")], [alone, waiting(9)])))
+        proposal = policy.propose(view_of(cluster([node("n1")], [alone, waiting(9)])), None)
         assert plans(proposal) == [plan(8, "n1")]
 
     @every_policy
-    def test_a_job_of_all_memory_leaves_cpus_and_no_memory(self, policy: TePolicy) -> None:
+    def test_a_job_of_all_memory_leaves_cpus_and_no_memory(self, policy: Policy[None]) -> None:
         everything = waiting(8, Request(cpus=1, mem_per_node_mib=0))
-        proposal = policy.propose(view_of(cluster([node("n1")], [everything, waiting(9)])))
+        proposal = policy.propose(view_of(cluster([node("n1")], [everything, waiting(9)])), None)
         assert plans(proposal) == [plan(8, "n1")]
 
     @every_policy
-    def test_the_view_s_room_is_what_counts(self, policy: TePolicy) -> None:
+    def test_the_view_s_room_is_what_counts(self, policy: Policy[None]) -> None:
         # The node is empty, and an open order waits for its CPUs.
         snapshot = cluster([node("n1")], [waiting(8)])
         view = view_of(snapshot)
         full = view.room.changed([0], -view.room.total)
-        assert plans(policy.propose(view_of(snapshot, room=full))) == []
+        assert plans(policy.propose(view_of(snapshot, room=full), None)) == []
 
     @every_policy
-    def test_free_nodes_that_leave_out_a_required_one_do_not_do(self, policy: TePolicy) -> None:
+    def test_free_nodes_that_leave_out_a_required_one_do_not_do(self, policy: Policy[None]) -> None:
         wanted = Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1, required_nodes=("n3",))
         jobs = [whole(1, "n3"), waiting(9, wanted)]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None)
         assert plans(proposal) == [plan(9, "n1,n3", 1)]
 
     @every_policy
-    def test_a_required_node_may_be_the_only_one(self, policy: TePolicy) -> None:
+    def test_a_required_node_may_be_the_only_one(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9, Request(mem_per_node_mib=1, required_nodes=("n1",)))]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert plans(proposal) == [plan(9, "n1", 1)]
 
     @every_policy
-    def test_a_required_node_that_is_free_is_taken(self, policy: TePolicy) -> None:
+    def test_a_required_node_that_is_free_is_taken(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9, Request(mem_per_node_mib=1, required_nodes=("n2",)))]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert plans(proposal) == [plan(9, "n2")]
         assert proposal.refusals == ()
 
@@ -108,33 +108,33 @@ class TestRefusals:
     """Everybody who was looked at and not taken is told why, for each preemptor."""
 
     @every_policy
-    def test_who_is_excused_is_not_asked_and_the_guards_reason_is_passed_on(self, policy: TePolicy) -> None:
+    def test_who_is_excused_is_not_asked_and_the_guards_reason_is_passed_on(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), whole(2, "n2"), waiting(9)]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs), excused=[1]))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs), excused=[1]), None)
         assert plans(proposal) == [plan(9, "n2", 2)]
         assert proposal.refusals == (
             Refusal(job_id=JobId(1), preemptor=JobId(9), code=C.COOL_DOWN, text="it was just asked"),
         )
 
     @every_policy
-    def test_nobody_may_be_asked(self, policy: TePolicy) -> None:
+    def test_nobody_may_be_asked(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs), excused=[1]))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs), excused=[1]), None)
         assert plans(proposal) == []
         assert codes(proposal) == [(1, 9, C.COOL_DOWN), (9, 9, C.NO_VICTIM)]
         assert proposal.refusals[-1].text == "none of the 1 running best-effort jobs may be asked to yield"
 
     @every_policy
-    def test_no_best_effort_job_runs(self, policy: TePolicy) -> None:
+    def test_no_best_effort_job_runs(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs, exempt=[1])))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs, exempt=[1])), None)
         assert codes(proposal) == [(9, 9, C.NO_VICTIM)]
         assert proposal.refusals[-1].text == "no best-effort job is running"
 
     @every_policy
-    def test_all_of_them_would_not_suffice(self, policy: TePolicy) -> None:
+    def test_all_of_them_would_not_suffice(self, policy: Policy[None]) -> None:
         jobs = [running(1, share("n1", 16)), running(2, share("n1", 16)), waiting(9, cpus=32)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs, exempt=[2])))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs, exempt=[2])), None)
         assert codes(proposal) == [(1, 9, C.FREES_TOO_LITTLE), (9, 9, C.NO_VICTIM)]
         assert proposal.refusals[-1].text.startswith("not even all 1 best-effort jobs")
 
@@ -148,18 +148,18 @@ class TestRefusals:
         ],
     )
     def test_what_no_empty_cluster_could_run_is_impossible(
-        self, policy: TePolicy, request_: Request, text: str
+        self, policy: Policy[None], request_: Request, text: str
     ) -> None:
         jobs = [whole(1, "n1"), waiting(9, request_)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs)), None)
         assert plans(proposal) == []
         assert codes(proposal) == [(9, 9, C.IMPOSSIBLE)]
         assert proposal.refusals[0].text.startswith(text)
 
     @every_policy
-    def test_a_constraint_that_cannot_be_weighed_is_left_to_slurm(self, policy: TePolicy) -> None:
+    def test_a_constraint_that_cannot_be_weighed_is_left_to_slurm(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(8, Request(features="[a|b]", mem_per_node_mib=1)), waiting(9)]
-        proposal = policy.propose(view_of(cluster([node("n1")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1")], jobs)), None)
         assert plans(proposal) == [plan(9, "n1", 1)]
         assert codes(proposal) == [(8, 8, C.UNSUPPORTED)]
         assert "--constraint=[a|b]" in proposal.refusals[0].text
@@ -167,13 +167,13 @@ class TestRefusals:
     def test_one_that_would_do_on_one_of_two_nodes_is_told_so(self) -> None:
         wanted = Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)
         jobs = [whole(1, "n1"), whole(2, "n2"), waiting(9, wanted)]
-        proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, exempt=[2])))
+        proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, exempt=[2])), None)
         assert codes(proposal) == [(1, 9, C.GIVEN_BACK), (9, 9, C.NO_VICTIM)]
 
     @every_policy
-    def test_when_room_is_free_nobody_is_looked_at(self, policy: TePolicy) -> None:
+    def test_when_room_is_free_nobody_is_looked_at(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
-        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert proposal == Proposal(plans=(Plan(preemptor=JobId(9), nodes=("n2",), victims=()),), refusals=Refusals())
 
 
@@ -189,26 +189,26 @@ class TestBaselines:
     # A has 55 minutes left; B 10 minutes, or 23 h 10 min, or as long as it likes
     @pytest.mark.parametrize(("limit_b_s", "victim"), [(3600, 1), (24 * 3600, 2), (None, 2)])
     def test_lrtp_asks_who_would_stay_longest(self, limit_b_s: int | None, victim: int) -> None:
-        (one,) = LongestRemaining().propose(view_of(self.example(limit_b_s))).plans
+        (one,) = LongestRemaining().propose(view_of(self.example(limit_b_s)), None).plans
         assert [job_id for job_id, _ in one.victims] == [victim]
 
     def test_lrtp_s_score_is_the_time_left_counted_down(self) -> None:
-        (one,) = LongestRemaining().propose(view_of(self.example(3600))).plans
+        (one,) = LongestRemaining().propose(view_of(self.example(3600)), None).plans
         assert one.victims == ((JobId(1), -55 * 60.0),)
 
     def test_youngest_asks_who_started_last(self) -> None:
-        (one,) = YoungestFirst().propose(view_of(self.example(None))).plans
+        (one,) = YoungestFirst().propose(view_of(self.example(None)), None).plans
         assert one.victims == ((JobId(1), -(NOW - 5 * 60)),)
 
     def test_none_asks_nobody(self) -> None:
-        proposal = Nobody().propose(view_of(self.example(None)))
+        proposal = NoPreemption().propose(view_of(self.example(None)), None)
         assert proposal.plans == ()
         assert codes(proposal) == [(9, 9, C.POLICY_NONE)]
 
     @pytest.mark.parametrize("policy", [LongestRemaining(), YoungestFirst()], ids=lambda policy: policy.name)
-    def test_ties_go_to_the_lower_job_id(self, policy: TePolicy) -> None:
+    def test_ties_go_to_the_lower_job_id(self, policy: Policy[None]) -> None:
         jobs = [whole(2, "n1"), whole(1, "n2"), waiting(9)]
-        assert plans(policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)))) == [plan(9, "n2", 1)]
+        assert plans(policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)) == [plan(9, "n2", 1)]
 
     def test_they_ask_wherever_a_job_runs_and_give_back_who_is_not_needed(self) -> None:
         # Started last: 1, then 2, then 3. Job 1 frees too little, 2 frees too little elsewhere, 3 makes n2 fit with 2.
@@ -219,7 +219,7 @@ class TestBaselines:
             running(4, share("n1", 24), share("n2", 8), start_time=0.0),
             waiting(9, cpus=20),
         ]
-        proposal = YoungestFirst().propose(view_of(cluster([node("n1"), node("n2")], jobs, exempt=[4])))
+        proposal = YoungestFirst().propose(view_of(cluster([node("n1"), node("n2")], jobs, exempt=[4])), None)
         assert plans(proposal) == [plan(9, "n2", 2, 3)]
         assert codes(proposal) == [(1, 9, C.FREES_TOO_LITTLE)]
 
@@ -229,7 +229,7 @@ class TestBaselines:
             running(2, share("n2", 32), start_time=200.0),
             waiting(9, cpus=20),
         ]
-        proposal = YoungestFirst().propose(view_of(cluster([node("n1"), node("n2")], jobs)))
+        proposal = YoungestFirst().propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
         assert plans(proposal) == [plan(9, "n2", 2)]
         assert codes(proposal) == [(1, 9, C.OUTSCORED)]
 
@@ -241,7 +241,7 @@ class TestAtRandom:
         names = [f"n{place}" for place in range(4 + more)]
         jobs = [whole(place + 1, name) for place, name in enumerate(names)]
         snapshot = cluster([node(name) for name in names], [*jobs, waiting(preemptor)])
-        (one,) = AtRandom(seed=seed).propose(view_of(snapshot)).plans
+        (one,) = AtRandom(seed=seed).propose(view_of(snapshot), None).plans
         return int(one.victims[0][0])
 
     def test_one_seed_gives_one_choice(self) -> None:
@@ -260,14 +260,14 @@ class TestAtRandom:
 
     def test_scores_are_between_0_and_1(self) -> None:
         snapshot = cluster([node("n1")], [whole(1, "n1"), waiting(9)])
-        scores = [AtRandom(seed=seed).propose(view_of(snapshot)).plans[0].victims[0][1] for seed in range(20)]
+        scores = [AtRandom(seed=seed).propose(view_of(snapshot), None).plans[0].victims[0][1] for seed in range(20)]
         assert all(0 <= score < 1 for score in scores)
         assert len(set(scores)) == 20
 
 
 @every_policy
-def test_a_suspended_jobs_cpus_are_not_freed_twice(policy: TePolicy) -> None:
+def test_a_suspended_jobs_cpus_are_not_freed_twice(policy: Policy[None]) -> None:
     # It holds 16 CPUs, which are free already as it sleeps; 16 more are held by an exempt job: no 32 to be had.
     asleep = running(1, share("n1", 16, 0), state=JobState.SUSPENDED)
     snapshot = cluster([node("n1")], [asleep, running(2, share("n1", 16)), waiting(9, cpus=17)], exempt=[2])
-    assert plans(policy.propose(view_of(snapshot))) == []
+    assert plans(policy.propose(view_of(snapshot), None)) == []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tesched_core.policy import BePolicy, TePolicy
+from tesched_core.policy import Policy, in_turn
 from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import NO_LIMITS, Outage, Simulation
 from tesched_sim.result import Result
@@ -64,8 +64,8 @@ def simulate(
     *jobs: Sketch,
     nodes: int = 1,
     behaviour: Behaviour | None = None,
-    policy: TePolicy | None = None,
-    best_effort: BePolicy | None = None,
+    policy: Policy[None] | None = None,
+    best_effort: Policy[None] | None = None,
     outages: Sequence[Outage] = (),
     allowed: Sequence[Sequence[bool]] | None = None,
 ) -> Result:
@@ -74,7 +74,7 @@ def simulate(
     return Simulation(
         workload(jobs, nodes, allowed),
         behaviour,
-        policy=policy,
+        policies=in_turn(policy),
         best_effort=best_effort,
         limits=NO_LIMITS,
         outages=outages,

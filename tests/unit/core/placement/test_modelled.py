@@ -82,7 +82,7 @@ def site(
     ],
 )
 def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named: str) -> None:
-    proposal = FitGpp().propose(view_of(site(replace(request_, mem_per_node_mib=1))))
+    proposal = FitGpp().propose(view_of(site(replace(request_, mem_per_node_mib=1))), None)
     assert proposal.plans == ()
     (refusal,) = proposal.refusals
     assert (refusal.job_id, refusal.code) == (9, RefusalCode.UNSUPPORTED)
@@ -154,7 +154,7 @@ def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named
     ],
 )
 def test_a_site_that_is_not_modelled_costs_no_victim(snapshot: Snapshot, named: str) -> None:
-    proposal = FitGpp().propose(view_of(snapshot))
+    proposal = FitGpp().propose(view_of(snapshot), None)
     assert proposal.plans == ()
     assert [one.code for one in proposal.refusals] == [RefusalCode.UNSUPPORTED]
     assert f"({named})" in proposal.refusals[0].text
@@ -174,6 +174,6 @@ def test_a_site_that_is_not_modelled_costs_no_victim(snapshot: Snapshot, named: 
 def test_what_changes_nothing_is_served(request_: Request, settings: SlurmSettings | None) -> None:
     snapshot = site(request_, settings=settings)
     assert not unsupported(snapshot.jobs[JobId(9)], snapshot)
-    (plan,) = FitGpp().propose(view_of(snapshot)).plans
+    (plan,) = FitGpp().propose(view_of(snapshot), None).plans
     assert isinstance(plan, Plan)
     assert plan.victims

@@ -25,7 +25,7 @@ def free(snapshot: Snapshot, name: str = "n1") -> dict[str, int]:
 
 def victims(snapshot: Snapshot) -> list[tuple[tuple[str, ...], list[int]]]:
     """Return for each plan its nodes and its victims."""
-    plans = FitGpp().propose(view_of(snapshot)).plans
+    plans = FitGpp().propose(view_of(snapshot), None).plans
     return [(plan.nodes, [job_id for job_id, _ in plan.victims]) for plan in plans]
 
 
@@ -192,7 +192,7 @@ class TestPartitions:
         snapshot = cluster([node("n1"), node("n2")], [waiting(9, partitions=("p", "q"))], partitions=parts)
         assert victims(snapshot) == [(("n2",), [])]
         only_there = cluster([node("n1")], [waiting(9, partitions=("p", "q"))], partitions=parts[:1])
-        (refusal,) = FitGpp().propose(view_of(only_there)).refusals
+        (refusal,) = FitGpp().propose(view_of(only_there), None).refusals
         assert refusal.code is RefusalCode.UNSUPPORTED
         assert "MaxCPUsPerSocket=4 of partition p" in refusal.text
 

@@ -28,20 +28,20 @@ def plans(proposal: Proposal) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def test_each_node_takes_as_many_tasks_as_fit() -> None:
-    assert plans(FitGpp().propose(view_of(cluster(NODES, [waiting(9, EIGHT)])))) == [("n1,n2,n3", ())]
+    assert plans(FitGpp().propose(view_of(cluster(NODES, [waiting(9, EIGHT)])), None)) == [("n1,n2,n3", ())]
 
 
 def test_victims_go_where_the_tasks_need_it() -> None:
     jobs = [running(1, share("n1", 14)), running(2, share("n2", 8)), running(3, share("n3", 2)), waiting(9, EIGHT)]
     # 5 tasks on n1, 2 on n2 and one on n3, beside whatever runs there
-    assert plans(FitGpp().propose(view_of(cluster(NODES, jobs)))) == [("n1,n2,n3", (1, 2))]
+    assert plans(FitGpp().propose(view_of(cluster(NODES, jobs)), None)) == [("n1,n2,n3", (1, 2))]
 
 
 def test_an_even_share_comes_first() -> None:
     nodes = [*NODES, node("n4", cpus=16)]
     jobs = [running(job_id, share(f"n{job_id}", 16 if job_id in {1, 4} else 8)) for job_id in (1, 2, 3, 4)]
     # 4 tasks on each of two nodes, not 5, 2 and 1 on three
-    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, EIGHT)])))) == [("n1,n4", (1, 4))]
+    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, EIGHT)])), None)) == [("n1,n4", (1, 4))]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_an_even_share_comes_first() -> None:
 )
 def test_what_slurm_would_not_start_so_is_not_planned(request_: Request) -> None:
     jobs = [running(1, share("n1", 16)), waiting(9, request_)]
-    proposal = FitGpp().propose(view_of(cluster(NODES, jobs)))
+    proposal = FitGpp().propose(view_of(cluster(NODES, jobs)), None)
     assert plans(proposal) == []
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.IMPOSSIBLE]
 
@@ -66,7 +66,7 @@ def test_required_nodes_are_among_them() -> None:
     nodes = [*NODES, node("n4", cpus=5)]
     request = replace(EIGHT, required_nodes=("n4",))
     jobs = [running(4, share("n4", 5)), waiting(9, request)]
-    assert plans(FitGpp().propose(view_of(cluster(nodes, jobs)))) == [("n1,n2,n4", (4,))]
+    assert plans(FitGpp().propose(view_of(cluster(nodes, jobs)), None)) == [("n1,n2,n4", (4,))]
 
 
 def test_whole_cores_and_devices_of_each_task_count() -> None:
@@ -78,7 +78,7 @@ def test_whole_cores_and_devices_of_each_task_count() -> None:
     nodes = [with_gpus("n1", 16, 3), with_gpus("n2", 2, 1)]
     jobs = [running(1, share("n2", 0, 0, {"gpu": 1})), waiting(9, request)]
     snapshot = cluster(nodes, jobs)
-    assert plans(FitGpp().propose(view_of(snapshot))) == [("n1,n2", (1,))]
+    assert plans(FitGpp().propose(view_of(snapshot), None)) == [("n1,n2", (1,))]
     room = room_of(cluster(nodes, [waiting(9, request)]))
     demand = demand_of(snapshot.jobs[JobId(9)], snapshot, room)
     # three tasks take two cores, and memory for their CPUs; one takes one
@@ -99,7 +99,9 @@ def test_no_victim_leaves_on_a_node_that_slurm_may_leave_out() -> None:
     nodes = [node("a1", cpus=8), node("b1", cpus=8), node("c1", cpus=12), node("c2", cpus=12)]
     jobs = [running(number, share(one.name, 5)) for number, one in enumerate(nodes, 1)]
     request = Request(cpus=32, tasks=8, cpus_per_task=4, min_cpus_per_node=4, max_nodes=8, mem_per_node_mib=1)
-    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, request)])))) == [("a1,c1,c2", (3, 4, 1))]
+    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, request)])), None)) == [
+        ("a1,c1,c2", (3, 4, 1))
+    ]
 
 
 def test_a_required_node_that_is_not_needed_costs_no_victim() -> None:
@@ -109,8 +111,8 @@ def test_a_required_node_that_is_not_needed_costs_no_victim() -> None:
     request = Request(
         cpus=9, tasks=3, cpus_per_task=3, min_cpus_per_node=3, max_nodes=3, mem_per_node_mib=1, required_nodes=("n1",)
     )
-    proposal = FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, request)])))
+    proposal = FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, request)])), None)
     assert plans(proposal) == []
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.UNSUPPORTED]
     fixed = replace(request, min_nodes=2, max_nodes=2)
-    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, fixed)])))) == [("n1,n2", (1, 2))]
+    assert plans(FitGpp().propose(view_of(cluster(nodes, [*jobs, waiting(9, fixed)])), None)) == [("n1,n2", (1, 2))]

@@ -1,26 +1,11 @@
-"""What a policy that shares workers among trainings remembers from look to look. Data only; the store keeps it."""
+"""State of slaq from poll to poll: what is known of each training, and the last allocation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tesched_core.model.resources import JobId, UnixSeconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throttled:
-    """A job array whose throttle tesched has set."""
-
-    #: when it was last set
-    at: UnixSeconds
-    #: the array's own, to be put back; 0: no limit
-    previous: int
-    #: what was asked for last, and what was in place then: it is not known of every change whether it arrived
-    value: int
-    before: int
-    #: there is nothing to put back: it was only said what would be done
-    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +31,8 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShareState:
-    """All of it."""
+class SlaqState:
+    """State of slaq: the trainings, and the last allocation."""
 
     #: up to when unit-seconds are counted
     counted_at: UnixSeconds
@@ -57,9 +42,18 @@ class ShareState:
     trainings: Mapping[JobId, Training] = field(default_factory=dict)
     #: workers that each elastic array should have
     shares: Mapping[JobId, int] = field(default_factory=dict)
-    throttled: Mapping[JobId, Throttled] = field(default_factory=dict)
     #: who waits, is no array and was brought to the head of the queue, and since when
     first: JobId | None = None
     first_at: UnixSeconds = 0.0
     #: why each has what it has, as of the last allocation
     said: Mapping[JobId, str] = field(default_factory=dict)
+
+    def shifted(self, by_s: float) -> SlaqState:
+        """Return the state as it is to be read after the clock was set."""
+        return replace(
+            self,
+            counted_at=self.counted_at + by_s,
+            allocated_at=self.allocated_at + by_s,
+            next_at=self.next_at + by_s,
+            first_at=self.first_at + by_s,
+        )
