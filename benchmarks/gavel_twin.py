@@ -47,12 +47,13 @@ socket = ""
 [policy]
 te = "none"
 be = "gavel"
-gavel_policy = "{policy}"
-gavel_round_s = {round_s}
-gavel_types = {types}
-gavel_fills = true
-round_min_run_time_s = 1
-round_max_preemptions_per_job_hour = 10000
+[policy.gavel]
+allocator = "{policy}"
+round_s = {round_s}
+types = {types}
+fills = true
+min_run_time_s = 1
+max_preemptions_per_job_hour = 10000
 [guard]
 max_slowdown = 1e6
 max_victims_per_cycle = 1000

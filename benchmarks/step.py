@@ -17,6 +17,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
+from tesched_core.policy import in_turn
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
@@ -87,8 +88,8 @@ def main() -> None:
     for nodes, trials in SIZES:
         snapshot = full_cluster(nodes, trials)
         overview_ms = took_ms(lambda snapshot=snapshot: build(snapshot))  # type: ignore[misc]
-        cycle_ms = took_ms(lambda snapshot=snapshot: step(Memory(), snapshot, FitGpp(), Limits()))  # type: ignore[misc]
-        _, decision = step(Memory(), snapshot, FitGpp(), Limits())
+        cycle_ms = took_ms(lambda snapshot=snapshot: step(Memory(), snapshot, in_turn(FitGpp()), Limits()))  # type: ignore[misc]
+        _, decision = step(Memory(), snapshot, in_turn(FitGpp()), Limits())
         sizes = f"{nodes:>7} {4 * nodes:>8} {trials:>8}"
         print(f"{sizes} {overview_ms:>12.1f} {cycle_ms:>9.1f} {len(decision.refusals):>9}", flush=True)
 

@@ -200,7 +200,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
     )
     limits = Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0, wait_for_free_s=0)
     tesched = FitGpp() if policy == "fitgpp" else None
-    return Simulation(workload, behaviour, policies=in_turn(tesched), limits=limits).run()
+    return Simulation(workload, behaviour, policies=in_turn(*([tesched] if tesched else [])), limits=limits).run()
 
 
 def compared(policy: str, planned: list[Planned], seen: list[Seen], slower: int) -> Twin:

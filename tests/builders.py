@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from tesched_core.guard.eligibility import eligible_victims
@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.policy import Eligibility, View
+from tesched_core.policy import Eligibility, MakeRoom, Proposal, View
 
 #: the instant at which most tests look
 NOW = 10_000.0
@@ -156,14 +156,28 @@ def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | Non
     spared = [columns.running.row_of[JobId(job_id)] for job_id in excused]
     why = np.full(len(columns.running), -1, dtype=np.intp)
     why[spared] = 0
-    return View(
+    eligible = Eligibility(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),))
+    view = View(
         snapshot=snapshot,
         memory=Memory(),
+        columns=columns,
+        limits=Limits(),
         waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
-        running=columns.running,
-        eligibility=Eligibility(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),)),
-        room=room or columns.room,
+        find_eligible=lambda: eligible,
     )
+    if room is not None:
+        view.__dict__["room_after_orders"] = room
+    return view
+
+
+def rooms(proposal: Proposal[Any]) -> tuple[MakeRoom, ...]:
+    """Return the intents to make room."""
+    return tuple(one for one in proposal.intents if isinstance(one, MakeRoom))
+
+
+def scored(room: MakeRoom) -> tuple[tuple[int, float], ...]:
+    """Return the victims with their scores."""
+    return tuple((int(victim.job_id), victim.score) for victim in room.victims)
 
 
 def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, Why]:

@@ -79,7 +79,7 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
         memory=remembering(order(1, 2, asked, nodes=(text,), created_at=now)),
         summary=f"room for {text}",
         transitions=(step,),
-        refusals=(refusal(21, 2, RefusalCode.PROTECTED_USER, text=text), refusal(2, 2, RefusalCode.PLAN, text=text)),
+        refusals=(refusal(21, 2, RefusalCode.PROTECTED_USER, text=text), refusal(2, 2, RefusalCode.NOTE, text=text)),
     )
     if failed:
         writer.journal.unseen(report(now, failure=Failure(kind=FailureKind.UNKNOWN, message=text)))

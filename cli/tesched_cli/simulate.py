@@ -53,7 +53,7 @@ _WORKLOAD = "workload."
     "sets",
     multiple=True,
     metavar="KEY=VALUE[,VALUE...]",
-    help="Set anything (workload.jobs=10000, policy.fitgpp_s=2, site.poll_s=5, guard.cool_down_s=600); of several "
+    help="Set anything (workload.jobs=10000, policy.fitgpp.s=2, site.poll_s=5, guard.cool_down_s=600); of several "
     "values each is tried.",
 )
 @click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")

@@ -29,17 +29,21 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
     for point in points:
         where = f"{point.value}, of {point.dist.name if point.dist else 'no package'}"
         try:
-            kind: object = point.load()
+            kind: type[Policy[Any]] = point.load()
         except Exception as error:  # noqa: BLE001 - whatever a foreign module raises, an admin is told which one
             broken[point.name] = f"{where}: {type(error).__name__}: {error}"
             continue
-        if not (isinstance(kind, type) and issubclass(kind, Policy) and is_dataclass(kind)):
+        if not _is_policy(kind):
             broken[point.name] = f"{where}: it is no dataclass that inherits from tesched_core.policy.Policy"
         elif point.name != kind.name or point.name in found or not point.name.isidentifier():
             broken[point.name] = f"{where}: the policy calls itself {kind.name!r}, or another one has its name"
         else:
             found[point.name] = kind
     return found, broken
+
+
+def _is_policy(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Policy) and is_dataclass(kind)
 
 
 INSTALLED: Mapping[str, type[Policy[Any]]]

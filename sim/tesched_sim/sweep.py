@@ -35,7 +35,7 @@ POLL_S = 1.0
 class Variant:
     """One value of each key that is swept: columns of its own in the report."""
 
-    #: "policy.fitgpp_s=2, site.poll_s=5"; empty if nothing is swept
+    #: "policy.fitgpp.s=2, site.poll_s=5"; empty if nothing is swept
     name: str = ""
     setting: Setting
     make_workload: MakeWorkload

@@ -68,7 +68,11 @@ def test_a_store_without_schema_says_what_to_type(empty_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("found", "words"),
-    [("0000", r"older tesched \(schema 0000\); run `tesched db upgrade`"), ("9999", "newer tesched")],
+    [
+        ("0.1", r"older tesched \(schema 0.1\); run `tesched db upgrade`"),
+        ("0.10", "newer tesched"),
+        ("0019", r"before tesched's first release \(schema 0019\)"),
+    ],
 )
 def test_a_store_of_another_release_is_not_used(url: str, store: Engine, found: str, words: str) -> None:
     with writing(store).begin() as connection:
@@ -80,7 +84,7 @@ def test_a_store_of_another_release_is_not_used(url: str, store: Engine, found: 
 
 def test_a_newer_store_is_not_upgraded(url: str, store: Engine) -> None:
     with writing(store).begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9.9'"))
     with pytest.raises(StoreError, match="newer tesched"):
         migrate.upgrade(url)
 

@@ -30,6 +30,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition, VictimState
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.policy import in_turn
 from tesched_core.ports import Barred, CycleReport, JournalError, Lead, never_barred
 from tesched_daemon.loop import ACT_WITHIN_S, GLANCES, NEW_FOR_S, SOON_S, Loop, Mode, Pace
 from tesched_policies.fitgpp import FitGpp
@@ -150,7 +151,7 @@ def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> 
         observer=cluster,
         actuator=cluster,
         journal=notebook,
-        policy=FitGpp(),
+        policies=in_turn(FitGpp()),
         limits=Limits(min_run_time_s=0),
         classes=Classification(
             rules=(Rule(name="te", job_class=JobClass.TE, match=Match(names=("te",))),), default_notice_signal="B:USR1"

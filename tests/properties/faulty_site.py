@@ -16,7 +16,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.snapshot import JobClass
-from tesched_core.policy import Policy
+from tesched_core.policy import Policy, in_turn
 from tesched_core.ports import JournalError
 from tesched_daemon.loop import ACT_WITHIN_S, Loop, Mode, Pace
 from tesched_daemon.undo import put_all_back
@@ -122,8 +122,7 @@ class Site:
             observer=daemon,
             actuator=daemon,
             journal=daemon,
-            policy=self.policy,
-            best_effort=self.best_effort,
+            policies=in_turn(self.policy, *([self.best_effort] if self.best_effort else [])),
             limits=self.limits,
             classes=CLASSES,
             mode=Mode.ENFORCE,

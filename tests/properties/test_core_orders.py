@@ -33,7 +33,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.outcomes import learned
 from tesched_core.orders.tell_users import Telling
-from tesched_core.policy import Policy
+from tesched_core.policy import Policy, in_turn
 from tesched_core.step import step
 from tesched_policies.baselines import YoungestFirst
 from tesched_policies.fitgpp import FitGpp
@@ -67,7 +67,7 @@ class Daemon:
     def turn(self) -> None:
         """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
         snapshot = self.slurm.snapshot()
-        self.memory, decision = step(self.memory, snapshot, self.policy, self.limits, telling=TELLING)
+        self.memory, decision = step(self.memory, snapshot, in_turn(self.policy), self.limits, telling=TELLING)
         self._check_actions(snapshot, decision)
         self._check_memory(snapshot)
         outcomes = self._perform(decision)

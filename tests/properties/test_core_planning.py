@@ -20,7 +20,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.policy import Policy
+from tesched_core.policy import Policy, in_turn
 from tesched_core.step import step
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
@@ -160,7 +160,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def run(case: Case) -> tuple[Memory, Decision, tuple[Order, ...]]:
-    memory, decision = step(case.memory, case.snapshot, case.policy, case.limits)
+    memory, decision = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
     return memory, decision, memory.open_orders()
 
 
@@ -323,8 +323,8 @@ def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case
 @given(cases())
 def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case) -> None:
     before = deepcopy((dict(case.snapshot.jobs), dict(case.snapshot.traits), case.memory, case.limits))
-    first = step(case.memory, case.snapshot, case.policy, case.limits)
-    second = step(case.memory, case.snapshot, case.policy, case.limits)
+    first = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
+    second = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
     assert first == second
     assert before == (dict(case.snapshot.jobs), dict(case.snapshot.traits), case.memory, case.limits)
 
@@ -333,8 +333,8 @@ def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case
 def test_the_order_in_which_jobs_are_listed_decides_nothing(case: Case) -> None:
     backwards = dict(reversed(list(case.snapshot.jobs.items())))
     turned = replace(case.snapshot, jobs=backwards)
-    memory, decision = step(case.memory, case.snapshot, case.policy, case.limits)
-    memory_turned, decision_turned = step(case.memory, turned, case.policy, case.limits)
+    memory, decision = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
+    memory_turned, decision_turned = step(case.memory, turned, in_turn(case.policy), case.limits)
     assert memory == memory_turned
     assert decision.actions == decision_turned.actions
 
@@ -353,7 +353,7 @@ def test_the_next_cycle_asks_nobody_again(policy: Policy[None], case: Case) -> N
     # Nothing has changed yet: the orders stand, and no victim is asked by a second one.
     case = replace(case, policy=policy)
     memory, _, orders = run(case)
-    again, _ = step(memory, replace(case.snapshot, taken_at=NOW + 1), policy, case.limits)
+    again, _ = step(memory, replace(case.snapshot, taken_at=NOW + 1), in_turn(policy), case.limits)
     before = [victim.job_id for order in orders for victim in order.victims]
     asked = [victim.job_id for order in again.open_orders() for victim in order.victims]
     assert len(set(asked)) == len(asked)

@@ -48,4 +48,4 @@ def test_all_jobs_run_to_their_end_on_nodes_that_nobody_else_has(jobs: list[tupl
     site.cycle(10_000)
     site.cycle(10_001)
     assert changed_still(site.memory, site.snapshot(10_002)) == 0
-    assert JobId(1) not in (site.memory.rounds.plans if site.memory.rounds else {})
+    assert JobId(1) not in (site.state("pdors").plans if site.state("pdors") else {})

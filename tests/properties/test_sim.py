@@ -44,7 +44,11 @@ class Case:
     def simulation(self) -> Simulation:
         limits = replace(NO_LIMITS, max_preemptions_per_job=self.most)
         return Simulation(
-            self.workload, self.behaviour, policies=in_turn(self.policy), limits=limits, outages=self.outages
+            self.workload,
+            self.behaviour,
+            policies=in_turn(*([self.policy] if self.policy else [])),
+            limits=limits,
+            outages=self.outages,
         )
 
     def run(self) -> Result:

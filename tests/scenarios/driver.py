@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
-from tesched_core.levers.hold import RoundPolicy
-from tesched_core.levers.throttle import SharePolicy
 from tesched_core.model.actions import (
     Action,
     Failure,
@@ -41,7 +39,7 @@ from tesched_core.model.order import Order, OrderState, Transition, Victim
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.outcomes import learned
-from tesched_core.policy import Policy
+from tesched_core.policy import Policy, PolicyEntry, in_turn
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
@@ -68,8 +66,8 @@ class Driver:
         *,
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
-        policy: Policy[None] | None = None,
-        best_effort: Policy[None] | RoundPolicy | SharePolicy | None = None,
+        policy: Policy[Any] | None = None,
+        best_effort: Policy[Any] | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
@@ -106,6 +104,14 @@ class Driver:
 
     # What tesched does.
 
+    def entries(self) -> tuple[PolicyEntry, ...]:
+        """Return the policies that are asked."""
+        return in_turn(self.policy, *([] if self.best_effort is None else [self.best_effort]))
+
+    def state(self, name: str) -> Any:
+        """Return what a policy remembers; None: nothing."""
+        return self.memory.policy_states.get(name)
+
     def snapshot(self, at_s: float) -> Snapshot:
         """Return what an observer would see."""
         self.at_s = at_s
@@ -119,7 +125,7 @@ class Driver:
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
         """Look at this time and return what is to be done."""
-        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.policy, self.limits, self.best_effort)
+        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.entries(), self.limits)
         self._transitions += self.decision.transitions
         return self.decision.actions
 

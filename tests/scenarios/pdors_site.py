@@ -13,7 +13,7 @@ from tesched_core.model.cluster import Job, Request, SlurmSettings, Switch
 from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_policies.pdors.policy import PdOrsOnSlurm
+from tesched_policies.pdors.policy import PdOrs
 from tesched_policies.pdors.state import JobPlan
 from tesched_policies.pdors.workload import Workload
 
@@ -34,7 +34,7 @@ class Site(Driver):
     """The two racks; of jobs without an expected run time, the workload is known."""
 
     def __init__(self, *jobs: Job, run_times: Mapping[int, float] | None = None, workload: Workload = NET) -> None:
-        policy = PdOrsOnSlurm(slot_s=10, horizon=60, workloads=(workload,))
+        policy = PdOrs(slot_s=10, slots=60, workloads=(workload,))
         known = run_times or {}
         super().__init__(
             [node(name) for name in ("a1", "a2", "b1", "b2")],
@@ -63,8 +63,8 @@ class Site(Driver):
         self.starts(job_id, *(share(name, 32, 1) for name in names), at_s=at_s)
 
     def plan(self, job_id: int) -> JobPlan:
-        assert self.memory.rounds is not None
-        return self.memory.rounds.plans[JobId(job_id)]
+        found: JobPlan = self.state("pdors").plans[JobId(job_id)]
+        return found
 
 
 def filler(job_id: int, *names: str) -> Job:

@@ -63,7 +63,7 @@ def asked(drive: Driver) -> list[int]:
 
 def test_it_is_raised_first_and_its_victim_asked_once_slurm_says_that_it_lacks_room() -> None:
     drive = raised()
-    assert drive.room_would_not_help(TE) is RefusalCode.NOT_CONSIDERED_YET
+    assert drive.why_not(TE) is RefusalCode.NOT_CONSIDERED_YET
     assert drive.cycle(0.5) == (), "Slurm has not looked yet"
     drive.change(TE, reason="Resources")
     drive.cycle(1)
@@ -92,7 +92,7 @@ def test_what_shows_at_the_head_costs_nobody_anything_and_the_job_stays_there_un
         assert drive.cycle(1 + at_s / 4) == ()
     drive.change(TE, reason=limit)
     assert drive.cycle(3600) == ()
-    assert drive.room_would_not_help(TE) in {RefusalCode.LIMIT, RefusalCode.LICENSES}
+    assert drive.why_not(TE) in {RefusalCode.LIMIT, RefusalCode.LICENSES}
     assert drive.open_orders() == [1]
     drive.change(TE, reason="Resources")
     drive.cycle(3602)
@@ -115,7 +115,7 @@ def test_without_a_look_in_time_no_victim_is_asked_and_it_is_tried_again_later()
     drive.obeys(*drive.decision.actions)
     drive.change(TE, reason="Priority")
     drive.cycle(LOOK_WITHIN_S + 10)
-    assert drive.room_would_not_help(TE) is RefusalCode.RETRY_LATER
+    assert drive.why_not(TE) is RefusalCode.RETRY_LATER
 
 
 def test_a_job_that_overtakes_it_is_overtaken_before_a_victim_is_asked() -> None:

@@ -19,7 +19,6 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
-from tesched_policies.gavel.allocators.registry import policy
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
@@ -49,7 +48,7 @@ class Site(Driver):
         named: str = "las-sharing",
         workloads: Mapping[int, str] | None = None,
     ) -> None:
-        gavel = Gavel(policy=policy(named), types=("v100", "k80"))
+        gavel = Gavel(allocator=named, types=("v100", "k80"))
         run_times = {int(job.job_id): 3600.0 for job in jobs if job.job_id != TRIAL}
         super().__init__(nodes or [machine("v", "v100")], jobs, limits=LIMITS, best_effort=gavel, run_times=run_times)
         told = workloads or {}
@@ -62,9 +61,7 @@ class Site(Driver):
         return replace(super().snapshot(at_s), speeds=speeds, beside=BESIDE)
 
     def said(self, job_id: int) -> str:
-        return next(
-            one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.ROUND
-        )
+        return next(one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.NOTE)
 
     def kinds(self) -> list[tuple[str, int]]:
         return [(type(action).__name__, action.job_id) for action in self.decision.actions]
@@ -91,8 +88,7 @@ def test_two_jobs_that_are_worth_it_share_a_gpu_and_nobody_has_to_go() -> None:
     for at_s in (10, 400, 800):
         site.cycle(at_s)
         assert site.decision.actions == (), "both have what is theirs"
-    assert site.memory.rounds is not None
-    (pair,) = site.memory.rounds.pairs.values()
+    (pair,) = site.state("gavel").pairs.values()
     assert pair.received_s[0] == pytest.approx(798.0), "time on one GPU is the pair's, once"
 
 
@@ -157,7 +153,7 @@ def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
         ((node("v", gres={"gpu:v100": 1}),), "las-sharing", "no node has shards"),
         ((machine("v", "v100", gpus=2, shards=4),), "las-sharing", "Slurm alone says which one a shard is of"),
         ((machine("v", "v100", shards=1),), "las-sharing", "two or more of one GPU each"),
-        ((machine("v", "v100"),), "las", "policy.gavel_policy is las"),
+        ((machine("v", "v100"),), "las", "policy.gavel.allocator is las"),
     ],
 )
 def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
@@ -167,7 +163,7 @@ def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
     site.cycle(0)
     assert site.decision.actions == ()
     assert said in site.said(A)
-    assert JobId(A) not in (site.memory.rounds.jobs if site.memory.rounds else {})
+    assert JobId(A) not in (site.state("gavel").jobs if site.state("gavel") else {})
 
 
 def obey(site: Site, at_s: float) -> None:

@@ -152,7 +152,7 @@ def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
 
 def test_while_it_is_paused_nobody_is_asked() -> None:
     drive = robbed()
-    _, decision = step(drive.memory, drive.snapshot(5), drive.policy, drive.limits, paused="by an admin")
+    _, decision = step(drive.memory, drive.snapshot(5), drive.entries(), drive.limits, paused="by an admin")
     assert not any(isinstance(action, Notify) for action in decision.actions)
 
 

@@ -17,7 +17,6 @@ from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import undo
 from tesched_core.step import step
 from tesched_daemon.plausibility import doubt
-from tesched_policies.gavel.allocators.registry import policy
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
@@ -85,19 +84,16 @@ def test_who_is_protected_is_neither_held_nor_kept_so(held: Callable[[], Driver]
 
 def test_who_was_held_by_another_policy_for_what_this_one_has_no_turns_for_is_let_go() -> None:
     site = held_by_pdors()
-    site.best_effort = Gavel(policy=policy("las"), types=("v100",))
+    site.best_effort = Gavel(allocator="las", types=("v100",))
     assert of(site.cycle(5), Release) == [C]
 
 
 @pytest.mark.parametrize("held", HELD)
 def test_during_a_pause_nobody_is_held(held: Callable[[], Driver]) -> None:
     site = held()
-    site.memory, decision = step(
-        site.memory, site.snapshot(20), site.policy, site.limits, site.best_effort, paused="by an admin"
-    )
+    site.memory, decision = step(site.memory, site.snapshot(20), site.entries(), site.limits, paused="by an admin")
     assert of(decision.actions, Release) == [C]
     site.obeys(*decision.actions)
-    assert site.memory.rounds is not None
     assert C in {*of(site.cycle(30), Hold), *of(site.decision.actions, SetNodes)}, "afterwards it goes on"
 
 

@@ -72,7 +72,7 @@ def eligible_victims(
         text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
         recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
         excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
-    setting = "guard.min_run_time_s" if turns is None else "turn_min_run_time_s of the policy"
+    setting = "guard.min_run_time_s" if turns is None else f"{turns.table}.min_run_time_s"
     seconds = (turns or limits).min_run_time_s
     text = f"it has run for less than {setting}, {seconds:g} s"
     new = np.isin(running.job_id, list(newcomers))
@@ -158,7 +158,9 @@ def _spent_by_turns(running: Running, tally: Tally, limits: TurnLimits) -> Itera
     for job_id, count in tally.by_job.items():
         row = running.row_of.get(job_id)
         if row is not None and count >= most:
-            text = f"it gave way to a turn {count} time(s) in the last hour; policy.round_max_preemptions_per_job_hour"
+            text = (
+                f"it gave way to a turn {count} time(s) in the last hour; {limits.table}.max_preemptions_per_job_hour"
+            )
             yield np.arange(len(running)) == row, (RefusalCode.ROUND_LIMIT, f"{text} is {most}")
     if over := _turns_reached(tally, limits, "rounds have cost"):
         yield np.ones(len(running), dtype=np.bool_), over
@@ -168,11 +170,11 @@ def _turns_reached(tally: Tally, limits: TurnLimits, what: str, *, more: int = 0
     """Return which limit of all rounds together is reached, or with `more` 1 would be passed."""
     most, hours = limits.max_preemptions_per_hour, tally.node_s / HOUR_S
     if most is not None and tally.count >= most + more:
-        text = f"{what} {tally.count} preemption(s) in an hour; policy.round_max_preemptions_per_hour is {most}"
+        text = f"{what} {tally.count} preemption(s) in an hour; {limits.table}.max_preemptions_per_hour is {most}"
         return RefusalCode.ROUND_LIMIT, text
     budget = limits.max_lost_node_hours_per_day
     if budget is not None and (hours > budget or (hours >= budget and not more)):
-        text = f"{what} {hours:.1f} node-hours in 24 h; policy.round_max_lost_node_hours_per_day is {budget:g}"
+        text = f"{what} {hours:.1f} node-hours in 24 h; {limits.table}.max_lost_node_hours_per_day is {budget:g}"
         return RefusalCode.ROUND_LIMIT, text
     return None
 

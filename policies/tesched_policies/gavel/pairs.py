@@ -118,7 +118,7 @@ def allocated(
         if old is not None:
             was, had, got = (np.array(part) for part in (old.deficit_s, old.share, old.received_s))
             behind = tuple(deficits(was, had, got, elapsed_s).tolist())
-        found[pair] = PairRounds(share=tuple(pairs_x[place].tolist()), received_s=none, deficit_s=behind)
+        found[pair] = PairRounds(jobs=pair, share=tuple(pairs_x[place].tolist()), received_s=none, deficit_s=behind)
     return found
 
 

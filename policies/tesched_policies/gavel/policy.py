@@ -193,7 +193,9 @@ def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | N
     given = np.sum([given, *together.values()], axis=0)
     pairs = with_time(state.pairs, together, jobs)
     changed = state.changed or jobs.keys() != state.jobs.keys()
-    return replace(state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, pairs=pairs, changed=changed)
+    return replace(
+        state, counted_at=now, given_s=tuple(given.tolist()), jobs=jobs, shared=tuple(pairs.values()), changed=changed
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -374,7 +376,7 @@ class _Turn:
             changed=False,
             given_s=(0.0,) * len(self.kinds.names),
             jobs={**self.state.jobs, **jobs},
-            pairs=allocated(self.state.pairs, problem.pairs, answer.pairs_x, managed, elapsed_s),
+            shared=tuple(allocated(self.state.pairs, problem.pairs, answer.pairs_x, managed, elapsed_s).values()),
             fallback=answer.fallback or "",
         )
 

@@ -31,6 +31,9 @@ class JobRounds:
 class PairRounds:
     """The part of two jobs on one GPU, as a job's."""
 
+    #: the lower id first
+    jobs: tuple[JobId, JobId]
+
     share: tuple[float, ...]
     received_s: tuple[float, ...]
     deficit_s: tuple[float, ...]
@@ -56,10 +59,15 @@ class GavelState:
     #: seconds that each type has given since
     given_s: tuple[float, ...] = ()
     jobs: Mapping[JobId, JobRounds] = field(default_factory=dict)
-    #: those to which time is allocated, the lower id first
-    pairs: Mapping[tuple[JobId, JobId], PairRounds] = field(default_factory=dict)
+    #: the pairs to which time is allocated
+    shared: tuple[PairRounds, ...] = ()
     #: why the allocation is not the policy's own optimum; empty: it is
     fallback: str = ""
+
+    @property
+    def pairs(self) -> Mapping[tuple[JobId, JobId], PairRounds]:
+        """Return the pairs to which time is allocated, by their jobs."""
+        return {one.jobs: one for one in self.shared}
 
     def shifted(self, by_s: float) -> GavelState:
         """Return the state as it is to be read after the clock was set."""

@@ -1,7 +1,7 @@
 """What a Slurm job is to PD-ORS: how fast it is on so many nodes, in one rack or in several, and what its end is worth.
 
 Definitions
-    workload       what a site says of a kind of training: a line of the table `policy.pdors_workloads`. A job names its
+    workload       what a site says of a kind of training: a line of the table `policy.pdors.workloads`. A job names its
                    own in its comment (`workload=resnet50`), and may say how many samples it does (`samples=2e6`) and
                    how much time matters (`utility=critical`).
     node           Slurm gives whole shares of nodes, each the same. Each node of a job is a worker, and its servers, or

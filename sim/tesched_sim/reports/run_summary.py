@@ -35,7 +35,7 @@ class Case:
 
     policy: str
     seed: int
-    #: what was swept, in words ("policy.fitgpp_s=2"); empty if nothing was
+    #: what was swept, in words ("policy.fitgpp.s=2"); empty if nothing was
     variant: str
     summary: Summary
     settings: Mapping[str, object]

@@ -9,7 +9,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config, load, parse
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.loop import Mode
-from tesched_policies.registry import TePolicyName
+from tesched_policies.baselines import AtRandom
 
 
 def test_an_empty_file_is_the_defaults_and_touches_nothing() -> None:
@@ -31,7 +31,8 @@ def test_every_section_reaches_its_part() -> None:
         poll_interval_s = 1
         [policy]
         te = "rand"
-        rand_seed = 7
+        [policy.rand]
+        seed = 7
         [guard]
         max_preemptions_per_job = 3
         protected_users = ["root", "svc-*"]
@@ -51,7 +52,7 @@ def test_every_section_reaches_its_part() -> None:
     assert config.mode is Mode.ENFORCE
     assert config.store.url == "postgresql+psycopg://db/tesched"
     assert config.slurm.timeout_s == 5.0
-    assert (config.policy.te, config.policy.te_policy().name) == (TePolicyName.RAND, "rand")
+    assert config.policy.entries()[0].policy == AtRandom(seed=7)
     assert config.guard.protected_users == ("root", "svc-*")
     assert config.classes.default_class is JobClass.EXEMPT
     assert config.classes.rules[0].match.max_time_limit_s == 3600
@@ -79,7 +80,7 @@ def test_every_section_reaches_its_part() -> None:
         ("[[classes.rules]]\njob_class='te'", ["classes.rules[0]", "name"]),
         ("[[classes.rules]]\nname='a'\njob_class='te'\nmax_gpus=2", ["did you mean classes.rules[0].match.max_gpus?"]),
         ("poll_interval_s = 2", ["did you mean loop.poll_interval_s?"]),
-        ("[policy]\nfitgpp_s = nan", ["policy", "fitgpp_s"]),
+        ("[policy.fitgpp]\ns = nan", ["policy", "fitgpp.s"]),
         ("guard = 3", ["guard", "a table", "not 3"]),
         ("mode = \n", ["not valid TOML", "line 1"]),
     ],

@@ -69,7 +69,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
 
 
 KEYS = tuple(keys_of(Config))
-TABLES = ("classes.rules", "classes.notice_rules", "policy.pdors_workloads")
+TABLES = ("classes.rules", "classes.notice_rules", "policy.pdors.workloads")
 RIGHT = {
     bool: "must be true or false",
     int: "must be a whole number",
@@ -138,20 +138,28 @@ BOUNDS = [
     ("[reports]\nsocket = 'login1'", "reports.socket", 'it is "host:port", ":port" or an absolute path'),
     ("[reports]\nsocket = ':99999'", "reports.socket", 'it is "host:port", ":port" or an absolute path'),
     ("[reports]\nmunge_socket = 'munge'", "reports.munge_socket", "empty or an absolute path"),
-    ("[policy]\nfitgpp_s = 1000.1", "policy.fitgpp_s", "between 0 and 1000, not 1000.1"),
-    ("[policy]\npatience_s = 86401", "policy.patience_s", "between 0 and 86400 seconds"),
-    ("[policy]\nfitgpp_quality = 1.0", "policy.fitgpp_quality", 'must be 0 where policy.be is not "slaq", not 1.0'),
-    ('[policy]\nbe = "slaq"\nfitgpp_quality = 1000.5', "policy.fitgpp_quality", "between 0 and 1000, not 1000.5"),
-    ("[policy]\nslaq_epoch_s = 0.5", "policy.slaq_epoch_s", "between 1 and 86400 seconds"),
-    ("[policy]\nslaq_least = 0", "policy.slaq_least", "between 1 and 10000 workers"),
-    ("[policy]\nslaq_throttle_step = 0", "policy.slaq_throttle_step", "between 1 and 10000 workers"),
-    ("[policy]\nslaq_throttle_cool_down_s = -1.0", "policy.slaq_throttle_cool_down_s", "between 0 and 86400 seconds"),
-    ("[policy]\nslaq_priority_step = 101.0", "policy.slaq_priority_step", "between 0 and 100"),
-    ("[policy]\nslaq_priority_cool_down_s = 1e6", "policy.slaq_priority_cool_down_s", "between 0 and 86400 seconds"),
-    ("[policy]\npdors_slot_s = 0.5", "policy.pdors_slot_s", "between 1 and 86400 seconds"),
-    ("[policy]\npdors_slots = 1", "policy.pdors_slots", "between 2 and 1000"),
-    ("[policy]\npdors_floor = 0.2", "policy.pdors_floor", "between 1e-12 and 0.1, not 0.2"),
-    ("[policy]\nrand_seed = 9223372036854775808", "policy.rand_seed", "between 0 and 9223372036854775807"),
+    ("[policy.fitgpp]\ns = 1000.1", "policy.fitgpp.s", "between 0 and 1000, not 1000.1"),
+    ("[policy.patient]\npatience_s = 86401", "policy.patient.patience_s", "between 0 and 86400 seconds"),
+    (
+        "[policy.fitgpp]\nquality = 1.0",
+        "policy.fitgpp.quality",
+        "must be 0 where no policy of policy.be foretells gains",
+    ),
+    (
+        '[policy]\nbe = "slaq"\n[policy.fitgpp]\nquality = 1000.5',
+        "policy.fitgpp.quality",
+        "between 0 and 1000, not 1000.5",
+    ),
+    ("[policy.slaq]\nepoch_s = 0.5", "policy.slaq.epoch_s", "between 1 and 86400 seconds"),
+    ("[policy.slaq]\nleast = 0", "policy.slaq.least", "between 1 and 10000 workers"),
+    ("[policy.slaq]\nthrottle_step = 0", "policy.slaq.throttle_step", "between 1 and 10000 workers"),
+    ("[policy.slaq]\nthrottle_cool_down_s = -1.0", "policy.slaq.throttle_cool_down_s", "between 0 and 86400 seconds"),
+    ("[policy.slaq]\npriority_step = 101.0", "policy.slaq.priority_step", "between 0 and 100"),
+    ("[policy.slaq]\npriority_cool_down_s = 1e6", "policy.slaq.priority_cool_down_s", "between 0 and 86400 seconds"),
+    ("[policy.pdors]\nslot_s = 0.5", "policy.pdors.slot_s", "between 1 and 86400 seconds"),
+    ("[policy.pdors]\nslots = 1", "policy.pdors.slots", "between 2 and 1000"),
+    ("[policy.pdors]\nfloor = 0.2", "policy.pdors.floor", "between 1e-12 and 0.1, not 0.2"),
+    ("[policy.rand]\nseed = 9223372036854775808", "policy.rand.seed", "between 0 and 9223372036854775807"),
     ("[classes]\ndefault_grace_period_s = 86401", "classes.default_grace_period_s", "between 0 and 86400 seconds"),
     (
         "[classes.user_word]\nmax_grace_period_s = 86401",
@@ -208,7 +216,7 @@ BAD_RULES = [
     ("classes.rules = ['a']", "classes.rules[0]", "must be a table with keys of name, job_class"),
 ]
 
-LOAD = "policy.pdors_workloads"
+LOAD = "policy.pdors.workloads"
 LOAD_HEAD = f"[[{LOAD}]]\nname = 'a'\nsamples = 1e6\nsample_s = 0.1\nbatch = 64\n"
 BAD_WORKLOADS = [
     (f"[[{LOAD}]]\nname = 'a'\nsamples = 1e6\nsample_s = 0.1", f"{LOAD}[0]", "lacks the key batch: a whole number"),

@@ -67,7 +67,7 @@ class Site:
             observer=self.cluster,
             actuator=acting(config.mode, self.cluster),
             journal=self.notebook,
-            policy=config.policy.te_policy(),
+            policies=config.policy.entries(),
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,
@@ -93,7 +93,7 @@ def test_policy_limits_pace_and_mode_are_taken_up(site: Site, caplog: pytest.Log
     assert site.reload(text.replace("min_run_time_s = 0", "min_run_time_s = 5") + more) == ""
     loop = site.loop
     assert (loop.mode, loop.pace.poll_interval_s, loop.limits) == (Mode.SHADOW, 7.0, Limits(min_run_time_s=5))
-    assert (loop.policy.name, loop.best_effort is not None) == ("rand", True)
+    assert [entry.policy.name for entry in loop.policies] == ["rand", "fill"]
     assert isinstance(loop.actuator, DryRunActuator)
     assert loop.turn().next_in_s == 7.0
     assert site.cluster.acted == []

@@ -8,10 +8,9 @@ from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.policy import Plan
 from tesched_policies.fitgpp import FitGpp, fitgpp_scores
 
-from tests.builders import cluster, node, running, share, traits, view_of, waiting
+from tests.builders import cluster, node, rooms, running, scored, share, traits, view_of, waiting
 
 A, B, C, FILLER = 1, 2, 3, 50
 TE = 9
@@ -38,8 +37,8 @@ def worked_example() -> Snapshot:
 
 def victims(snapshot: Snapshot, policy: FitGpp | None = None) -> list[int]:
     """Return the victims of the only plan."""
-    (plan,) = (policy or FitGpp()).propose(view_of(snapshot), None).plans
-    return [job_id for job_id, _ in plan.victims]
+    (plan,) = rooms((policy or FitGpp()).propose(view_of(snapshot), None))
+    return list(plan.victim_ids)
 
 
 class TestScore:
@@ -113,7 +112,8 @@ class TestOneVictim:
         proposal = FitGpp().propose(view_of(worked_example()), None)
         # sizes are sums of two equal squares, so that A's is the largest and its part of the score is exactly 1
         score_a = 1 + 4.0 * 60 / 180
-        assert proposal.plans == (Plan(preemptor=JobId(TE), nodes=("n1",), victims=((JobId(A), score_a),)),)
+        (plan,) = rooms(proposal)
+        assert (plan.preemptor, plan.nodes, scored(plan)) == (TE, ("n1",), ((A, score_a),))
         assert proposal.refusals == (
             Refusal(
                 job_id=JobId(C),
@@ -187,7 +187,7 @@ class TestOneVictim:
             waiting(TE, Request(mem_per_node_mib=1, excluded_nodes=("n1",))),
         ]
         proposal = FitGpp().propose(view_of(cluster([node("n1"), node("n2")], jobs, graces={1: 0})), None)
-        assert proposal.plans[0].victims == ((2, 1 + 4.0),)
+        assert scored(rooms(proposal)[0]) == ((2, 1 + 4.0),)
         assert [(one.job_id, one.code) for one in proposal.refusals] == [(1, RefusalCode.NOT_ALLOWED_NODE)]
 
 
@@ -247,9 +247,9 @@ class TestSeveralVictims:
 
     def test_a_job_of_two_nodes_asks_on_the_two_cheapest(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (2, "n2", 3), (3, "n3", 2), want=2, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
+        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
         # 2 and 3 of the 4 GPUs that the largest holds
-        assert plan == Plan(preemptor=JobId(TE), nodes=("n2", "n3"), victims=((JobId(3), 0.5), (JobId(2), 0.75)))
+        assert (plan.nodes, scored(plan)) == (("n2", "n3"), ((3, 0.5), (2, 0.75)))
 
     def test_a_job_of_two_nodes_takes_a_free_one_first(self) -> None:
         jobs = [
@@ -257,20 +257,20 @@ class TestSeveralVictims:
             running(2, share("n3", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1)),
         ]
-        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None).plans
+        (plan,) = rooms(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
         assert plan.nodes == ("n1", "n2")
-        assert [job_id for job_id, _ in plan.victims] == [1]
+        assert plan.victim_ids == (1,)
 
     def test_a_victim_that_spans_both_nodes_pays_once(self) -> None:
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 3), want=4, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
-        assert plan == Plan(preemptor=JobId(TE), nodes=("n1", "n2"), victims=((JobId(1), 1.0),))
+        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
+        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
 
     def test_nobody_pays_beside_a_victim_that_spans_enough_nodes(self) -> None:
         # Job 2 is cheaper, and comes first; with job 1, which is needed in any case, it is not needed any more.
         snapshot = self.gpus((1, "n1", 4), (1, "n2", 4), (2, "n3", 4), want=4, nodes=2)
-        (plan,) = FitGpp().propose(view_of(snapshot), None).plans
-        assert plan == Plan(preemptor=JobId(TE), nodes=("n1", "n2"), victims=((JobId(1), 1.0),))
+        (plan,) = rooms(FitGpp().propose(view_of(snapshot), None))
+        assert (plan.nodes, scored(plan)) == (("n1", "n2"), ((1, 1.0),))
 
     def test_a_victim_that_spans_nodes_helps_where_others_yield_too(self) -> None:
         # Both nodes need 4. Job 1 frees 2 on each; 2 and 3 free 2 more, one on each: all three are needed.
@@ -282,9 +282,9 @@ class TestSeveralVictims:
             running(1, share("n1", 32)),
             waiting(TE, Request(min_nodes=2, max_nodes=2, cpus=2, mem_per_node_mib=1, required_nodes=("n1",))),
         ]
-        (plan,) = FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None).plans
+        (plan,) = rooms(FitGpp().propose(view_of(cluster([node("n1"), node("n2"), node("n3")], jobs)), None))
         assert plan.nodes == ("n1", "n2")
-        assert [job_id for job_id, _ in plan.victims] == [1]
+        assert plan.victim_ids == (1,)
 
     def test_a_required_node_that_is_full_of_others_helps_nobody(self) -> None:
         jobs = [

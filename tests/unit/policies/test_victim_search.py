@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.cluster import Job, JobState, Request
-from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import Plan, Policy, Proposal
+from tesched_core.policy import MakeRoom, Policy, Proposal
 from tesched_policies.baselines import AtRandom, LongestRemaining, NoPreemption, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import NOW, cluster, node, running, share, view_of, waiting
+from tests.builders import NOW, cluster, node, rooms, running, scored, share, view_of, waiting
 
 C = RefusalCode
 EVERY_POLICY = [FitGpp(), LongestRemaining(), AtRandom(seed=1), YoungestFirst()]
@@ -22,12 +22,12 @@ def plan(preemptor: int, nodes: str, *victims: int) -> tuple[int, str, tuple[int
     return preemptor, nodes, victims
 
 
-def plans(proposal: Proposal) -> list[tuple[int, str, tuple[int, ...]]]:
+def plans(proposal: Proposal[None]) -> list[tuple[int, str, tuple[int, ...]]]:
     """Return the plans without their scores."""
-    return [plan(one.preemptor, ",".join(one.nodes), *(job_id for job_id, _ in one.victims)) for one in proposal.plans]
+    return [plan(one.preemptor, ",".join(one.nodes), *one.victim_ids) for one in rooms(proposal)]
 
 
-def codes(proposal: Proposal) -> list[tuple[int, int, RefusalCode]]:
+def codes(proposal: Proposal[None]) -> list[tuple[int, int, RefusalCode]]:
     """Return who was refused, for which preemptor, and why."""
     return [(one.job_id, one.preemptor, one.code) for one in proposal.refusals]
 
@@ -174,7 +174,7 @@ class TestRefusals:
     def test_when_room_is_free_nobody_is_looked_at(self, policy: Policy[None]) -> None:
         jobs = [whole(1, "n1"), waiting(9)]
         proposal = policy.propose(view_of(cluster([node("n1"), node("n2")], jobs)), None)
-        assert proposal == Proposal(plans=(Plan(preemptor=JobId(9), nodes=("n2",), victims=()),), refusals=Refusals())
+        assert proposal == Proposal(intents=(MakeRoom(preemptor=JobId(9), nodes=("n2",)),))
 
 
 class TestBaselines:
@@ -189,16 +189,16 @@ class TestBaselines:
     # A has 55 minutes left; B 10 minutes, or 23 h 10 min, or as long as it likes
     @pytest.mark.parametrize(("limit_b_s", "victim"), [(3600, 1), (24 * 3600, 2), (None, 2)])
     def test_lrtp_asks_who_would_stay_longest(self, limit_b_s: int | None, victim: int) -> None:
-        (one,) = LongestRemaining().propose(view_of(self.example(limit_b_s)), None).plans
-        assert [job_id for job_id, _ in one.victims] == [victim]
+        (one,) = rooms(LongestRemaining().propose(view_of(self.example(limit_b_s)), None))
+        assert list(one.victim_ids) == [victim]
 
     def test_lrtp_s_score_is_the_time_left_counted_down(self) -> None:
-        (one,) = LongestRemaining().propose(view_of(self.example(3600)), None).plans
-        assert one.victims == ((JobId(1), -55 * 60.0),)
+        (one,) = rooms(LongestRemaining().propose(view_of(self.example(3600)), None))
+        assert scored(one) == ((1, -55 * 60.0),)
 
     def test_youngest_asks_who_started_last(self) -> None:
-        (one,) = YoungestFirst().propose(view_of(self.example(None)), None).plans
-        assert one.victims == ((JobId(1), -(NOW - 5 * 60)),)
+        (one,) = rooms(YoungestFirst().propose(view_of(self.example(None)), None))
+        assert scored(one) == ((1, -(NOW - 5 * 60)),)
 
     def test_none_asks_nobody(self) -> None:
         proposal = NoPreemption().propose(view_of(self.example(None)), None)
@@ -241,8 +241,8 @@ class TestAtRandom:
         names = [f"n{place}" for place in range(4 + more)]
         jobs = [whole(place + 1, name) for place, name in enumerate(names)]
         snapshot = cluster([node(name) for name in names], [*jobs, waiting(preemptor)])
-        (one,) = AtRandom(seed=seed).propose(view_of(snapshot), None).plans
-        return int(one.victims[0][0])
+        (one,) = rooms(AtRandom(seed=seed).propose(view_of(snapshot), None))
+        return int(one.victim_ids[0])
 
     def test_one_seed_gives_one_choice(self) -> None:
         assert [self.choice(7) for _ in range(3)] == [self.choice(7)] * 3
@@ -260,7 +260,7 @@ class TestAtRandom:
 
     def test_scores_are_between_0_and_1(self) -> None:
         snapshot = cluster([node("n1")], [whole(1, "n1"), waiting(9)])
-        scores = [AtRandom(seed=seed).propose(view_of(snapshot), None).plans[0].victims[0][1] for seed in range(20)]
+        scores = [rooms(AtRandom(seed=seed).propose(view_of(snapshot), None))[0].victims[0].score for seed in range(20)]
         assert all(0 <= score < 1 for score in scores)
         assert len(set(scores)) == 20
 

@@ -74,8 +74,7 @@ def simulate(
     return Simulation(
         workload(jobs, nodes, allowed),
         behaviour,
-        policies=in_turn(policy),
-        best_effort=best_effort,
+        policies=in_turn(*(one for one in (policy, best_effort) if one is not None)),
         limits=NO_LIMITS,
         outages=outages,
     ).run()

@@ -16,7 +16,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Order, OrderState, Victim, VictimState
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
-from tesched_core.policy import Plan
+from tesched_core.policy import ChosenVictim, MakeRoom
 
 from tests.builders import NOW, cluster, excused, node, running, share, view_of, waiting
 
@@ -291,15 +291,16 @@ class TestLimits:
             Limits(**limits)  # type: ignore[arg-type]
 
 
-def plan(preemptor: int, *victims: int) -> Plan:
-    return Plan(preemptor=JobId(preemptor), nodes=("n1",), victims=tuple((JobId(job_id), 1.0) for job_id in victims))
+def plan(preemptor: int, *victims: int) -> MakeRoom:
+    chosen = tuple(ChosenVictim(job_id=JobId(job_id), score=1.0) for job_id in victims)
+    return MakeRoom(preemptor=JobId(preemptor), nodes=("n1",), victims=chosen)
 
 
 class TestAdmitted:
     """The limits that count from plan to plan."""
 
     def outcome(
-        self, plans: list[Plan], limits: Limits, memory: Memory | None = None
+        self, plans: list[MakeRoom], limits: Limits, memory: Memory | None = None
     ) -> tuple[list[int], list[Refusal]]:
         dropped: list[Refusal] = []
         # Jobs 1 to 5 have run for 10,000 s, each on a node of its own; 1 to 3 are ada's, of phys.

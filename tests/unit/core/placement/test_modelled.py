@@ -10,7 +10,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.modelled import unsupported
-from tesched_core.policy import Plan
+from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
@@ -175,5 +175,5 @@ def test_what_changes_nothing_is_served(request_: Request, settings: SlurmSettin
     snapshot = site(request_, settings=settings)
     assert not unsupported(snapshot.jobs[JobId(9)], snapshot)
     (plan,) = FitGpp().propose(view_of(snapshot), None).plans
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, MakeRoom)
     assert plan.victims

@@ -13,6 +13,7 @@ from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import Demand, demand_of, demands_of, share_of
+from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import cluster, excused, node, running, share, view_of, waiting
@@ -26,7 +27,7 @@ def free(snapshot: Snapshot, name: str = "n1") -> dict[str, int]:
 def victims(snapshot: Snapshot) -> list[tuple[tuple[str, ...], list[int]]]:
     """Return for each plan its nodes and its victims."""
     plans = FitGpp().propose(view_of(snapshot), None).plans
-    return [(plan.nodes, [job_id for job_id, _ in plan.victims]) for plan in plans]
+    return [(plan.nodes, list(plan.victim_ids)) for plan in plans if isinstance(plan, MakeRoom)]
 
 
 def threaded(name: str, **sizes: int) -> Node:

@@ -12,7 +12,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import demand_of
 from tesched_core.placement.spread import share_on
-from tesched_core.policy import Proposal
+from tesched_core.policy import MakeRoom, Proposal
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import cluster, node, running, share, view_of, waiting
@@ -22,9 +22,9 @@ NODES = [node("n1", cpus=16), node("n2", cpus=8), node("n3", cpus=8)]
 EIGHT = Request(cpus=24, tasks=8, cpus_per_task=3, min_cpus_per_node=3, max_nodes=8, mem_per_node_mib=1)
 
 
-def plans(proposal: Proposal) -> list[tuple[str, tuple[int, ...]]]:
+def plans(proposal: Proposal[None]) -> list[tuple[str, tuple[int, ...]]]:
     """Return nodes and victims."""
-    return [(",".join(one.nodes), tuple(job_id for job_id, _ in one.victims)) for one in proposal.plans]
+    return [(",".join(one.nodes), one.victim_ids) for one in proposal.plans if isinstance(one, MakeRoom)]
 
 
 def test_each_node_takes_as_many_tasks_as_fit() -> None:

@@ -8,7 +8,8 @@ from tesched_core.model.cluster import SlurmSettings, Switch
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.racks import in_time, racks
 from tesched_daemon.loop import Pace
-from tesched_policies.registry import BePolicyName, PolicyConfig
+from tesched_policies.pdors.policy import PdOrs
+from tesched_policies.registry import policy_config
 
 from tests.builders import node
 
@@ -16,7 +17,7 @@ NODES = [node(name) for name in ("n1", "n2", "n3")]
 
 
 def config(prefix: str = "", poll_s: float = 2.0) -> Config:
-    policy = PolicyConfig(be=BePolicyName.PDORS, pdors_rack_feature=prefix)
+    policy = policy_config(be="pdors", pdors=PdOrs(rack_feature=prefix))
     return Config(policy=policy, loop=Pace(poll_interval_s=poll_s))
 
 
@@ -29,7 +30,7 @@ def test_racks_are_counted() -> None:
 def test_without_a_topology_it_says_what_would_give_one() -> None:
     found = racks(config(), NODES, SlurmSettings())
     assert found.level == "warn"
-    assert "policy.pdors_rack_feature" in found.advice
+    assert "policy.pdors.rack_feature" in found.advice
 
 
 def test_a_prefix_that_no_node_has_is_pointed_out() -> None:

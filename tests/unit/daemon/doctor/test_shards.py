@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.slurm import shares_gpus
-from tesched_policies.registry import BePolicyName, PolicyConfig
+from tesched_policies.gavel.policy import Gavel
+from tesched_policies.registry import policy_config
 
 from tests.builders import node
 
-CONFIG = Config(policy=PolicyConfig(be=BePolicyName.GAVEL, gavel_policy="las-sharing", gavel_types=("v100", "k80")))
+CONFIG = Config(policy=policy_config(be="gavel", gavel=Gavel(allocator="las-sharing", types=("v100", "k80"))))
 
 
 def test_shards_of_one_gpu_a_node_can_be_shared() -> None:
@@ -34,4 +35,4 @@ def test_without_them_it_says_that_none_is_shared_and_why(gres: dict[str, int], 
 
 def test_the_policy_that_would_have_to_know_more_is_not_for_slurm() -> None:
     with pytest.raises(ValueError, match="what a job got done beside another is not known on Slurm"):
-        PolicyConfig(gavel_policy="ftf-sharing")
+        Gavel(allocator="ftf-sharing")

@@ -8,8 +8,8 @@ from math import inf
 import pytest
 from tesched_core.intake.classify import Classification, classify
 from tesched_core.model.snapshot import Traits
+from tesched_policies.gavel.policy import Gavel
 from tesched_policies.gavel.weights import Entity, JobWeights, weights
-from tesched_policies.registry import PolicyConfig
 
 from tests.builders import NOW, waiting
 
@@ -58,20 +58,18 @@ def test_an_entity_is_what_the_configuration_says(entity: str, names: list[str])
 
 def test_weights_of_a_configuration() -> None:
     assert weights(["high=4", "odd=name=0.5"], "x") == {"high": 4.0, "odd=name": 0.5}
-    found = PolicyConfig(gavel_qos_weights=("high=4",), gavel_entity=Entity.USER, gavel_in_order=("ada",))
-    assert found.gavel_standing() == JobWeights(
-        qos_weights={"high": 4.0}, entity=Entity.USER, in_order=frozenset({"ada"})
-    )
+    found = Gavel(qos_weights=("high=4",), entity=Entity.USER, in_order=("ada",))
+    assert found.standing == JobWeights(qos_weights={"high": 4.0}, entity=Entity.USER, in_order=frozenset({"ada"}))
 
 
 @pytest.mark.parametrize("value", ["high", "=4", "high=", "high=0", "high=nan", "high=1e6", "high=-1"])
 def test_a_weight_of_a_configuration_that_is_none_is_refused(value: str) -> None:
-    with pytest.raises(ValueError, match=r'gavel_entity_weights must hold "NAME=WEIGHT"'):
-        PolicyConfig(gavel_entity_weights=(value,))
+    with pytest.raises(ValueError, match=r'entity_weights must hold "NAME=WEIGHT"'):
+        Gavel(entity_weights=(value,))
 
 
 def test_two_weights_for_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="gavel_qos_weights must name high once"):
-        PolicyConfig(gavel_qos_weights=("high=4", "high=2"))
-    with pytest.raises(ValueError, match="gavel_most_weight must be between"):
-        PolicyConfig(gavel_most_weight=0)
+    with pytest.raises(ValueError, match="qos_weights must name high once"):
+        Gavel(qos_weights=("high=4", "high=2"))
+    with pytest.raises(ValueError, match="most_weight must be between"):
+        Gavel(most_weight=0)

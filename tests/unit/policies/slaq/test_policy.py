@@ -7,18 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_core.levers.throttle import ShareView
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.job_report import Curve, Reported
-from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
-from tesched_core.placement.columns_of import columns_of
-from tesched_policies.slaq.jobs import managed_jobs, tasks_in
+from tesched_policies.slaq.jobs import Member, managed_jobs, tasks_in
 from tesched_policies.slaq.policy import Slaq, counted
 
-from tests.builders import NOW, cluster, node, running, share, waiting
+from tests.builders import NOW, cluster, node, running, share, view_of, waiting
 
 ELASTIC = Traits(job_class=JobClass.BE, rule="test", grace_period_s=0, grace_source="test", elastic=True)
 
@@ -47,8 +43,13 @@ def points(*rows: tuple[int, float, float]) -> Curve:
 
 
 def shares(snapshot: Snapshot) -> dict[int, int]:
-    view = ShareView(snapshot=snapshot, memory=Memory(), room=columns_of(snapshot).room, limits=Limits())
-    return {int(array): share for array, share in Slaq().share_out(view).state.shares.items()}
+    state = Slaq().propose(view_of(snapshot), None).state
+    assert state is not None
+    return {int(array): share for array, share in state.shares.items()}
+
+
+def members(snapshot: Snapshot) -> tuple[Member, ...]:
+    return managed_jobs(view_of(snapshot))
 
 
 @pytest.mark.parametrize(("tasks", "count"), [("3-9%2", 7), ("0-99", 100), ("1,3,5-9:2%4", 5), ("", 1)])
@@ -82,22 +83,22 @@ def test_nobody_has_more_workers_than_tasks_and_nobody_has_none() -> None:
 def test_an_iteration_costs_what_was_held_meanwhile() -> None:
     told = points((0, 8.0, -100), (4, 4.0, 0))
     first = elastic(head(10), task(10, 1, cpus=2), told={10: told})
-    state = counted(None, managed_jobs(first, Limits()), NOW)
+    state = counted(None, members(first), NOW)
     # Two CPUs for ten seconds, then one more iteration two seconds before the look: it took 16 CPU-seconds of the 20.
     later = elastic(head(10), task(10, 1, cpus=2), told={10: points((0, 8, -100), (4, 4, 0), (5, 3, 8))}, at_s=10)
-    known = counted(state, managed_jobs(later, Limits()), NOW + 10).trainings[JobId(10)]
+    known = counted(state, members(later), NOW + 10).trainings[JobId(10)]
     assert (known.first_iteration, known.iteration, known.used_s, known.since_s) == (4, 5, 16.0, 4.0)
     assert (known.first_loss, known.largest_drop) == (8.0, 1.0)
 
 
 def test_a_suspended_worker_uses_nothing() -> None:
     snapshot = elastic(head(10), task(10, 1), task(10, 2, state=JobState.SUSPENDED))
-    (member,) = managed_jobs(snapshot, Limits())
+    (member,) = members(snapshot)
     assert (member.held, member.running) == (1, 1)
 
 
 def test_a_training_that_starts_anew_is_a_new_one() -> None:
-    state = counted(None, managed_jobs(elastic(head(10), told={10: points((50, 1.0, 0))}), Limits()), NOW)
+    state = counted(None, members(elastic(head(10), told={10: points((50, 1.0, 0))})), NOW)
     again = elastic(head(10), told={10: points((0, 9.0, 5))}, at_s=5)
-    known = counted(state, managed_jobs(again, Limits()), NOW + 5).trainings[JobId(10)]
+    known = counted(state, members(again), NOW + 5).trainings[JobId(10)]
     assert (known.iteration, known.first_loss, known.used_s) == (0, 9.0, 0.0)
