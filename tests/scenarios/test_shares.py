@@ -312,4 +312,4 @@ def test_what_mode_shadow_would_have_set_is_set_in_mode_enforce() -> None:
     assert site.cycle(31) == ()
     site.memory = drop_dry_run_records(site.memory)
     assert set(throttles(site.cycle(62))) == {EARLY, LATE}
-    assert drop_dry_run_records(site.memory) is site.memory, "what was sent is not forgotten"
+    assert drop_dry_run_records(site.memory) == site.memory, "what was sent is not forgotten"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import UnionType
@@ -21,6 +21,7 @@ from tesched_cli.main import main
 from tesched_core.intake.classify import Rule
 from tesched_daemon.config import Config
 from tesched_policies.pdors.workload import Workload
+from tesched_policies.registry import BeEntry
 
 #: the least that a rule needs
 RULE = {"name": '"a"', "job_class": '"te"'}
@@ -53,7 +54,8 @@ class Key:
 
 def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
     """Yield all keys of a table, and of the tables below it."""
-    for name, hint in get_type_hints(table).items():
+    hints = get_type_hints(table)
+    for name, hint in ((field.name, hints[field.name]) for field in fields(table)):
         given = get_args(hint)[0] if get_origin(hint) in {Union, UnionType} else hint
         if is_dataclass(given):
             assert isinstance(given, type)
@@ -62,7 +64,7 @@ def keys_of(table: type[Any], prefix: str = "") -> Iterator[Key]:
         elif given == tuple[Rule, ...]:
             yield Key(name=f"{prefix}{name}", kind=dict)
             yield from keys_of(Rule, f"{prefix}{name}[0].")
-        elif given == tuple[Workload, ...]:
+        elif given in {tuple[Workload, ...], tuple[BeEntry, ...]}:
             yield Key(name=f"{prefix}{name}", kind=dict)
         else:
             yield Key(name=f"{prefix}{name}", kind=list if get_origin(given) is tuple else given)
@@ -91,6 +93,8 @@ WRONG = {
 def wrong_types() -> Iterator[tuple[str, str, str]]:
     """Yield for each key and each wrong value: the file, the key, what would be right."""
     for key in KEYS:
+        if key.name == "policy.be":
+            continue  # it has several forms, which BAD_ENTRIES has
         if key.name in TABLES:
             for value in ('"x"', "3", "{}"):
                 yield key.with_value(value), key.name, "must be a list of tables"
@@ -216,6 +220,22 @@ BAD_RULES = [
     ("classes.rules = ['a']", "classes.rules[0]", "must be a table with keys of name, job_class"),
 ]
 
+BE = "[[policy.be]]\nname = "
+BAD_ENTRIES = [
+    ("[policy]\nbe = 'bogus'", "policy.be[0].name", 'must be one of "fill", '),
+    ("[policy]\nbe = ['fill', 'bogus']", "policy.be[1].name", 'must be one of "fill", '),
+    ("[policy]\nbe = 3", "policy.be", "must be a list of tables"),
+    ("[policy]\nbe = [3]", "policy.be[0]", "must be a table with keys of name, partitions, qos"),
+    ("[policy]\nbe = [{}]", "policy.be[0]", "lacks the key name"),
+    (f"{BE}'fill'\npartition = ['gpu']", "policy.be[0].partition", "did you mean policy.be[0].partitions?"),
+    (f"{BE}'fill'\npartitions = 'gpu'", "policy.be[0].partitions", "must be a list of texts"),
+    ("[policy]\nbe = ['fill', 'fill']", "policy.be", "names fill twice"),
+    ("[policy]\nbe = ['gavel', 'fill']", "policy.be", "fill would manage no job, since gavel before it manages all"),
+    ("[policy]\nte = 'fill'", "policy.te", 'must be one of "fitgpp", '),
+    ("[policy]\ngavel_round_s = 60.0", "policy.gavel_round_s", "is now policy.gavel.round_s"),
+    ("[policy]\nround_min_run_time_s = 1", "policy.round_min_run_time_s", "is now policy.gavel.min_run_time_s and policy"),
+]
+
 LOAD = "policy.pdors.workloads"
 LOAD_HEAD = f"[[{LOAD}]]\nname = 'a'\nsamples = 1e6\nsample_s = 0.1\nbatch = 64\n"
 BAD_WORKLOADS = [
@@ -271,7 +291,7 @@ def refused(path: Path, *words: str, file: Path | None = None, argv: tuple[str, 
     return line
 
 
-CASES = [*wrong_types(), *misspelt(), *out_of_range(), *BOUNDS, *BAD_RULES, *BAD_WORKLOADS]
+CASES = [*wrong_types(), *misspelt(), *out_of_range(), *BOUNDS, *BAD_RULES, *BAD_ENTRIES, *BAD_WORKLOADS]
 
 
 @pytest.mark.parametrize(("text", "key", "right"), CASES)

@@ -19,8 +19,10 @@ def keys_of(part: Any) -> set[str]:
     """Return the names of all fields of a configuration, its sections' too."""
     found = set()
     for field in fields(part):
-        found.add(field.name)
         value = getattr(part, field.name)
+        if is_dataclass(value) and not fields(value):
+            continue  # a policy without keys
+        found.add(field.name)
         if is_dataclass(value) and field.name != "within":
             found |= keys_of(value)
     return found
