@@ -90,8 +90,8 @@ def release_of(schema: str) -> tuple[int, ...]:
     parts = schema.split(".")
     if len(parts) < 2 or not all(part.isdecimal() for part in parts):
         raise StoreError(
-            f"the state store was made before tesched's first release (schema {schema}) and cannot be brought up to date; "
-            "run `tesched undo` of that version, move the store away, and let `tesched db upgrade` make a new one"
+            f"the state store was made before tesched's first release (schema {schema}) and cannot be brought up to "
+            "date; run `tesched undo` of that version, move the store away, and let `tesched db upgrade` make a new one"
         )
     return tuple(map(int, parts))
 

@@ -56,8 +56,12 @@ if TYPE_CHECKING:
     TePolicyName = StrEnum("TePolicyName", {"FITGPP": "fitgpp"})
     BePolicyName = StrEnum("BePolicyName", {"NONE": "none"})
 else:
-    TePolicyName = StrEnum("TePolicyName", {name: name for name, kind in INSTALLED.items() if kind.serves_te})
-    BePolicyName = StrEnum("BePolicyName", {name: name for name, kind in INSTALLED.items() if not kind.serves_te})
+    TePolicyName = StrEnum(
+        "TePolicyName", {name: name for name, kind in INSTALLED.items() if kind.serves_te}, module=__name__
+    )
+    BePolicyName = StrEnum(
+        "BePolicyName", {name: name for name, kind in INSTALLED.items() if not kind.serves_te}, module=__name__
+    )
 
 
 FITGPP = TePolicyName("fitgpp")
@@ -127,7 +131,7 @@ else:
         bases=(PolicyChoice,),
         frozen=True,
         kw_only=True,
-        namespace={"__doc__": PolicyChoice.__doc__},
+        namespace={"__doc__": PolicyChoice.__doc__, "__module__": __name__},
     )
 
 

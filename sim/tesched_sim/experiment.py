@@ -114,7 +114,9 @@ def check(contender: str) -> None:
         raise WorkloadError(f"{contender}: {_ELSEWHERE[be]}")
     known = [name for name, kind in INSTALLED.items() if not kind.serves_te and name not in _ELSEWHERE]
     if plus and be not in (*known, NO_POLICY):
-        raise WorkloadError(f"{contender}: there is no best-effort policy {be}; there are {', '.join(known)}")
+        raise WorkloadError(
+            f"{contender}: there is no best-effort policy {be}; there are {', '.join((NO_POLICY, *known))}"
+        )
 
 
 def simulation(contender: str, setting: Setting, workload: Workload) -> Simulation:

@@ -233,7 +233,11 @@ BAD_ENTRIES = [
     ("[policy]\nbe = ['gavel', 'fill']", "policy.be", "fill would manage no job, since gavel before it manages all"),
     ("[policy]\nte = 'fill'", "policy.te", 'must be one of "fitgpp", '),
     ("[policy]\ngavel_round_s = 60.0", "policy.gavel_round_s", "is now policy.gavel.round_s"),
-    ("[policy]\nround_min_run_time_s = 1", "policy.round_min_run_time_s", "is now policy.gavel.min_run_time_s and policy"),
+    (
+        "[policy]\nround_min_run_time_s = 1",
+        "policy.round_min_run_time_s",
+        "is now policy.gavel.min_run_time_s",
+    ),
 ]
 
 LOAD = "policy.pdors.workloads"
