@@ -229,9 +229,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
 def _spare(victim: Victim, order: Order, context: CycleContext) -> Victim:
     text = "its room is not needed any more; it goes on"
     if victim.noticed_at is not None:
-        context.last_preempted[victim.job_id] = (
-            context.now
-        )  # it has saved its work for nobody: that is enough for a while
+        # It has saved its work, and kept its nodes: that is enough for a while.
+        context.last_preempted[victim.job_id] = context.now
     context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     return replace(victim, state=VictimState.SPARED)
 

@@ -106,7 +106,6 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
         order.order_id, victim.job_id, victim.state, VictimState.SPARED, "the order was withdrawn; it goes on"
     )
     if victim.noticed_at is not None:
-        context.last_preempted[victim.job_id] = (
-            context.now
-        )  # as of anybody who is let go: a daemon may be started again
+        # A daemon may be started again, and should not ask it at once.
+        context.last_preempted[victim.job_id] = context.now
     return replace(victim, state=VictimState.SPARED)
