@@ -66,8 +66,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "look: no victim before it",
         "core/tesched_core/orders/first_look.py",
-        "or not plan.victims or seen_at_the_head",
-        "or True or seen_at_the_head",
+        "            or not plan.victims\n            or seen",
+        "            or True\n            or seen",
     ),
     Mutation(
         "look: the site may say that it has no limits",

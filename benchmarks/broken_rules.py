@@ -436,8 +436,8 @@ MUTATIONS = (
     Mutation(
         "bound: before the notice",
         "core/tesched_core/levers/node_binding.py",
-        "context.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))",
-        "pass",
+        "context.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
+        "(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
     ),
     Mutation(
         "bound: set free when the order is over",
