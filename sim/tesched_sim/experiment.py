@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import msgspec
 from tesched_core.model.limits import Limits
+from tesched_core.policy import Policy
 from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyName, PolicyConfig, TePolicyName
 
 from tesched_sim.engine import NO_LIMITS, Simulation
@@ -34,6 +35,14 @@ ALONE = {
     "te-first": "TE jobs in a queue of their own, ahead of the others; nobody yields",
     "native": "Slurm's own preemption by partition priority",
 }
+_KNOWN = frozenset({"fitgpp", "patient", "lrtp", "rand", "youngest", "none"})
+
+
+def _described(kind: type[Policy[Any]]) -> str:
+    """Return the first line of what a policy's class says of itself."""
+    return next(iter((kind.__doc__ or "a policy of this site's").strip().splitlines()))
+
+
 #: contenders by name
 CONTENDERS: Mapping[str, str] = {
     **ALONE,
@@ -43,6 +52,8 @@ CONTENDERS: Mapping[str, str] = {
     "rand": "asks at random",
     "youngest": "asks whoever started last",
     "none": "nobody yields",
+    # a site's own
+    **{name: _described(kind) for name, kind in INSTALLED.items() if kind.serves_te and name not in _KNOWN},
 }
 
 
