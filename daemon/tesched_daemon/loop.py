@@ -6,7 +6,7 @@ promises:
 - Nothing is done that the journal has not been told first. If the journal cannot be written, or is no longer where the
   next process will look for it, nothing is done.
 - A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later. So
-  is an answer that cannot be the whole of what there is (`doubt.py`).
+  is an answer that cannot be the whole of what there is (`plausibility.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
 """
@@ -87,7 +87,7 @@ class Pace:
     poll_interval_s: float = 2.0
     #: the longest wait after failed looks; each failure doubles the wait up to it
     backoff_max_s: float = 30.0
-    #: the socket on which pokes are taken (`poke.py`); empty for none
+    #: the socket on which pokes are taken (`wakeup.py`); empty for none
     socket: str = "/run/tesched/poke.sock"
 
     def __post_init__(self) -> None:

@@ -22,7 +22,7 @@ Worked example
 
 Parameters
     The shares below. Each served poke is two looks at most, so a user who submits without end causes 24 looks a minute,
-    one who pokes without end 12; all together 30 (`poke.LOOKS`).
+    one who pokes without end 12; all together 30 (`wakeup.LOOKS`).
 
 Source
     unix(7), SO_PASSCRED. Token buckets: RFC 2697.

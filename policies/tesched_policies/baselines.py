@@ -1,7 +1,7 @@
 """What FitGpp is measured against: nobody yields, or somebody yields by a simpler rule.
 
 All three that preempt ask running best-effort jobs one by one until the TE job fits somewhere, then let go of those
-that are not needed there (`planning.in_order`); they differ in whom they ask first:
+that are not needed there (`victim_search.in_order`); they differ in whom they ask first:
 
     lrtp       the longest remaining run time, as far as it is known, else by time limit; without either, the longest.
                Rule of Big-C (Chen, Rao, Zhou: "Preemptive, Low Latency Datacenter Scheduling via Lightweight

@@ -34,7 +34,7 @@ Worked example
 Parameters
     s            weight of the grace period, 4.0
     quality      weight of the expected gain, 0.0
-    P            most preemptions of one job, 1: `guard.Limits.max_preemptions_per_job`
+    P            most preemptions of one job, 1: `model.limits.Limits.max_preemptions_per_job`
 
 Paper
     Yabuuchi, Taniwaki, Omura: "Low-latency job scheduling with preemption for the development of deep learning",

@@ -24,7 +24,7 @@ Parameters
     patience_s     how long a TE job waits before anybody is asked, 120. With 0 it asks at once, like FitGpp with a
                    large s
     tilt_s         seconds of grace period that a whole node's room is worth, 1: it settles ties
-    P              as for FitGpp: `guard.Limits.max_preemptions_per_job`
+    P              as for FitGpp: `model.limits.Limits.max_preemptions_per_job`
 
 Source
     tesched's own. docs/reproduction.md has what it gains, where, and what each part of it is worth.

@@ -49,7 +49,7 @@ FINISHED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job asked for, in Slurm's own terms; `fit.demand_per_node` makes one node's share of it."""
+    """What a job asked for, in Slurm's own terms; `request.demand_per_node` makes one node's share of it."""
 
     #: fewest and most nodes that the job takes (sbatch --nodes=MIN-MAX)
     min_nodes: int = 1

@@ -3,7 +3,7 @@
 A single record can be missing in one answer (it could not be read, or slurmctld was asked in a bad moment). Slurm shows
 a job that has ended for MinJobAge. So a remembered job is kept until it has been missing for that long, bounded; then
 Slurm has forgotten it, and it will not run again under this id. Answers in which most jobs are missing are not believed
-at all (the daemon's `doubt.py`).
+at all (the daemon's `plausibility.py`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tesched_core.model.snapshot import Snapshot
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
 #: releases seen to start a job of a fixed number of nodes whose GPUs bring fewer CPUs than its tasks need
 _STARTS_WITH_TOO_FEW = "22.05"
-#: SelectType's plugins whose rules `wants.py` has
+#: SelectType's plugins whose rules `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
 

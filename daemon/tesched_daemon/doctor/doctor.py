@@ -1,6 +1,6 @@
 """`tesched doctor`: is everything in place for tesched to do its work? It reads, asks Slurm, and changes nothing.
 
-Here are the configuration, the state store and the daemon itself; what concerns Slurm is in `doctor_slurm.py`. The
+Here are the configuration, the state store and the daemon itself; what concerns Slurm is in `slurm.py`. The
 answers are those for the user who asks: run it as the daemon's.
 """
 

@@ -1,7 +1,7 @@
 """Reads what jobs tell of themselves: from a spool folder in which any user may write, and what came by the socket.
 
 `SPOOL/UID/JOB.json` is the report of job JOB (123, 120_4); UID is its user's number. What came by the socket
-(`report_socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
+(`socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
 
 - A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
   he is the one who sent it.

@@ -1,6 +1,6 @@
 """Gavel's rounds with pairs of jobs on the same accelerators, at the speeds that were measured for the pair.
 
-As the authors' simulator (rounds.py), with combinations, a job alone or a pair, in the place of jobs (sharing.py in
+As the authors' simulator (rounds.py), with combinations, a job alone or a pair, in the place of jobs (pair_rounds.py in
 core): a combination has its fraction, its time received and its deficit. In a pair each job goes at its own speed
 beside the other, to the end of its slice: also if the other has ended before, since nothing is moved in mid-round.
 """
