@@ -1,6 +1,6 @@
 """The configuration: TOML, every key with a default, an unknown key an error.
 
-The sections are the very dataclasses that the heart works with (`model.limits.Limits`, `classify.Classification`, …), so a key
+The sections are the very dataclasses that the heart works with (`Limits`, `Classification`, …), so a key
 means the same in the file, in the code and in the simulator. `systemd/tesched.toml` explains each one.
 """
 

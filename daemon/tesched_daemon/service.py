@@ -1,6 +1,6 @@
 """The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is told how it goes.
 
-SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next one forward (`wakeup.py`).
+SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next forward (`wakeup.py`).
 """
 
 from __future__ import annotations

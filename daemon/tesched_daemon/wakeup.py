@@ -1,9 +1,9 @@
 """A poke makes the daemon look at once, not at its next poll: the socket, who sends one, and when looks are due.
 
 A poke says "look now", so whoever may write to the socket can cause a look and no more; and each user may so often only
-(`wakeup_shares.py`). Looks that pokes ask for are bounded in all: between two turns lie `PAUSE_S` and as long as the turn
-before took, so that at most half of the time is spent on looking; and `LOOKS` is how many there are, however many pokes
-come. A look that is put off by that comes as soon as it may, and serves all who poked meanwhile.
+(`wakeup_shares.py`). Looks that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
+turn before took, so that at most half of the time is spent on looking; and `LOOKS` is how many there are, however many
+pokes come. A look that is put off by that comes as soon as it may, and serves all who poked meanwhile.
 
 The socket is a datagram socket: a sender never waits for the daemon, and nothing is left open when one of the two dies.
 Source: unix(7).

@@ -8,7 +8,7 @@ slurmctld, which the raise itself brings about. Then Slurm says Resources, and t
 which limit there is, and the job stays at the head, without a victim, until that is gone. If Slurm has not come to it
 within `LOOK_WITHIN_S`, no victim is asked, and the job is tried again later.
 
-Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes (`levers/node_binding.py`), or has
+Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
 started. With guard.await_first_look = false the site says that it has no such limits. Where slurm.conf has none
 enforced (AccountingStorageEnforce), a job that asks for nodes alone, within its partition's limits, has nothing to show
 there, and its victims are asked at once.

@@ -5,9 +5,9 @@ Definitions
              are known (`tesched throughputs import`, the columns partner and partner_scale).
 
 Principle
-    A policy that shares gives time to pairs as to jobs alone (problem.py), and a round is pair_rounds.py's. Time that two
-    jobs spend on one GPU counts to the pair if it has been allocated time, else to each of them. Of speeds that nobody
-    has measured nothing is believed: such a pair is not formed.
+    A policy that shares gives time to pairs as to jobs alone (problem.py), and a round is pair_rounds.py's. Time that
+    two jobs spend on one GPU counts to the pair if it has been allocated time, else to each of them. Nothing is
+    believed of speeds that were not measured: such a pair is not formed.
 
 Source
     OSDI 2020, sections 3.2 and 5.

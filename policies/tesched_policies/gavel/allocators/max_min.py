@@ -4,9 +4,9 @@ Program
     maximise level  where  throughput(m, x) >= floor_m + level need_m  for each job m that counts, and x keeps to the
     constraints (constraints.py).
 
-Jobs that are alike are one (merge_identical.py). Every row is divided by the greatest speed, and the level is counted in units of
-1 / (the greatest part of its speed that some job needs), so that HiGHS's absolute tolerances mean the same for steps of
-any length.
+Jobs that are alike are one (merge_identical.py). Every row is divided by the greatest speed, and the level is counted
+in units of 1 / (the greatest part of its speed that some job needs), so that HiGHS's absolute tolerances mean the same
+for steps of any length.
 """
 
 from __future__ import annotations

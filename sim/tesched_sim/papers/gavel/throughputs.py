@@ -59,7 +59,7 @@ def read(path: Path) -> Throughputs:
 @lru_cache(maxsize=1)
 def measured() -> Throughputs:
     """Return the authors' table, which the package brings."""
-    with as_file(files("tesched_sim.gavel") / "throughputs.json.gz") as path:
+    with as_file(files("tesched_sim.papers.gavel") / "throughputs.json.gz") as path:
         return read(path)
 
 
