@@ -159,7 +159,7 @@ def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[st
     hint = hint_at(kind, key)
     lacks = re.fullmatch(r"Object missing required field `(\w+)`", what)
     own = re.match(r"([a-z_]\w*)[\w.]*", what)
-    if lacks:
+    if lacks and isinstance(hint, type):
         return key, f"lacks the key {lacks[1]}: {right_form(keys_of(hint)[lacks[1]])}"
     if own and isinstance(hint, type) and is_dataclass(hint) and own[1] in keys_of(hint):
         key = f"{key}.{own[0]}"
