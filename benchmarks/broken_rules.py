@@ -5,26 +5,20 @@ from __future__ import annotations
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.mutation import Mutation
 
-_SLURM, _PASS, _ENGINE = (f"sim/tesched_sim/{name}.py" for name in ("slurm", "scheduling", "engine"))
-_GUARD, _PLAN, _TRIAL, _STEP = (f"core/tesched_core/{name}.py" for name in ("guard", "planning", "trial", "step"))
-_ADVANCE, _QUEUE, _WAITING = (f"core/tesched_core/{name}.py" for name in ("advance", "queue_order", "waiting"))
-_FITGPP, _PATIENT = "core/tesched_core/fitgpp.py", "core/tesched_core/patient.py"
-_FILL, _FORWARD, _BUDGET, _UNDO, _BIND = (
-    f"core/tesched_core/{name}.py" for name in ("fill", "forwarding", "budget", "undo", "binding")
-)
-_CLASSIFY, _OVERVIEW = "core/tesched_core/classify.py", "core/tesched_core/overview.py"
+_SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
+_FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_policies/patient.py"
+_CLASSIFY = "core/tesched_core/intake/classify.py"
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
-_ROBBED = "core/tesched_core/robbed.py"
-_SHADOW = "core/tesched_core/shadow.py"
-_LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/doubt.py"
-_VISIBLE, _COMMON = "core/tesched_core/visible.py", "cli/tesched_cli/common.py"
+_ROBBED = "core/tesched_core/orders/reinforce.py"
+_SHADOW = "core/tesched_core/placement/shadow_time.py"
+_LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
+_VISIBLE, _COMMON = "core/tesched_core/model/visible.py", "cli/tesched_cli/common.py"
 _LOG_LINES, _NOTIFY = "daemon/tesched_daemon/log_lines.py", "daemon/tesched_daemon/sdnotify.py"
-_POKE, _SHARES, _RATES = (f"daemon/tesched_daemon/{name}.py" for name in ("poke", "poke_shares", "rates"))
+_RATES, _INBOX = "daemon/tesched_daemon/rates.py", "daemon/tesched_daemon/job_reports/inbox.py"
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
-_FILE, _ENGINE_DB, _PROCESS, _LIVENESS, _SEEN = (
-    f"db/tesched_db/{name}.py" for name in ("store_file", "engine", "process", "liveness", "seen")
+_FILE, _ENGINE_DB, _PROCESS, _LIVENESS = (
+    f"db/tesched_db/{name}.py" for name in ("store_file", "engine", "process", "liveness")
 )
-_INBOX = "daemon/tesched_daemon/inbox.py"
 
 MUTATIONS = (
     Mutation("a requeue counts", _SLURM, "self.restarts[row] += 1", "pass"),
@@ -34,246 +28,331 @@ MUTATIONS = (
     Mutation("KillWait", _SLURM, "wait_s = grace_s + self.behaviour.kill_wait_s", "wait_s = grace_s"),
     Mutation(
         "room is kept",
-        _PASS,
+        "sim/tesched_sim/slurm_scheduler.py",
         "return self.slurm.free - self.kept if self.reserved else self.slurm.free",
         "return self.slurm.free",
     ),
-    Mutation("backfill does not delay the first", _PASS, "> shadow.at\n", "> shadow.at + 1e9\n"),
-    Mutation("spare room is spare once", _PASS, "shadow.take(nodes, demand)", "pass"),
+    Mutation(
+        "backfill does not delay the first",
+        "sim/tesched_sim/slurm_scheduler.py",
+        "> shadow.at\n",
+        "> shadow.at + 1e9\n",
+    ),
+    Mutation("spare room is spare once", "sim/tesched_sim/slurm_scheduler.py", "shadow.take(nodes, demand)", "pass"),
     Mutation("who ends by then makes room", _SHADOW, "then[place] += frees", "then[place] += 0 * frees"),
-    Mutation("the queue waits for its pass", _PASS, "if now == self._next_pass:", "if True:"),
+    Mutation(
+        "the queue waits for its pass", "sim/tesched_sim/slurm_scheduler.py", "if now == self._next_pass:", "if True:"
+    ),
     Mutation("whom an order serves is not served twice", _ENGINE, "served.add(preemptor)", "pass"),
     Mutation("deadlines are kept", _ENGINE, "slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)", "pass"),
     Mutation("the load is held", _ENGINE, "self._load < self.hold_load", "self._load <= self.hold_load"),
-    Mutation("P", _GUARD, "if count >= limits.max_preemptions_per_job", "if count > limits.max_preemptions_per_job"),
-    Mutation("least run time", _GUARD, "now - running.started < seconds", "now - running.started <= seconds"),
-    Mutation("cool-down", _GUARD, "if now - at < seconds", "if now - at < 0"),
-    Mutation("nobody pays in vain", _PLAN, "if without is None:", "if True:"),
-    Mutation("a victim is taken once", _PLAN, "pool[list(found.victims)] = False", "pass"),
-    Mutation("the cheapest on a node", _TRIAL, "self.score[jobs]))[::-1]", "self.score[jobs]))"),
+    Mutation(
+        "P",
+        "core/tesched_core/guard/eligibility.py",
+        "if count >= limits.max_preemptions_per_job",
+        "if count > limits.max_preemptions_per_job",
+    ),
+    Mutation(
+        "least run time",
+        "core/tesched_core/guard/eligibility.py",
+        "now - running.started < seconds",
+        "now - running.started <= seconds",
+    ),
+    Mutation("cool-down", "core/tesched_core/guard/eligibility.py", "if now - at < seconds", "if now - at < 0"),
+    Mutation("nobody pays in vain", "policies/tesched_policies/victim_search.py", "if without is None:", "if True:"),
+    Mutation(
+        "a victim is taken once",
+        "policies/tesched_policies/victim_search.py",
+        "pool[list(found.victims)] = False",
+        "pass",
+    ),
+    Mutation(
+        "the cheapest on a node",
+        "core/tesched_core/placement/what_if.py",
+        "self.score[jobs]))[::-1]",
+        "self.score[jobs]))",
+    ),
     Mutation("grace periods are weighed against the longest", _FITGPP, "running.grace_s / longest", "running.grace_s"),
     Mutation("sizes are weighed against the largest", _FITGPP, "running.size / largest", "running.size"),
     Mutation(
         "a preemption is remembered",
-        _ADVANCE,
-        "            work.last_preempted[victim.job_id] = work.now\n        before",
+        "core/tesched_core/orders/advance.py",
+        "            context.last_preempted[victim.job_id] = context.now\n        before",
         "        before",
     ),
-    Mutation("who leaves after all has paid", _ADVANCE, "return victim if may_leave else", "return"),
+    Mutation(
+        "who leaves after all has paid",
+        "core/tesched_core/orders/advance.py",
+        "return victim if may_leave else",
+        "return",
+    ),
     Mutation(
         "room that is promised is taken",
-        "core/tesched_core/promised.py",
+        "core/tesched_core/placement/reserved.py",
         "        room = _changed(room, list(_coming(order, snapshot, room)))\n    return room",
         "        pass\n    return room",
     ),
-    Mutation("ahead of all others", _QUEUE, "return 1 + max(paying,", "return max(paying,"),
+    Mutation(
+        "ahead of all others", "core/tesched_core/levers/priority.py", "return 1 + max(paying,", "return max(paying,"
+    ),
     Mutation("patience", _PATIENT, "return since + self.patience_s", "return since + 2 * self.patience_s"),
     Mutation(
         "fill: who outlasts the shadow leaves the first its room",
-        _FILL,
+        "policies/tesched_policies/fill.py",
         "among &= shadow.spared(len(free), demand)",
         "pass",
     ),
     Mutation(
         "fill: who ends before the shadow delays nobody",
-        _FILL,
+        "policies/tesched_policies/fill.py",
         "if not view.now + waiting.run_s[row] <= shadow.at]",
         "]",
     ),
     Mutation(
         "fill: the highest response ratio is next",
-        _FILL,
+        "policies/tesched_policies/fill.py",
         'np.argsort(-ratio, kind="stable")',
         'np.argsort(ratio, kind="stable")',
     ),
-    Mutation("fill: what a shadow spares is spared once", _FILL, "shadow.take(nodes, demand)", "pass"),
+    Mutation(
+        "fill: what a shadow spares is spared once",
+        "policies/tesched_policies/fill.py",
+        "shadow.take(nodes, demand)",
+        "pass",
+    ),
     Mutation(
         "fill: trials that wait for such room are not delayed",
-        _FILL,
+        "policies/tesched_policies/fill.py",
         "[_shadow(view, first, free), *_shadows_ahead(view, free)]",
         "[_shadow(view, first, free)]",
     ),
-    Mutation("fill: who was helped has his room", _FILL, "helped = job_id in view.forwarded", "helped = False"),
+    Mutation(
+        "fill: who was helped has his room",
+        "policies/tesched_policies/fill.py",
+        "helped = job_id in view.memory.forwarded",
+        "helped = False",
+    ),
     Mutation(
         "fill: the room of one is not another's",
-        _FILL,
+        "policies/tesched_policies/fill.py",
         "            free[list(nodes)] -= waiting.demand[row]\n            forward",
         "            forward",
     ),
     Mutation(
         "forwarded: put back when he has not started in time",
-        _FORWARD,
-        "if job.pending and (stays or work.now - one.at <= lasts_s):",
+        "core/tesched_core/levers/queue_boost.py",
+        "if job.pending and (job_id in stays or context.now - one.at <= lasts_s):",
         "if job.pending:",
     ),
     Mutation(
         "forwarded: believed to be back when that is seen",
-        _FORWARD,
+        "core/tesched_core/levers/queue_boost.py",
         "            kept[job_id] = one\n            reason = ",
         "            reason = ",
     ),
     Mutation(
         "forwarded: what somebody else has set is left",
-        _FORWARD,
+        "core/tesched_core/levers/queue_boost.py",
         "one.raised.value <= job.nice < one.raised.previous",
         "job.nice < one.raised.previous",
     ),
-    Mutation("forwarded: who certainly was not is forgotten", _FORWARD, "del forwarded[action.job_id]", "pass"),
+    Mutation(
+        "forwarded: who certainly was not is forgotten",
+        "core/tesched_core/levers/queue_boost.py",
+        "del forwarded[action.job_id]",
+        "pass",
+    ),
     Mutation(
         "forwarded: what may have arrived is remembered",
-        _FORWARD,
+        "core/tesched_core/levers/queue_boost.py",
         "if kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}:",
         "if True:",
     ),
     Mutation(
         "guard: an hour",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "if tally.count >= limits.max_preemptions_per_hour",
         "if tally.count > limits.max_preemptions_per_hour",
     ),
     Mutation(
         "guard: a user's hour",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "tally.by_user[owner.user] >= limits.max",
         "tally.by_user[owner.user] > limits.max",
     ),
     Mutation(
         "guard: an account's hour",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "tally.by_account[owner.account] >= limits.max",
         "tally.by_account[owner.account] > limits.max",
     ),
     Mutation(
         "guard: a node's hour",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "if count >= limits.max_preemptions_per_node_hour",
         "if count > limits.max_preemptions_per_node_hour",
     ),
-    Mutation("guard: the day's budget", _GUARD, "if hours >= limits.max_lost_node_hours_per_day:", "if False:"),
+    Mutation(
+        "guard: the day's budget",
+        "core/tesched_core/guard/eligibility.py",
+        "if hours >= limits.max_lost_node_hours_per_day:",
+        "if False:",
+    ),
     Mutation(
         "guard: one plan does not pass an hour's limit",
-        _GUARD,
+        "core/tesched_core/guard/admission.py",
         "if count > getattr(limits, setting):",
         "if count > 1 + getattr(limits, setting):",
     ),
     Mutation(
         "guard: one plan does not pass the day's budget",
-        _GUARD,
+        "core/tesched_core/guard/admission.py",
         "if hours > limits.max_lost_node_hours_per_day:",
         "if False:",
     ),
     Mutation(
         "guard: plans of one cycle count together",
-        _GUARD,
+        "core/tesched_core/guard/admission.py",
         "                tally.add(one, now)\n            continue",
         "                pass\n            continue",
     ),
-    Mutation("guard: victims of one cycle", _GUARD, "victims += len(plan.victims)", "pass"),
+    Mutation("guard: victims of one cycle", "core/tesched_core/guard/admission.py", "victims += len(chosen)", "pass"),
     Mutation(
         "guard: orders under way",
-        _GUARD,
-        "elif plan.victims and victims + len(plan.victims) > limits",
-        "elif plan.victims and victims + len(plan.victims) > 1 + limits",
+        "core/tesched_core/guard/admission.py",
+        "elif chosen and victims + len(chosen) > limits",
+        "elif chosen and victims + len(chosen) > 1 + limits",
     ),
     Mutation(
         "guard: open orders",
-        _GUARD,
+        "core/tesched_core/guard/admission.py",
         "if under_way + len(kept) >= limits.max_open_orders:",
         "if under_way + len(kept) > limits.max_open_orders:",
     ),
     Mutation(
         "guard: slowdown",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "slowdowns(running, memory) > limits.max_slowdown",
         "slowdowns(running, memory) > 2 * limits.max_slowdown",
     ),
     Mutation(
         "guard: slowdown is over all runs",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s",
         "pass",
     ),
     Mutation(
         "guard: protected names",
-        _GUARD,
+        "core/tesched_core/guard/eligibility.py",
         "if any(fnmatchcase(name, glob) for glob in limits.protected_names):",
         "if False:",
     ),
-    Mutation("guard: protected users", _GUARD, '"protected_users", (owner.user,)', '"protected_users", ()'),
     Mutation(
-        "guard: who yields already is not asked again", _GUARD, "excuse_jobs(dict.fromkeys(leaving, _LEAVING))", "pass"
+        "guard: protected users",
+        "core/tesched_core/guard/eligibility.py",
+        '"protected_users", (owner.user,)',
+        '"protected_users", ()',
     ),
-    Mutation("budget: who is asked counts", _BUDGET, "if victim.state in HOLDS_ROOM or asked:", "if asked:"),
-    Mutation("budget: an hour is an hour", _BUDGET, "if now - one.at < HOUR_S:", "if now - one.at < DAY_S:"),
-    Mutation("budget: node-seconds are of all nodes", _BUDGET, "else len(victim.nodes) * max", "else max"),
     Mutation(
-        "budget: who has paid has paid",
-        _ADVANCE,
-        "work.paid.append(paying(victim, work.now, order.preemptor))",
+        "guard: who yields already is not asked again",
+        "core/tesched_core/guard/eligibility.py",
+        "excuse_jobs(dict.fromkeys(leaving, _LEAVING))",
         "pass",
     ),
-    Mutation("order: BLOCKED", _WAITING, 'return why[1] if why[0] in _FIRM else ""', 'return ""'),
+    Mutation(
+        "budget: who is asked counts",
+        "core/tesched_core/guard/budget.py",
+        "if victim.state in HOLDS_ROOM or asked:",
+        "if asked:",
+    ),
+    Mutation(
+        "budget: an hour is an hour",
+        "core/tesched_core/guard/budget.py",
+        "if now - one.at < HOUR_S:",
+        "if now - one.at < DAY_S:",
+    ),
+    Mutation(
+        "budget: node-seconds are of all nodes",
+        "core/tesched_core/guard/budget.py",
+        "else len(victim.nodes) * max",
+        "else max",
+    ),
+    Mutation(
+        "budget: who has paid has paid",
+        "core/tesched_core/orders/advance.py",
+        "context.paid.append(paying(victim, context.now, order.preemptor))",
+        "pass",
+    ),
+    Mutation(
+        "order: BLOCKED",
+        "core/tesched_core/intake/pending_reason.py",
+        'return why[1] if why[0] in _FIRM else ""',
+        'return ""',
+    ),
     Mutation(
         "order: blocked by what is certain alone",
-        _WAITING,
+        "core/tesched_core/intake/pending_reason.py",
         "return why[1] if why[0] in _FIRM else",
         "return why[1] if why else",
     ),
     Mutation(
         "order: NODE_GONE",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "gone = [name for name in order.nodes if name not in room.index or",
         "gone = [name for name in order.nodes if False and",
     ),
     Mutation(
         "order: a cool-down after a requeue that Slurm refused",
-        _STEP,
-        "work.last_preempted[action.job_id] = work.now",
+        "core/tesched_core/orders/outcomes.py",
+        "context.last_preempted[action.job_id] = context.now",
         "pass",
     ),
-    Mutation("order: a preemptor that is held", _ADVANCE, "elif job.held:", "elif False:"),
+    Mutation("order: a preemptor that is held", "core/tesched_core/orders/advance.py", "elif job.held:", "elif False:"),
     Mutation(
         "order: a cool-down after a notice in vain",
-        _ADVANCE,
-        "work.last_preempted[victim.job_id] = work.now  # it has saved",
-        "pass  # it has saved",
+        "core/tesched_core/orders/advance.py",
+        "that is enough for a while.\n        context.last_preempted[victim.job_id] = context.now",
+        "that is enough for a while.",
     ),
     Mutation(
         "order: a victim left held is released",
-        _QUEUE,
+        "core/tesched_core/levers/priority.py",
         "return Raise(lever=Lever.HOLD, previous=0, value=1)",
         "return None",
     ),
     Mutation(
-        "order: a hold that the job asked for stays", _QUEUE, ' or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:', ":"
+        "order: a hold that the job asked for stays",
+        "core/tesched_core/levers/priority.py",
+        ' or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:',
+        ":",
     ),
     Mutation(
         "order: who was left held is then brought forward",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim",
         "return victim",
     ),
     Mutation(
         "order: a run is looked at before it is asked",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "if job.completing or job.state is not JobState.RUNNING:",
         "if job.completing:",
     ),
     Mutation(
         "order: a lost requeue is sent again",
-        _ADVANCE,
-        "if work.now - victim.requeue_sent_at > patience_s:",
+        "core/tesched_core/orders/advance.py",
+        "if context.now - victim.requeue_sent_at > patience_s:",
         "if False:",
     ),
     Mutation(
         "order: a finished job does not count as preempted",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "if departure in PREEMPTED:\n        if victim.purpose",
         "if True:\n        if victim.purpose",
     ),
     Mutation(
         "notice: no signal that nothing declared",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "if not victim.notice_signal or victim.grace_period_s <= 0:",
         "if victim.grace_period_s < 0:",
     ),
@@ -288,10 +367,15 @@ MUTATIONS = (
     ),
     Mutation("notice: the comment goes before the script", _CLASSIFY, "if said is not None:", "if False:"),
     Mutation("notice: a declared time is bounded", _CLASSIFY, "min(seconds_s, most_s)", "seconds_s"),
-    Mutation("notice: an unread script's job is no victim", _OVERVIEW, "return 8 if traits.unread else 0", "return 0"),
+    Mutation(
+        "notice: an unread script's job is no victim",
+        "core/tesched_core/placement/columns_of.py",
+        "return 8 if traits.unread else 0",
+        "return 0",
+    ),
     Mutation(
         "notice: KillWait counts where nothing is declared",
-        _OVERVIEW,
+        "core/tesched_core/placement/columns_of.py",
         "return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))",
         "return traits.grace_period_s",
     ),
@@ -303,76 +387,115 @@ MUTATIONS = (
     ),
     Mutation(
         "ending: a victim that died of the notice runs again",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED",
         "return Departure.DIED",
     ),
     Mutation(
         "ending: a job that failed without a notice does not",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "had_its_notice = bool(victim.notice_signal) and",
         "had_its_notice =",
     ),
-    Mutation("ending: a rerun is asked for again", _ADVANCE, "work.now - sent_at > RESEND_AFTER_S", "False"),
+    Mutation(
+        "ending: a rerun is asked for again",
+        "core/tesched_core/orders/advance.py",
+        "context.now - sent_at > RESEND_AFTER_S",
+        "False",
+    ),
     Mutation(
         "ending: a forgotten one is lost",
-        _ADVANCE,
-        'return lost(victim, "Slurm has forgotten it before it was back in the queue", order, work)',
+        "core/tesched_core/orders/advance.py",
+        'return lost(victim, "Slurm has forgotten it before it was back in the queue", order, context)',
         "return victim",
     ),
-    Mutation("ending: dependents are mended", _ADVANCE, "mend_dependents(victim, job, order, work)", "pass"),
-    Mutation("guard: what a TE job causes", _GUARD, "        if count > most:", "        if False:"),
+    Mutation(
+        "ending: dependents are mended",
+        "core/tesched_core/orders/advance.py",
+        "mend_dependents(victim, job, order, context)",
+        "pass",
+    ),
+    Mutation(
+        "guard: what a TE job causes",
+        "core/tesched_core/guard/admission.py",
+        "        if count > most:",
+        "        if False:",
+    ),
     Mutation(
         "queue: what somebody else has set is left",
-        _QUEUE,
+        "core/tesched_core/levers/priority.py",
         "return raised.value <= job.nice < raised.previous",
         "return job.nice != raised.previous",
     ),
     Mutation(
         "queue: what a user sets meanwhile is put back to",
-        _QUEUE,
+        "core/tesched_core/levers/priority.py",
         "        raised = None  # somebody else",
         "        pass  # somebody else",
     ),
     Mutation(
         "bound: before the notice",
-        _BIND,
-        "work.actions.append("
-        "SetNodes(job_id=job.job_id, reason=reason, nodes=nodes, previous=one.previous, count=count))",
-        "pass",
+        "core/tesched_core/levers/node_binding.py",
+        "context.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
+        "(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
     ),
     Mutation(
         "bound: set free when the order is over",
-        _BIND,
+        "core/tesched_core/levers/node_binding.py",
         "all_of_them or one.order_id not in holding or",
         "all_of_them or",
     ),
-    Mutation("undo: the preemptor's raise", _UNDO, "order = put_back(order, work)", "pass"),
     Mutation(
-        "undo: the victims' raises",
-        _UNDO,
-        "(let_back(_let_go(victim, order, work), order, work) for",
-        "(_let_go(victim, order, work) for",
+        "undo: the preemptor's raise", "core/tesched_core/orders/undo.py", "order = put_back(order, context)", "pass"
     ),
     Mutation(
-        "undo: who was brought forward", _UNDO, "bring_back(memory, work, lasts_s=-1)", "bring_back(memory, work)"
+        "undo: the victims' raises",
+        "core/tesched_core/orders/undo.py",
+        "(let_back(_let_go(victim, order, context), order, context) for",
+        "(_let_go(victim, order, context) for",
+    ),
+    Mutation(
+        "undo: who was brought forward",
+        "core/tesched_core/orders/undo.py",
+        "restore(memory, context, lasts_s=-1)",
+        "restore(memory, context)",
     ),
     Mutation(
         "undo: who is bound",
-        _UNDO,
-        "set_free(bring_back(memory, work, lasts_s=-1), work, all_of_them=True)",
-        "bring_back(memory, work, lasts_s=-1)",
+        "core/tesched_core/orders/undo.py",
+        "memory = unbind(queue_boost.restore(memory, context, lasts_s=-1), context, all_of_them=True)",
+        "memory = queue_boost.restore(memory, context, lasts_s=-1)",
     ),
-    Mutation("bound: not for ever", _BIND, "or work.now - since > work.limits.bind_for_s", ""),
-    Mutation("undo: the cool-down", _UNDO, "work.last_preempted[victim.job_id] = work.now", "pass"),
-    Mutation("undo: a victim left held", _UNDO, "return leave(victim, departure, order, work)", "pass"),
+    Mutation(
+        "bound: not for ever",
+        "core/tesched_core/levers/node_binding.py",
+        "or context.now - since > context.limits.bind_for_s",
+        "",
+    ),
+    Mutation(
+        "undo: the cool-down",
+        "core/tesched_core/orders/undo.py",
+        "context.last_preempted[victim.job_id] = context.now",
+        "pass",
+    ),
+    Mutation(
+        "undo: a victim left held",
+        "core/tesched_core/orders/undo.py",
+        "return leave(victim, departure, order, context)",
+        "pass",
+    ),
     Mutation(
         "undo: an order ends when all is seen to be back",
-        _UNDO,
+        "core/tesched_core/orders/undo.py",
         "if not suspended and all(raised is None or raised.restored for raised in raises):",
         "if True:",
     ),
-    Mutation("paused: nothing new", _STEP, "if waiting and paused:", "if False:"),
+    Mutation(
+        "paused: nothing new",
+        "core/tesched_core/step.py",
+        "for entry in () if paused else policies:",
+        "for entry in policies:",
+    ),
     Mutation("loop: no command once the lease may have run out", _LOOP, "if since_s > ACT_WITHIN_S:", "if False:"),
     Mutation("loop: no command once the store is lost", _LOOP, "return self.journal.lost()\n", 'return ""\n'),
     Mutation("loop: asked again before the command", _LOOP, "act(action, self._barred)", "act(action)"),
@@ -383,7 +506,7 @@ MUTATIONS = (
         "classified(seen, self.classes, self._last)",
     ),
     Mutation("loop: the rest of an order waits after a failure", _LOOP, "failed.add(action.reason.order_id)", "pass"),
-    Mutation("loop: a set clock", _LOOP, "return shifted(memory, jumped_s)", "return memory"),
+    Mutation("loop: a set clock", _LOOP, "return shift_times(memory, jumped_s)", "return memory"),
     Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
     Mutation(
         "loop: undo is done when nothing is left",
@@ -450,20 +573,22 @@ MUTATIONS = (
     Mutation("status: stopped", _LIVENESS, "if daemon.stopped_at is not None:", "if False:"),
     Mutation("status: undo is no daemon", _LIVENESS, "if daemon.role != DAEMON:", "if False:"),
     Mutation("status: dead", _LIVENESS, "if there is False:", "if False:"),
-    Mutation("what a job said at its start stays", _SEEN, "        return before\n", "        pass\n"),
+    Mutation(
+        "what a job said at its start stays", "db/tesched_db/job_rows.py", "        return before\n", "        pass\n"
+    ),
     Mutation("inbox: a share for each", _INBOX, "if theirs <= mine:", "if True:"),
     Mutation("who takes an order's room has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"),
     Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
         "room is fought for while the trial is bound",
         _ROBBED,
-        "work.now - _first_asked(order, work.now) <= work.limits.bind_for_s",
+        "context.now - _first_asked(order, context.now) <= context.limits.bind_for_s",
         "True",
     ),
     Mutation("who is asked besides counts in the cycle", _ROBBED, "asked += len(plan.victims)", "pass"),
     Mutation(
         "exit 0 means saved in the grace period alone",
-        _ADVANCE,
+        "core/tesched_core/orders/advance.py",
         "victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)",
         "True",
     ),
@@ -485,19 +610,45 @@ MUTATIONS = (
     ),
     Mutation("text: a traceback's lines are no messages", _LOG_LINES, '.replace("\\n", _CONTINUED)', ""),
     Mutation("text: one field for systemd", _NOTIFY, "{key}={visible(value)}", "{key}={value}"),
-    Mutation("pokes: looks for all of them are bounded", _POKE, "self._looks.take(at)", "pass"),
-    Mutation("pokes: a look that may not be yet waits", _POKE, "max(wanted, at + self._looks.wait_s(at))", "wanted"),
-    Mutation("pokes: a poll is no look for a poke", _POKE, "if at < self._poll_at:", "if True:"),
-    Mutation("pokes: a full queue is one", _POKE, "len(served) >= _FULL and shares.turned_away()", "False"),
-    Mutation("pokes: above a share none is served", _POKE, "if any(served) or", "if served or"),
+    Mutation(
+        "pokes: looks for all of them are bounded", "daemon/tesched_daemon/wakeup.py", "self._looks.take(at)", "pass"
+    ),
+    Mutation(
+        "pokes: a look that may not be yet waits",
+        "daemon/tesched_daemon/wakeup.py",
+        "max(wanted, at + self._looks.wait_s(at))",
+        "wanted",
+    ),
+    Mutation(
+        "pokes: a poll is no look for a poke", "daemon/tesched_daemon/wakeup.py", "if at < self._poll_at:", "if True:"
+    ),
+    Mutation(
+        "pokes: a full queue is one",
+        "daemon/tesched_daemon/wakeup.py",
+        "len(served) >= _FULL and shares.turned_away()",
+        "False",
+    ),
+    Mutation(
+        "pokes: above a share none is served", "daemon/tesched_daemon/wakeup.py", "if any(served) or", "if served or"
+    ),
     Mutation(
         "pokes: nobody but the hook names a user",
-        _SHARES,
+        "daemon/tesched_daemon/wakeup_shares.py",
         "_SUBMITTED.fullmatch(said) if sender in self._hooks else None",
         "_SUBMITTED.fullmatch(said)",
     ),
-    Mutation("pokes: each user's own share", _SHARES, '("submission", int(named[1]))', '("submission", 0)'),
-    Mutation("pokes: shares at rest are forgotten", _SHARES, "if not kept.rested(now)", "if True"),
+    Mutation(
+        "pokes: each user's own share",
+        "daemon/tesched_daemon/wakeup_shares.py",
+        '("submission", int(named[1]))',
+        '("submission", 0)',
+    ),
+    Mutation(
+        "pokes: shares at rest are forgotten",
+        "daemon/tesched_daemon/wakeup_shares.py",
+        "if not kept.rested(now)",
+        "if True",
+    ),
     Mutation("pokes: a bucket is never above its burst", _RATES, "float(self.allowance.burst))", "1e9)"),
     Mutation("glances at new jobs are bounded", _LOOP, "if not self._glances.take(self.stopwatch()):", "if False:"),
 )

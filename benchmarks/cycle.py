@@ -21,11 +21,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-from tesched_core.actions import Failure, Outcome
-from tesched_core.decision import Decision, Memory
-from tesched_core.orders import Transition
+from tesched_core.model.actions import Failure, Outcome
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport, Observer
-from tesched_core.snapshot import Snapshot
 from tesched_daemon.config import load
 from tesched_daemon.wiring import opened_loop
 from tesched_db import migrate

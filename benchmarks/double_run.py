@@ -39,10 +39,10 @@ from importlib.util import find_spec
 from typing import Literal, get_args
 
 import click
-from tesched_core.actions import Reason, ReasonCode, Requeue
-from tesched_core.resources import JobId
+from tesched_core.model.actions import Reason, ReasonCode, Requeue
+from tesched_core.model.resources import JobId
 from tesched_slurm.clients import Client, ClientChoice, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 

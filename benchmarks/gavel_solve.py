@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
-from tesched_core.gavel.policies import POLICIES, policy
-from tesched_core.gavel.problem import Pairs, Problem
+from tesched_policies.gavel.allocators.problem import Pairs, Problem
+from tesched_policies.gavel.allocators.registry import POLICIES, policy
 
 REPEATS = 3
 MODELS = 26

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_sim.gavel.policies import Contender, Optimum
-from tesched_sim.gavel.rounds import Cluster
-from tesched_sim.gavel.simulate import simulate
-from tesched_sim.gavel.throughputs import TYPES, measured
-from tesched_sim.gavel.workload import MODELS, GavelJob
+from tesched_sim.papers.gavel.policies import Contender, Optimum
+from tesched_sim.papers.gavel.rounds import Cluster
+from tesched_sim.papers.gavel.simulate import simulate
+from tesched_sim.papers.gavel.throughputs import TYPES, measured
+from tesched_sim.papers.gavel.workload import MODELS, GavelJob
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 
@@ -47,12 +47,13 @@ socket = ""
 [policy]
 te = "none"
 be = "gavel"
-gavel_policy = "{policy}"
-gavel_round_s = {round_s}
-gavel_types = {types}
-gavel_fills = true
-round_min_run_time_s = 1
-round_max_preemptions_per_job_hour = 10000
+[policy.gavel]
+allocator = "{policy}"
+round_s = {round_s}
+types = {types}
+fills = true
+min_run_time_s = 1
+max_preemptions_per_job_hour = 10000
 [guard]
 max_slowdown = 1e6
 max_victims_per_cycle = 1000

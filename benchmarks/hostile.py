@@ -22,9 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tesched_core.actions import Failure
-from tesched_core.cluster import Job, JobState
-from tesched_core.resources import JobId
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.resources import JobId
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable
 
-from tesched_core.actions import Failure
+from tesched_core.model.actions import Failure
 from tesched_slurm.clients import Client, ClientChoice
 from tesched_testcluster.local import LocalCluster
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 import numpy as np
-from tesched_core.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
+from tesched_policies.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 
@@ -58,9 +58,10 @@ socket = ""
 [policy]
 te = "none"
 be = "pdors"
-pdors_slot_s = {slot_s}
-pdors_slots = {slots}
-pdors_floor = {floor}
+[policy.pdors]
+slot_s = {slot_s}
+slots = {slots}
+floor = {floor}
 [guard]
 max_open_orders = 1000
 [classes]
@@ -110,7 +111,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """How tesched plans: policy.pdors_slot_s, pdors_slots and pdors_floor."""
+    """How tesched plans: slot_s, slots and floor of [policy.pdors]."""
 
     slot_s: float
     slots: int
@@ -190,7 +191,7 @@ def _daemon(
     tables.parent.mkdir()
     tables.write_text(
         "".join(
-            f"[[policy.pdors_workloads]]\nname = {json.dumps(job.workload.name)}\n"
+            f"[[policy.pdors.workloads]]\nname = {json.dumps(job.workload.name)}\n"
             + "".join(f"{key} = {getattr(job.workload, key)}\n" for key in keys)
             for job in jobs
         )
@@ -286,7 +287,7 @@ def _lines(found: Sequence[Found]) -> Iterator[str]:
 @click.option("--arms", default="plain,switches,pdors", show_default=True)
 @click.option("--slot", "slot_s", type=float, default=2.0, show_default=True, help="Seconds of a slot.")
 @click.option("--slots", type=click.IntRange(2), default=150, show_default=True, help="Slots that are planned.")
-@click.option("--floor", type=float, default=1e-5, show_default=True, help="policy.pdors_floor")
+@click.option("--floor", type=float, default=1e-5, show_default=True, help="policy.pdors.floor")
 @click.option("--json", "as_json", is_flag=True)
 def main(
     *, jobs: int, span_s: float, seed: int, arms: str, slot_s: float, slots: int, floor: float, as_json: bool

@@ -28,18 +28,20 @@ from random import Random
 
 import click
 import numpy as np
-from tesched_core.actions import Failure
-from tesched_core.cluster import Job
-from tesched_core.decision import Memory, Refusal
-from tesched_core.fit import demands_of
-from tesched_core.fitgpp import FitGpp
-from tesched_core.overview import overview_of
-from tesched_core.policy import Excuses, Plan, View
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot, Traits
-from tesched_core.waiting import WANTS_ROOM
+from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.demand import demands_of
+from tesched_core.policy import Eligibility, MakeRoom, View
+from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.clients import ClientChoice, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
@@ -196,9 +198,9 @@ class Oracle:
         raise ClusterError("jobs go on completing")
 
     def _judge(
-        self, te: int, snapshot: Snapshot, plan: Plan | None, refusal: Refusal | None
+        self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None
     ) -> tuple[Verdict, str, str, str]:
-        victims = [job_id for job_id, _ in plan.victims] if plan else []
+        victims = list(plan.victim_ids) if plan else []
         if plan is None:
             text = f"refuses: {refusal.code}: {refusal.text}" if refusal else "says nothing"
         elif victims:
@@ -228,7 +230,7 @@ class Oracle:
         return self._after(te, snapshot, plan, refusal, text)
 
     def _after(
-        self, te: int, snapshot: Snapshot, plan: Plan | None, refusal: Refusal | None, text: str
+        self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None, text: str
     ) -> tuple[Verdict, str, str, str]:
         """Let the victims go, or everybody where tesched refused."""
         if plan is None:
@@ -244,7 +246,7 @@ class Oracle:
         bound = self.cluster.run(
             "scontrol", "update", f"jobid={te}", f"reqnodelist={','.join(plan.nodes)}", check=False
         )
-        self._end([int(job_id) for job_id, _ in plan.victims])
+        self._end([int(job_id) for job_id in plan.victim_ids])
         self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)
         state, reason = self._reason(te)
         if state == "PENDING":
@@ -274,22 +276,24 @@ _SHOWN = {
 }
 
 
-def _asked(snapshot: Snapshot) -> tuple[Plan | None, Refusal | None]:
-    overview = overview_of(snapshot)
+def _asked(snapshot: Snapshot) -> tuple[MakeRoom | None, Refusal | None]:
+    columns = columns_of(snapshot)
     waiting = tuple(
         job for job in snapshot.jobs.values() if job.pending and snapshot.job_class(job.job_id) is JobClass.TE
     )
+    eligible = Eligibility(why=np.where(columns.running.ineligible > 0, 0, -1), whys=())
     view = View(
         snapshot=snapshot,
         memory=Memory(),
+        columns=columns,
+        limits=Limits(),
         waiting=waiting,
-        running=overview.running,
-        excuses=Excuses(why=np.where(overview.running.bar > 0, 0, -1), whys=()),
-        room=overview.room,
+        find_eligible=lambda: eligible,
     )
-    proposal = FitGpp().propose(view)
+    proposal = FitGpp().propose(view, None)
+    rooms = [one for one in proposal.intents if isinstance(one, MakeRoom)]
     about = [one for one in proposal.refusals if one.job_id == waiting[0].job_id]
-    return (proposal.plans[0] if proposal.plans else None), (about[-1] if about else None)
+    return (rooms[0] if rooms else None), (about[-1] if about else None)
 
 
 def _held(job: Job | None) -> str:
@@ -298,7 +302,7 @@ def _held(job: Job | None) -> str:
 
 def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
     """Return what a job of one node holds beyond what tesched had said that it would."""
-    room = overview_of(snapshot).room
+    room = columns_of(snapshot).room
     if job is None or len(job.allocation) != 1:
         return ""
     share = job.allocation[0]

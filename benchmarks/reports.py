@@ -12,14 +12,14 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter
 
-from tesched_core.cluster import Job, JobState, NodeShare
-from tesched_core.report import MOST_POINTS, parse
-from tesched_core.resources import JobId, Tres
-from tesched_daemon import reports
-from tesched_daemon.inbox import Inbox
-from tesched_daemon.munge import Munge
-from tesched_daemon.report_socket import listening
-from tesched_daemon.reports import Spool
+from tesched_core.model.cluster import Job, JobState, NodeShare
+from tesched_core.model.job_report import MOST_POINTS, parse
+from tesched_core.model.resources import JobId, Tres
+from tesched_daemon.job_reports import spool as reports
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.munge import Munge
+from tesched_daemon.job_reports.socket import listening
+from tesched_daemon.job_reports.spool import Spool
 from tesched_report.document import Document, Point
 from tesched_report.reporter import Reporter
 

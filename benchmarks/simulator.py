@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.contenders import Setting, Site, run_one
+from tesched_sim.experiment import Setting, Site, run_one
 from tesched_sim.workload import Workload
 from tesched_sim.workloads.fitgpp import FitGppWorkload, fitgpp
 

@@ -51,8 +51,9 @@ socket = ""
 [policy]
 te = "none"
 be = "slaq"
-slaq_epoch_s = {epoch_s}
-slaq_throttle_cool_down_s = {epoch_s}
+[policy.slaq]
+epoch_s = {epoch_s}
+throttle_cool_down_s = {epoch_s}
 [reports]
 spool = "{spool}"
 [classes]

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
 
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.decision import Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.overview import overview_of
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.policy import in_turn
 from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 SIZES = ((100, 1), (1_000, 1), (10_000, 1), (10_000, 20))
 REPEATS = 5
@@ -76,9 +77,9 @@ def took_ms(call: Callable[[], object]) -> float:
 
 def build(snapshot: Snapshot) -> None:
     """Build all of an overview."""
-    overview = overview_of(snapshot)
+    columns = columns_of(snapshot)
     for part in ("room", "running", "trials"):
-        getattr(overview, part)
+        getattr(columns, part)
 
 
 def main() -> None:
@@ -87,8 +88,8 @@ def main() -> None:
     for nodes, trials in SIZES:
         snapshot = full_cluster(nodes, trials)
         overview_ms = took_ms(lambda snapshot=snapshot: build(snapshot))  # type: ignore[misc]
-        cycle_ms = took_ms(lambda snapshot=snapshot: step(Memory(), snapshot, FitGpp(), Limits()))  # type: ignore[misc]
-        _, decision = step(Memory(), snapshot, FitGpp(), Limits())
+        cycle_ms = took_ms(lambda snapshot=snapshot: step(Memory(), snapshot, in_turn(FitGpp()), Limits()))  # type: ignore[misc]
+        _, decision = step(Memory(), snapshot, in_turn(FitGpp()), Limits())
         sizes = f"{nodes:>7} {4 * nodes:>8} {trials:>8}"
         print(f"{sizes} {overview_ms:>12.1f} {cycle_ms:>9.1f} {len(decision.refusals):>9}", flush=True)
 

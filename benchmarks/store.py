@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from sqlalchemy import Engine
-from tesched_core.cluster import Job, JobState, NodeShare
-from tesched_core.decision import Refusal, RefusalCode
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import Snapshot
-from tesched_db import migrate, read
+from tesched_core.model.cluster import Job, JobState, NodeShare
+from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import Snapshot
+from tesched_db import migrate
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 

@@ -21,11 +21,12 @@ from typing import NamedTuple
 import click
 import msgspec
 import numpy as np
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_core.model.limits import Limits
+from tesched_core.policy import in_turn
+from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import Simulation
 from tesched_sim.result import Result
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload
 from tesched_testcluster import definition
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
@@ -199,7 +200,7 @@ def simulate(policy: str, planned: list[Planned], seen: list[Seen], slower: int,
     )
     limits = Limits(min_run_time_s=0, cool_down_s=0, bind_for_s=0, wait_for_free_s=0)
     tesched = FitGpp() if policy == "fitgpp" else None
-    return Simulation(workload, behaviour, policy=tesched, limits=limits).run()
+    return Simulation(workload, behaviour, policies=in_turn(*([tesched] if tesched else [])), limits=limits).run()
 
 
 def compared(policy: str, planned: list[Planned], seen: list[Seen], slower: int) -> Twin:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
-from tesched_core.decision import Memory, RefusalCode, Why
-from tesched_core.fit import Room
-from tesched_core.guard import Limits, excuses
-from tesched_core.notice import ExitZero, Target
-from tesched_core.overview import overview_of
-from tesched_core.policy import Excuses, View
-from tesched_core.resources import JobId, Tres, with_bare_names
-from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, Reservation, SlurmSettings
+from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.policy import Eligibility, MakeRoom, Proposal, View
 
 #: the instant at which most tests look
 NOW = 10_000.0
@@ -150,23 +152,37 @@ def cluster(
 
 def view_of(snapshot: Snapshot, *, excused: Iterable[int] = (), room: Room | None = None) -> View:
     """Return what a policy would look at: everything that waits is served, and `excused` may not be asked."""
-    overview = overview_of(snapshot)
-    spared = [overview.running.row_of[JobId(job_id)] for job_id in excused]
-    why = np.full(len(overview.running), -1, dtype=np.intp)
+    columns = columns_of(snapshot)
+    spared = [columns.running.row_of[JobId(job_id)] for job_id in excused]
+    why = np.full(len(columns.running), -1, dtype=np.intp)
     why[spared] = 0
-    return View(
+    eligible = Eligibility(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),))
+    view = View(
         snapshot=snapshot,
         memory=Memory(),
+        columns=columns,
+        limits=Limits(),
         waiting=tuple(job for _, job in sorted(snapshot.jobs.items()) if job.pending),
-        running=overview.running,
-        excuses=Excuses(why=why, whys=((RefusalCode.COOL_DOWN, "it was just asked"),)),
-        room=room or overview.room,
+        find_eligible=lambda: eligible,
     )
+    if room is not None:
+        view.__dict__["room_after_orders"] = room
+    return view
+
+
+def rooms(proposal: Proposal[Any]) -> tuple[MakeRoom, ...]:
+    """Return the intents to make room."""
+    return tuple(one for one in proposal.intents if isinstance(one, MakeRoom))
+
+
+def scored(room: MakeRoom) -> tuple[tuple[int, float], ...]:
+    """Return the victims with their scores."""
+    return tuple((int(victim.job_id), victim.score) for victim in room.victims)
 
 
 def excused(snapshot: Snapshot, memory: Memory, limits: Limits) -> dict[JobId, Why]:
     """Return which running jobs the guard excuses, and why."""
-    running = overview_of(snapshot).running
-    found = excuses(running, memory, limits, snapshot.taken_at, overview_of(snapshot).room.index)
+    running = columns_of(snapshot).running
+    found = eligible_victims(running, memory, limits, snapshot.taken_at, columns_of(snapshot).room.index)
     pairs = zip(running.job_id.tolist(), found.why.tolist(), strict=True)
     return {JobId(job_id): found.whys[why] for job_id, why in pairs if why >= 0}

@@ -8,14 +8,15 @@ from typing import Any
 
 from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
-from tesched_core.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
-from tesched_core.cluster import Job, JobState, NodeShare
-from tesched_core.decision import Decision, Memory, Refusal, RefusalCode
-from tesched_core.notice import Target
-from tesched_core.orders import Order, OrderState, Transition, Victim, VictimState
+from tesched_core.model.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
+from tesched_core.model.cluster import Job, JobState, NodeShare
+from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Order, OrderState, Transition, Victim, VictimState
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.ports import CycleReport
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot, Traits
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     Hold,
     NodeCount,
@@ -23,10 +23,10 @@ from tesched_core.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.budget import Paid
-from tesched_core.decision import Bound, Decision, Forwarded, Futility, Memory, Past, Refusal, RefusalCode
-from tesched_core.notice import ExitZero, Target
-from tesched_core.orders import (
+from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.memory import Forwarded, Futility, Memory, NodeBinding, Past, Throttled
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import (
     Departure,
     Ending,
     Lever,
@@ -38,9 +38,11 @@ from tesched_core.orders import (
     Victim,
     VictimState,
 )
-from tesched_core.resources import JobId
-from tesched_core.round_state import JobPlan, JobRounds, Option, PairRounds, RoundState
-from tesched_core.share_state import ShareState, Throttled, Training
+from tesched_core.model.payment import Paid
+from tesched_core.model.resources import JobId
+from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
+from tesched_policies.pdors.state import JobPlan, Option, PdorsState
+from tesched_policies.slaq.state import SlaqState, Training
 
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
@@ -54,39 +56,6 @@ nodes = st.lists(node_names, unique=True, max_size=4).map(tuple)
 signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
 
 _finite = st.floats(0, 2**40)
-shares = st.builds(
-    ShareState,
-    counted_at=times,
-    allocated_at=times,
-    next_at=times,
-    trainings=st.dictionaries(
-        job_ids,
-        st.builds(
-            Training,
-            first_iteration=counts,
-            first_loss=_finite,
-            largest_drop=_finite,
-            iteration=counts,
-            used_s=_finite,
-            since_s=_finite,
-            loss_then=st.none() | _finite,
-            gain=st.none() | _finite,
-            gain_each=st.none() | _finite,
-            gain_task=st.none() | _finite,
-        ),
-        max_size=3,
-    ),
-    shares=st.dictionaries(job_ids, counts, max_size=3),
-    throttled=st.dictionaries(
-        job_ids,
-        st.builds(Throttled, at=times, previous=counts, value=counts, before=counts, dry=st.booleans()),
-        max_size=3,
-    ),
-    first=st.none() | job_ids,
-    first_at=times,
-    said=st.dictionaries(job_ids, words, max_size=3),
-)
-
 raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
 
 victims = st.builds(
@@ -140,6 +109,34 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
     )
 
 
+slaq_states = st.builds(
+    SlaqState,
+    counted_at=times,
+    allocated_at=times,
+    next_at=times,
+    trainings=st.dictionaries(
+        job_ids,
+        st.builds(
+            Training,
+            first_iteration=counts,
+            first_loss=_finite,
+            largest_drop=_finite,
+            iteration=counts,
+            used_s=_finite,
+            since_s=_finite,
+            loss_then=st.none() | _finite,
+            gain=st.none() | _finite,
+            gain_each=st.none() | _finite,
+            gain_task=st.none() | _finite,
+        ),
+        max_size=3,
+    ),
+    shares=st.dictionaries(job_ids, counts, max_size=3),
+    first=st.none() | job_ids,
+    first_at=times,
+    said=st.dictionaries(job_ids, words, max_size=3),
+)
+
 _numbers = st.floats(0, 2**40)
 _options = st.builds(Option, nodes=counts, rack=words, wait_slots=counts, slots=counts, worth=_numbers, price=_numbers)
 _plans = st.builds(
@@ -161,8 +158,8 @@ _plans = st.builds(
     dropped=st.booleans(),
 )
 _by_type = st.lists(st.floats(0, 2**40), max_size=3).map(tuple)
-rounds = st.builds(
-    RoundState,
+gavel_states = st.builds(
+    GavelState,
     types=st.lists(words, max_size=3).map(tuple),
     began_at=times,
     ends_at=times,
@@ -185,15 +182,19 @@ rounds = st.builds(
         ),
         max_size=3,
     ),
-    pairs=st.dictionaries(
-        st.tuples(job_ids, job_ids),
-        st.builds(PairRounds, share=_by_type, received_s=_by_type, deficit_s=_by_type),
+    shared=st.lists(
+        st.builds(
+            PairRounds, jobs=st.tuples(job_ids, job_ids), share=_by_type, received_s=_by_type, deficit_s=_by_type
+        ),
         max_size=2,
-    ),
-    plans=st.dictionaries(job_ids, _plans, max_size=2),
-    held=st.dictionaries(job_ids, times, max_size=3),
+        unique_by=lambda one: one.jobs,
+    ).map(tuple),
     fallback=words,
 )
+pdors_states = st.builds(PdorsState, plans=st.dictionaries(job_ids, _plans, max_size=2), until=times)
+states = st.fixed_dictionaries({}, optional={"gavel": gavel_states, "pdors": pdors_states, "slaq": slaq_states})
+
+
 memories = st.builds(
     Memory,
     cycle=st.integers(0, 2**40),
@@ -228,11 +229,16 @@ memories = st.builds(
         st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30), suspended_s=st.floats(0, 2**30)),
         max_size=3,
     ),
-    rounds=st.none() | rounds,
-    shares=st.none() | shares,
+    policy_states=states,
+    held=st.dictionaries(job_ids, times, max_size=3),
+    throttled=st.dictionaries(
+        job_ids,
+        st.builds(Throttled, at=times, previous=counts, value=counts, before=counts, dry=st.booleans()),
+        max_size=3,
+    ),
     bound=st.lists(
         st.builds(
-            Bound,
+            NodeBinding,
             job_id=job_ids,
             order_id=order_ids,
             at=times,

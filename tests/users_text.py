@@ -11,13 +11,13 @@ import numpy as np
 from click.testing import CliRunner, Result
 from sqlalchemy import update
 from tesched_cli.main import main
-from tesched_core.actions import Failure, FailureKind
-from tesched_core.cluster import JobState, NodeShare, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.orders import VictimState
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import JobState, NodeShare, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import Snapshot
 from tesched_db import lease, migrate, reports
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
@@ -79,7 +79,7 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
         memory=remembering(order(1, 2, asked, nodes=(text,), created_at=now)),
         summary=f"room for {text}",
         transitions=(step,),
-        refusals=(refusal(21, 2, RefusalCode.PROTECTED_USER, text=text), refusal(2, 2, RefusalCode.PLAN, text=text)),
+        refusals=(refusal(21, 2, RefusalCode.PROTECTED_USER, text=text), refusal(2, 2, RefusalCode.NOTE, text=text)),
     )
     if failed:
         writer.journal.unseen(report(now, failure=Failure(kind=FailureKind.UNKNOWN, message=text)))

@@ -27,7 +27,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
-from tesched_core.visible import shortened, visible, visible_lines
+from tesched_core.model.visible import shortened, visible, visible_lines
 from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_files import DROP_INS

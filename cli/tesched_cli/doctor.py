@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 from rich.text import Text
-from tesched_daemon.doctor import examine
-from tesched_daemon.finding import Finding, Level
+from tesched_daemon.doctor.doctor import examine
+from tesched_daemon.doctor.finding import Finding, Level
 
 from tesched_cli.common import config_option, console, json_option, print_json
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
 import click
 from sqlalchemy import Engine
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.metrics import lost_node_s
-from tesched_core.notice import TARGET_WORDS, ExitZero
-from tesched_core.orders import Departure, Ending, Victim
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
-from tesched_db import read, reports, trainings
+from tesched_core.intake.job_times import lost_node_s
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.notice import TARGET_WORDS, ExitZero
+from tesched_core.model.order import Departure, Ending, Victim
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
+from tesched_db import queries as read
+from tesched_db import reports, trainings
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
+from tesched_policies.registry import INSTALLED, STATES
 
-from tesched_cli import plan, training
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
+from tesched_cli.render import training
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -41,7 +44,7 @@ _NAMED = 12
 def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why."""
     with store(config_path) as engine:
-        story = read.job_story(engine, job)
+        story = read.job_story(engine, job, STATES)
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
@@ -54,13 +57,14 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     if as_json:
         report = training.report_json(told, ahead, share) if told else None
         whole = training.training_json(array, together, points=True) if array else None
-        print_json("explain", {"story": story, "report": report, "array": whole})
+        bare = replace(story, policy_states={})
+        print_json("explain", {"story": bare, "policies": [*_described(story)], "report": report, "array": whole})
         return
     out = console()
     said = [*head(story), *(training.lines(told, ahead, out) if told else ())]
     said += [training.share_line(share)] if share else []
     said += training.training_lines(array, together, out) if array else ()
-    said += plan.lines(story.plan) if story.plan else ()
+    said += _described(story)
     for line in (*said, *lines(story)):
         out.print(line)
 
@@ -150,12 +154,12 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
         yield f"order {order.order_id}: room would have been made for it on {hostlist(order.nodes)} ({_SHADOW})"
         for victim, label in zip(order.victims, view.victim_labels, strict=True):
             asked = "have been suspended" if victim.by_suspending else "have been asked to yield"
-            yield f"  job {label} would {asked}: its score was {victim.score:.3f}, the lowest that fitted"
+            yield f"  job {label} would {asked}: {victim.why}"
         return
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
         asked = "was suspended, since its CPUs are enough" if victim.by_suspending else "was asked to yield"
-        yield f"  job {label} {asked}: its score was {victim.score:.3f}, the lowest that fitted"
+        yield f"  job {label} {asked}: {victim.why}"
     if not order.victims:
         yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
     yield from _steps(view)
@@ -216,6 +220,22 @@ def _steps(view: OrderView) -> Iterator[str]:
         yield f"    {clock(step.at)}  {who}{step.text}"
 
 
+class _Shown:
+    """Times and nodes as `explain` writes them."""
+
+    def time(self, at: UnixSeconds) -> str:
+        return clock(at)
+
+    def nodes(self, names: Iterable[str]) -> str:
+        return hostlist(tuple(names))
+
+
+def _described(story: JobStory) -> Iterator[str]:
+    """Yield what policies say of the job, from what they remember."""
+    for name, state in story.policy_states.items():
+        yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
+
+
 def _refusals(story: JobStory) -> Iterator[str]:
     job_id = story.job.job_id
     own = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id == job_id]
@@ -224,11 +244,8 @@ def _refusals(story: JobStory) -> Iterator[str]:
         if story.orders_as_preemptor and not refusal.stands:
             continue  # what became of it is told by its order
         yield ""
-        if refusal.code is RefusalCode.PLAN:
-            yield f"what was decided of it, at prices: {refusal.text}  [{refusal.code}]"
-            continue
-        if refusal.code is RefusalCode.SHARE:
-            yield f"what slaq {'has' if refusal.stands else 'had'} in mind for it: {refusal.text}"
+        if refusal.code is RefusalCode.NOTE:
+            yield f"what its policy {'says' if refusal.stands else 'said'} of it: {refusal.text}"
             continue
         if refusal.code is RefusalCode.RETRY_LATER and _last_was_shadow(story):
             yield f"its order was recorded in mode shadow; the next comes after guard.retry_after_s  [{refusal.code}]"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tesched_core.resources import UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 from tesched_db.lease import Standby
 from tesched_db.liveness import State, state_of
 from tesched_db.views import DaemonView

@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 
 import click
-from tesched_core.cluster import JobState
-from tesched_core.orders import Ending, Victim, VictimState
-from tesched_core.snapshot import JobClass
-from tesched_core.visible import shortened
-from tesched_db import read
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import Ending, Victim, VictimState
+from tesched_core.model.snapshot import JobClass
+from tesched_core.model.visible import shortened
+from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView, OrderFilter
 
 from tesched_cli.common import (

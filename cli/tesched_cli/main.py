@@ -6,11 +6,11 @@ from importlib import import_module
 from importlib.metadata import version
 
 import click
+from tesched_core.model.visible import visible_lines
 from tesched_core.ports import JournalError
-from tesched_core.visible import visible_lines
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.wiring import StartError
-from tesched_sim.reports.case import ReportError
+from tesched_sim.reports.run_summary import ReportError
 from tesched_sim.workload import WorkloadError
 
 from tesched_cli.config import config
@@ -28,9 +28,9 @@ from tesched_cli.undo import undo
 #: Commands whose modules take long to import (the simulators, SciPy): when they are asked for, not by `tesched status`.
 _HEAVY = {
     "simulate": ("tesched_cli.simulate", "simulate"),
-    "simulate-gavel": ("tesched_cli.gavel", "simulate_gavel"),
-    "simulate-pdors": ("tesched_cli.pdors", "simulate_pdors"),
-    "simulate-slaq": ("tesched_cli.slaq", "simulate_slaq"),
+    "simulate-gavel": ("tesched_cli.reproduce.gavel", "simulate_gavel"),
+    "simulate-pdors": ("tesched_cli.reproduce.pdors", "simulate_pdors"),
+    "simulate-slaq": ("tesched_cli.reproduce.slaq", "simulate_slaq"),
     "whatif": ("tesched_cli.whatif", "whatif"),
 }
 

@@ -9,26 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from tesched_core.cluster import JobState
-from tesched_core.orders import PREEMPTED, Departure, Victim
-from tesched_core.resources import UnixSeconds
-from tesched_core.snapshot import JobClass
-from tesched_core.telling import FOR_TRIAL, FOR_TURN
-from tesched_core.visible import shortened
-from tesched_db import read
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import PREEMPTED, Departure, Victim
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import JobClass
+from tesched_core.model.visible import shortened
+from tesched_core.orders.tell_users import FOR_TRIAL, FOR_TURN
+from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.common import (
-    LONGEST_TEXT,
-    clock,
-    configuration,
-    console,
-    duration,
-    hostlist,
-    print_json,
-    store,
-    table,
-)
+from tesched_cli.common import LONGEST_TEXT, clock, configuration, console, duration, hostlist, print_json, store, table
 
 #: What the run that was ended has had, and what is known of its saved state.
 _SAVED: Mapping[Departure, str] = {

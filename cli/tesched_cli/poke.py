@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from tesched_daemon import poke as pokes
+from tesched_daemon import wakeup as pokes
 
 from tesched_cli.common import config_option, configuration
 

@@ -9,7 +9,7 @@ from types import FrameType
 
 import click
 import numpy as np
-from tesched_core.report import LONGEST_NAME
+from tesched_core.model.job_report import LONGEST_NAME
 from tesched_report.follow import Follower, follow, reader_of
 from tesched_report.readers import Format, ReadError
 from tesched_report.reporter import Reporter

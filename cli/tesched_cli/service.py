@@ -8,15 +8,7 @@ import click
 from tesched_daemon.wiring import run
 from tesched_db import migrate, retention
 
-from tesched_cli.common import (
-    Duration,
-    config_option,
-    configuration,
-    json_option,
-    print_json,
-    say,
-    writable_store,
-)
+from tesched_cli.common import Duration, config_option, configuration, json_option, print_json, say, writable_store
 
 
 @click.command()

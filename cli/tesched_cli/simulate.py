@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 from tesched_sim import workloads
-from tesched_sim.contenders import CONTENDERS, Setting, Site, check
-from tesched_sim.reports.case import Case, Missing
+from tesched_sim.experiment import CONTENDERS, Setting, Site, check
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.page import page
+from tesched_sim.reports.run_summary import Case, Missing
 from tesched_sim.reports.terminal import tables
 from tesched_sim.sweep import Run, Variant, made, perform_all, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
@@ -53,7 +53,7 @@ _WORKLOAD = "workload."
     "sets",
     multiple=True,
     metavar="KEY=VALUE[,VALUE...]",
-    help="Set anything (workload.jobs=10000, policy.fitgpp_s=2, site.poll_s=5, guard.cool_down_s=600); of several "
+    help="Set anything (workload.jobs=10000, policy.fitgpp.s=2, site.poll_s=5, guard.cool_down_s=600); of several "
     "values each is tried.",
 )
 @click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")

@@ -11,13 +11,13 @@ import click
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
-from tesched_core.cluster import JobState
-from tesched_core.guard import Limits
-from tesched_core.snapshot import JobClass
-from tesched_core.suspension import overdue_since
+from tesched_core.levers.suspend import overdue_since
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import Limits
+from tesched_core.model.snapshot import JobClass
 from tesched_daemon.loop import Mode
-from tesched_daemon.poke_shares import LEFT, SERVED
-from tesched_db import read
+from tesched_daemon.wakeup_shares import LEFT, SERVED
+from tesched_db import queries as read
 from tesched_db.lease import Standby
 from tesched_db.trainings import trainings
 from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
@@ -36,7 +36,7 @@ from tesched_cli.common import (
 )
 from tesched_cli.health import health
 from tesched_cli.jobs import grace_left
-from tesched_cli.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
+from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
 #: How many jobs whose records could not be read are named; --json has more.
 SHOWN_DOUBTS = 5
@@ -64,7 +64,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             expected = outlooks_of(found)
             how = health(view.daemon, time.time(), view.standbys)
             if html is not None:
-                from tesched_cli.live_page import write  # noqa: PLC0415 - for whoever asks for it
+                from tesched_cli.render.status_page import write  # noqa: PLC0415 - for whoever asks for it
 
                 write(html, how.line, view, found, expected)
             elif as_json:

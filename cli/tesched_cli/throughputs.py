@@ -11,21 +11,11 @@ from math import isfinite
 from pathlib import Path
 
 import click
-from tesched_core.report import LARGEST, LONGEST_NAME
+from tesched_core.model.job_report import LARGEST, LONGEST_NAME
 from tesched_db import deeds, reports
 from tesched_db.reports import Throughput
 
-from tesched_cli.common import (
-    clock,
-    config_option,
-    console,
-    json_option,
-    print_json,
-    say,
-    store,
-    table,
-    writable_store,
-)
+from tesched_cli.common import clock, config_option, console, json_option, print_json, say, store, table, writable_store
 from tesched_cli.report import BadFileError
 
 #: Largest file that is read, bytes: Gavel's own has 1.2 MB.

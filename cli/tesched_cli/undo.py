@@ -8,18 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from tesched_core.actions import Action, Outcome, Release, Resume, SetNice, SetNodes, SetPriority, SetThrottle, Status
-from tesched_core.classify import classified
-from tesched_core.decision import Memory
-from tesched_core.orders import VictimState
-from tesched_core.resources import JobId
-from tesched_core.undo import undo as undone
+from tesched_core.intake.classify import classified
+from tesched_core.model.actions import (
+    Action,
+    Outcome,
+    Release,
+    Resume,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    SetThrottle,
+    Status,
+)
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo as undone
 from tesched_daemon.loop import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, look, opened_loop
-from tesched_db import deeds, read
+from tesched_db import deeds
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.liveness import State
+from tesched_policies.registry import STATES
 
 from tesched_cli.common import config_option, configuration, console, json_option, print_json, table, writable_store
 from tesched_cli.health import health
@@ -40,7 +52,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     engine = open_store(config.store.url, read_only=True)
     try:
         daemon = read.status(engine, now=time.time()).daemon
-        memory = read.memory(engine)
+        memory = read.memory(engine, STATES)
     finally:
         engine.dispose()
     how = health(daemon, time.time())

@@ -14,16 +14,16 @@ from pathlib import Path
 import click
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.cluster import FINISHED
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.model.cluster import FINISHED
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
 from tesched_daemon.wiring import look
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 from tesched_sim import traces, workloads
-from tesched_sim.behaviour import Behaviour
-from tesched_sim.contenders import CONTENDERS, Setting, check, run_one
+from tesched_sim.experiment import CONTENDERS, Setting, check, run_one
 from tesched_sim.reports.summary import Percentiles, summarise
+from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
 from tesched_cli.common import (

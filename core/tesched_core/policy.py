@@ -1,94 +1,314 @@
-"""What a policy is asked and what it answers. A policy proposes; it never acts, and it drops nobody in silence."""
+"""Policy contract: what a policy is shown, what it may propose, and what it never does.
+
+    propose(view, state) -> Proposal(intents, refusals, state, next_at)
+
+A policy is asked once a poll, after the policies before it. It proposes intents; the guard admits or refuses each, and
+the levers carry out what is left. A policy changes nothing itself, reads no clock and no file: the same view and state
+give the same proposal. What it wants to remember is its state, which core and the store carry without reading it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.cluster import Job
-from tesched_core.decision import Memory, Refusals, Why
-from tesched_core.fit import Room
-from tesched_core.overview import Running
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import ClusterColumns, Running
+from tesched_core.model.decision import Refusals, Why
+from tesched_core.model.limits import Limits, TurnLimits, YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.reserved import room_after_orders, unreserved_room
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Excuses:
-    """Which running jobs may not be asked, said by the guard."""
+class Eligibility:
+    """Which running jobs may be victims, said by the guard."""
 
-    #: [running] row of `whys`; -1: it may be asked
+    #: [running] row of `whys`; -1: it may be a victim
     why: NDArray[np.intp]
     whys: Sequence[Why]
 
     @property
     def may_be_asked(self) -> NDArray[np.bool_]:
-        """Return [running] who may be asked."""
+        """Return [running] whether each may be a victim."""
         return self.why < 0
 
 
-class Rivals(Protocol):
-    """Says whether somebody else waits whom room would suit that is given for a while."""
-
-    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
-        """Return whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The best-effort jobs that a policy may manage: by partition and QOS, and none of a policy before it."""
+
+    #: empty: any
+    partitions: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
+    before: tuple[Scope, ...] = ()
+
+    def covers(self, job: Job) -> bool:
+        """Return whether the policy may manage this job."""
+        mine = not self.partitions or not self.partitions.isdisjoint(job.partitions)
+        return mine and (not self.qos or job.qos in self.qos) and not any(scope.covers(job) for scope in self.before)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What a TE policy looks at."""
+    """What a policy is shown: one instant, after what the policies before it have reserved."""
 
     snapshot: Snapshot
     memory: Memory
-    #: TE jobs for which Slurm would start if there were room, in the order in which they are served
-    waiting: tuple[Job, ...]
-    #: BE jobs that hold nodes: all of them, whether they may be asked or not
-    running: Running
-    excuses: Excuses
-    #: free room, in which what open orders will free is free and what they wait for is taken
-    room: Room
-    #: who else waits, where victims may be suspended; None: they are requeued
-    rivals: Rivals | None = None
+    columns: ClusterColumns
+    limits: Limits
+    #: TE jobs that would start if resources were free, in the order in which they are served
+    waiting: tuple[Job, ...] = ()
+    #: those of them that no policy before this one serves in this cycle: they come before every BE job
+    ahead: tuple[Job, ...] = ()
+    scope: Scope = field(default_factory=Scope)
+    #: by how much a job's quality is expected to rise, as another policy foretells it; no unit, missing: not known
+    gains: Mapping[JobId, float] = field(default_factory=dict)
+    #: orders that have reserved resources
+    reserving: tuple[Order, ...] = ()
+    find_eligible: Callable[[], Eligibility]
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    @property
+    def running(self) -> Running:
+        """Return the BE jobs that hold nodes: all of them, whether they may be victims or not."""
+        return self.columns.running
+
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """Return which of `running` may be victims."""
+        return self.find_eligible()
+
+    @cached_property
+    def room(self) -> Room:
+        """Return the resources that are free now, less what open orders have reserved; may be below zero."""
+        return unreserved_room(self.reserving, self.snapshot, self.columns.room)
+
+    @cached_property
+    def room_after_orders(self) -> Room:
+        """Return the resources that are free when the open orders are done; their preemptors have taken theirs."""
+        return room_after_orders(self.reserving, self.snapshot, self.columns.room)
+
+    @property
+    def rivals(self) -> ClusterColumns | None:
+        """Return what tells whether another job would take resources that are lent; None: victims are requeued."""
+        return self.columns if self.limits.lever is YieldBy.AUTO else None
+
+    def held_by_us(self, job: Job) -> bool:
+        """Return whether the job is held, and by tesched."""
+        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.held
+
+    def own_throttle(self, array: JobId, job: Job) -> int:
+        """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
+        one = self.memory.throttled.get(array)
+        return job.array_throttle if one is None else one.previous
+
+
+#: What Slurm says of a job that an operator holds; its own user's hold is not ours to end.
+HELD_BY_US = "JobHeldAdmin"
+HELD_BY_ITS_USER = "JobHeldUser"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A proposal: let these go, so that the preemptor starts there."""
+class ChosenVictim:
+    """A victim, and why it was chosen."""
+
+    job_id: JobId
+    #: lower is chosen first; 0 where the policy has no score
+    score: float = 0.0
+    #: one clause, after "chosen because": "its score of 2.33 was the lowest that freed enough"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MakeRoom:
+    """The preemptor starts on these nodes once the victims have left them.
+
+    Without a victim it starts on free resources. A BE job among its own victims moves.
+    """
 
     preemptor: JobId
-    #: where room is made; empty if it is to come free by itself, wherever that is
     nodes: tuple[str, ...]
-    #: (job, score); empty if the room is free already, or is to come free by itself
-    victims: tuple[tuple[JobId, float], ...]
+    victims: tuple[ChosenVictim, ...] = ()
     #: the victims' CPUs are enough: they are suspended, not requeued
     by_suspending: bool = False
-    #: until when room is awaited that comes free by itself; the policy is asked again all the while
-    waits_until: UnixSeconds | None = None
-    #: it has victims, which are asked once Slurm has seen the preemptor at the head of its queue (`first_look`)
+
+    @property
+    def victim_ids(self) -> tuple[JobId, ...]:
+        """Return the victims' ids."""
+        return tuple(victim.job_id for victim in self.victims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitRoom:
+    """The TE job is put first in the queue, and no victim is asked before `until`; the policy is asked again anyway."""
+
+    preemptor: JobId
+    until: UnixSeconds
+    #: it has victims, which are asked once Slurm has looked at it at the head of its queue (`orders/first_look.py`)
     awaits_look: bool = False
 
 
+Plan: TypeAlias = MakeRoom | AwaitRoom
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class BoostJob:
+    """The BE job is to be next in the queue.
+
+    A boost ends when the job starts, or after a while; `stays` keeps it for as long as it is proposed anew.
+    """
+
+    job_id: JobId
+    #: one sentence
+    why: str
+    stays: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldJob:
+    """The job is held: it would start where or when it should not."""
+
+    job_id: JobId
+    #: one sentence
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseJob:
+    """A job that tesched holds is left to Slurm, without a place of its own. An order releases its job by itself."""
+
+    job_id: JobId
+    #: one sentence
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleArray:
+    """The array may run this many tasks; its own throttle comes back as soon as this is not proposed any more."""
+
+    array: JobId
+    tasks: int
+    #: one sentence
+    why: str
+
+
+Intent: TypeAlias = MakeRoom | AwaitRoom | BoostJob | HoldJob | ReleaseJob | ThrottleArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal(Generic[S]):
     """A policy's answer."""
 
-    plans: tuple[Plan, ...]
-    refusals: Refusals
-
-
-class TePolicy(Protocol):
-    """Chooses who yields to whom."""
+    #: at most one MakeRoom or AwaitRoom for a job
+    intents: tuple[Intent, ...] = ()
+    #: what was weighed and not taken, and why
+    refusals: Refusals = field(default_factory=Refusals)
+    #: for each job that the policy manages: why it is where it is, for `tesched explain`
+    notes: Mapping[JobId, str] = field(default_factory=dict)
+    #: what the policy remembers
+    state: S | None = None
+    #: when it wants to be asked again at the latest, Unix seconds; None: at the next poll
+    next_at: UnixSeconds | None = None
 
     @property
-    def name(self) -> str:
-        """Return the name that the configuration uses."""
+    def plans(self) -> tuple[Plan, ...]:
+        """Return the intents that become orders."""
+        return tuple(one for one in self.intents if isinstance(one, MakeRoom | AwaitRoom))
+
+
+class Show(Protocol):
+    """How times and nodes are written for people."""
+
+    def time(self, at: UnixSeconds) -> str:
+        """Return a time of day, with the date if that is not today's."""
         ...
 
-    def propose(self, view: View) -> Proposal:
-        """Return plans, at most one a waiting job, and a refusal for whoever was looked at and not taken."""
+    def nodes(self, names: Iterable[str]) -> str:
+        """Return a host list."""
         ...
+
+
+class PolicyState(Protocol):
+    """What every policy's state can do."""
+
+    def shifted(self, by_s: float) -> PolicyState:
+        """Return the state as it is to be read after the clock was set forward by so many seconds."""
+        ...
+
+
+class Policy(ABC, Generic[S]):
+    """A scheduling policy: a frozen dataclass that inherits from this.
+
+    Its fields are the keys of its table in the configuration, [policy.NAME], with their defaults; `__post_init__`
+    raises ValueError, beginning with the key, for a value that makes no sense. `State` is a frozen dataclass of what
+    JSON can hold, with a `shifted` (`PolicyState`); None for a policy that remembers nothing.
+    """
+
+    name: ClassVar[str]
+    State: ClassVar[type[Any] | None] = None
+    #: it serves TE jobs (`policy.te`), or manages BE jobs (`policy.be`)
+    serves_te: ClassVar[bool] = False
+    #: it reads `snapshot.speeds`, the throughput of jobs on accelerator types
+    reads_speeds: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """Return the policy's name for people, with its variant: "gavel:las"."""
+        return self.name
+
+    @property
+    def turn_limits(self) -> TurnLimits | None:
+        """Return what MakeRoom for BE jobs may cost; None: the policy moves none."""
+        return None
+
+    @abstractmethod
+    def propose(self, view: View, state: S | None) -> Proposal[S]:
+        """Return what is to be done now. Pure."""
+
+    def describe(self, state: S | None, job_id: JobId, show: Show) -> Iterable[str]:  # noqa: ARG002 - for those that do
+        """Return lines on one job for `tesched explain`, beside the policy's notes."""
+        return ()
+
+    def gains(self, state: S | None) -> Mapping[JobId, float]:  # noqa: ARG002 - for those that do
+        """Return by how much each job's quality is expected to rise, for other policies (`View.gains`)."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyEntry:
+    """A policy that is asked, and which BE jobs it may manage."""
+
+    policy: Policy[Any]
+    scope: Scope = field(default_factory=Scope)
+
+
+def with_scopes(policies: Iterable[tuple[Policy[Any], Iterable[str], Iterable[str]]]) -> tuple[PolicyEntry, ...]:
+    """Return entries in which no job has two policies: (policy, partitions, QOS) each, the first one comes first."""
+    entries: list[PolicyEntry] = []
+    for policy, partitions, qos in policies:
+        before = tuple(entry.scope for entry in entries if not entry.policy.serves_te)
+        scope = Scope(partitions=frozenset(partitions), qos=frozenset(qos), before=before)
+        entries.append(PolicyEntry(policy=policy, scope=scope))
+    return tuple(entries)
+
+
+def in_turn(*policies: Policy[Any]) -> tuple[PolicyEntry, ...]:
+    """Return entries for these policies, asked in this order; the first that manages BE jobs manages all of them."""
+    return with_scopes((policy, (), ()) for policy in policies)

@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from tesched_core.actions import Action, Failure, Outcome
-from tesched_core.classify import Question
-from tesched_core.decision import Decision, Memory
-from tesched_core.notice import Declared
-from tesched_core.orders import Transition
-from tesched_core.report import Reported
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.snapshot import Snapshot
+from tesched_core.intake.classify import Question
+from tesched_core.model.actions import Action, Failure, Outcome
+from tesched_core.model.decision import Decision
+from tesched_core.model.job_report import Reported
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Declared
+from tesched_core.model.order import Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import Snapshot
 
 
 class Observer(Protocol):

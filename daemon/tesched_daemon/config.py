@@ -1,6 +1,6 @@
 """The configuration: TOML, every key with a default, an unknown key an error.
 
-The sections are the very dataclasses that the heart works with (`guard.Limits`, `classify.Classification`, …), so a key
+The sections are the very dataclasses that the heart works with (`Limits`, `Classification`, …), so a key
 means the same in the file, in the code and in the simulator. `systemd/tesched.toml` explains each one.
 """
 
@@ -13,19 +13,20 @@ from pathlib import Path
 
 import msgspec
 from sqlalchemy import make_url
-from tesched_core.classify import Classification
-from tesched_core.guard import Limits
-from tesched_core.policies import PolicyConfig
+from tesched_core.intake.classify import Classification
+from tesched_core.model.limits import Limits
 from tesched_db.engine import parse_url
 from tesched_db.errors import StoreError
+from tesched_policies.registry import BROKEN, PolicyConfig, normal_be
 from tesched_slurm.clients import ClientChoice
 
 from tesched_daemon import config_files
 from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
+from tesched_daemon.job_reports.socket import address_of
 from tesched_daemon.loop import Mode, Pace
-from tesched_daemon.report_socket import address_of
-from tesched_daemon.telling import TellConfig
+from tesched_daemon.renamed_keys import renamed_keys
+from tesched_daemon.tell_command import TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
@@ -150,10 +151,30 @@ def parse(text: str, source: str) -> Config:
     return _checked([(source, config_files.parse(text, source))]).config
 
 
+def _with_normal_be(layer: Mapping[str, object]) -> Mapping[str, object]:
+    policy = layer.get("policy")
+    if not isinstance(policy, Mapping) or "be" not in policy:
+        return layer
+    return {**layer, "policy": {**policy, "be": normal_be(policy["be"])}}
+
+
+def _broken_policies(layer: Mapping[str, object]) -> Iterator[str]:
+    """Yield a complaint for each policy that is named and installed, and cannot be used."""
+    policy = layer.get("policy")
+    if not isinstance(policy, Mapping):
+        return
+    entries = policy.get("be")
+    be = [one.get("name") for one in entries if isinstance(one, Mapping)] if isinstance(entries, list) else []
+    for name in (policy.get("te"), *be, *policy):
+        if isinstance(name, str) and name in BROKEN:
+            yield f"policy: the policy {name} is installed and cannot be used: {BROKEN[name]}"
+
+
 def _checked(layers: Sequence[tuple[str, Mapping[str, object]]]) -> Loaded:
+    layers = [(source, _with_normal_be(layer)) for source, layer in layers]
     # Each file by itself: an unknown key is an error also where a later file would put something else in its place.
     for source, layer in layers:
-        for complaint in unknown_keys(layer, Config):
+        for complaint in (*renamed_keys(layer), *_broken_policies(layer), *unknown_keys(layer, Config)):
             raise ConfigError(f"{source}: {complaint}")
     tree = config_files.merged(layers)
     try:

@@ -30,6 +30,12 @@ _TOML_HINTS = (
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
+def keys_of(kind: type[Any]) -> dict[str, Any]:
+    """Return the keys of a table with their types; a policy's class has other attributes besides."""
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}
+
+
 class ConfigError(Exception):
     """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
 
@@ -40,7 +46,7 @@ def unknown_keys(tree: Mapping[str, object], kind: type[Any], prefix: str = "") 
 
 
 def _unknown(tree: Mapping[str, object], kind: type[Any], prefix: str, everywhere: Sequence[str]) -> Iterator[str]:
-    hints = get_type_hints(kind)
+    hints = keys_of(kind)
     for key, value in tree.items():
         if key not in hints:
             # In a table below this one first: a rule's max_gpus belongs into its match.
@@ -68,7 +74,7 @@ def _meant(key: str, here: Sequence[str], prefix: str, elsewhere: Sequence[str])
 
 
 def _all_keys(kind: type[Any], prefix: str) -> Iterator[str]:
-    for name, hint in get_type_hints(kind).items():
+    for name, hint in keys_of(kind).items():
         yield f"{prefix}{name}"
         # The tables of a list are left out: which of them would be meant?
         if isinstance(hint, type) and is_dataclass(hint):
@@ -123,7 +129,7 @@ def hint_at(kind: type[Any], key: str) -> object:
         name, *positions = _INDEX.sub(r".\1", part).split(".")
         if not isinstance(hint, type):
             raise TypeError(f"{key}: {hint} has no keys")
-        hint = _given(get_type_hints(hint)[name])
+        hint = _given(keys_of(hint)[name])
         for _ in positions:
             hint = _given(get_args(hint)[0])
     return hint
@@ -153,9 +159,9 @@ def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[st
     hint = hint_at(kind, key)
     lacks = re.fullmatch(r"Object missing required field `(\w+)`", what)
     own = re.match(r"([a-z_]\w*)[\w.]*", what)
-    if lacks:
-        return key, f"lacks the key {lacks[1]}: {right_form(get_type_hints(hint)[lacks[1]])}"
-    if own and isinstance(hint, type) and is_dataclass(hint) and own[1] in get_type_hints(hint):
+    if lacks and isinstance(hint, type):
+        return key, f"lacks the key {lacks[1]}: {right_form(keys_of(hint)[lacks[1]])}"
+    if own and isinstance(hint, type) and is_dataclass(hint) and own[1] in keys_of(hint):
         key = f"{key}.{own[0]}"
         what = what.removeprefix(own[0]).removeprefix(":").strip()
     else:

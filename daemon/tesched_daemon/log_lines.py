@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 
-from tesched_core.visible import visible, visible_lines
+from tesched_core.model.visible import visible, visible_lines
 
 #: Before each line of a traceback, so that no line of an exception's text passes for a message.
 _CONTINUED = "\n    "

@@ -6,7 +6,7 @@ promises:
 - Nothing is done that the journal has not been told first. If the journal cannot be written, or is no longer where the
   next process will look for it, nothing is done.
 - A failed look at the cluster is "unknown", never "gone": no decision is made on it, and the next look comes later. So
-  is an answer that cannot be the whole of what there is (`doubt.py`).
+  is an answer that cannot be the whole of what there is (`plausibility.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
 """
@@ -19,14 +19,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tesched_core.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
-from tesched_core.best_effort import BePolicy
-from tesched_core.classify import Classification, classified, with_declared
-from tesched_core.clock import shifted
-from tesched_core.decision import Decision, Memory
-from tesched_core.guard import Limits
-from tesched_core.orders import VictimState
-from tesched_core.policy import TePolicy
+from tesched_core.intake.classify import Classification, classified, with_declared
+from tesched_core.intake.pending_reason import awaits_first_look
+from tesched_core.levers import queue_boost, throttle
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.clock_jump import shift_times
+from tesched_core.orders.outcomes import learned
+from tesched_core.orders.tell_users import Telling
+from tesched_core.orders.undo import changed_still, undo
+from tesched_core.policy import PolicyEntry
 from tesched_core.ports import (
     Actuator,
     CycleReport,
@@ -38,16 +45,9 @@ from tesched_core.ports import (
     Speeds,
     Watcher,
 )
-from tesched_core.resources import JobId
-from tesched_core.rounds import RoundPolicy
-from tesched_core.shares import SharePolicy, in_earnest
-from tesched_core.snapshot import Snapshot
-from tesched_core.step import learned, step
-from tesched_core.telling import Telling
-from tesched_core.undo import changed_still, undo
-from tesched_core.waiting import awaits_first_look
+from tesched_core.step import step
 
-from tesched_daemon.doubt import doubt, without_namesakes
+from tesched_daemon.plausibility import doubt, without_namesakes
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Pace:
     poll_interval_s: float = 2.0
     #: the longest wait after failed looks; each failure doubles the wait up to it
     backoff_max_s: float = 30.0
-    #: the socket on which pokes are taken (`poke.py`); empty for none
+    #: the socket on which pokes are taken (`wakeup.py`); empty for none
     socket: str = "/run/tesched/poke.sock"
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class Loop:
     #: a dry one in shadow mode
     actuator: Actuator
     journal: Journal
-    policy: TePolicy
+    policies: Sequence[PolicyEntry]
     limits: Limits
     classes: Classification
     mode: Mode
@@ -135,7 +135,6 @@ class Loop:
     #: which client speaks to Slurm, for `tesched status`
     client_name: str = ""
     #: None: Slurm alone says which waiting BE job is next
-    best_effort: BePolicy | RoundPolicy | SharePolicy | None = None
     #: how users of preempted jobs are told; None: they are not
     telling: Telling | None = None
     #: what became of the site's command for that, since the start
@@ -195,8 +194,7 @@ class Loop:
         self,
         *,
         actuator: Actuator,
-        policy: TePolicy,
-        best_effort: BePolicy | RoundPolicy | SharePolicy | None,
+        policies: Sequence[PolicyEntry],
         limits: Limits,
         classes: Classification,
         mode: Mode,
@@ -207,7 +205,7 @@ class Loop:
         if classes != self.classes:
             # Its traits are of the old rules, and would be kept for every job that has not changed.
             self._last = None
-        self.actuator, self.policy, self.best_effort = actuator, policy, best_effort
+        self.actuator, self.policies = actuator, policies
         self.limits, self.classes, self.mode, self.pace = limits, classes, mode, pace
         self.telling = telling
 
@@ -247,26 +245,25 @@ class Loop:
         if self.reports is not None:
             heard = self.reports.read(snapshot)
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
-        if self.speeds is not None and isinstance(self.best_effort, RoundPolicy):
+        if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
             # What shadow mode has only recorded holds no trial up.
-            memory = replace(in_earnest(memory), shadowed={})
+            memory = replace(queue_boost.drop_dry_run_records(throttle.drop_dry_run_records(memory)), shadowed={})
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:
             memory, decision = step(
                 memory,
                 snapshot,
-                self.policy,
+                self.policies,
                 self.limits,
-                self.best_effort,
                 paused=lead.paused,
                 telling=self.telling,
             )
-        next_in_s = self._next_in_s(snapshot, memory, clocks[0])
+        next_in_s = self._next_in_s(snapshot, memory, decision, clocks[0])
         self._intended_at = self.clock(), self.stopwatch()
         step_s = self._intended_at[1] - looked
         report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
@@ -316,7 +313,7 @@ class Loop:
         left = changed_still(memory, snapshot)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
-    def _next_in_s(self, snapshot: Snapshot, memory: Memory, now: float) -> float:
+    def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
         """Return the seconds until the next look.
 
         It comes when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that.
@@ -325,10 +322,8 @@ class Loop:
         if self.mode is Mode.OBSERVE:
             return self.pace.poll_interval_s
         due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
-        if memory.rounds is not None and memory.rounds.ends_at > snapshot.taken_at:
-            due.append(max(memory.rounds.ends_at - now, 0.0))
-        if memory.shares is not None and memory.shares.next_at > snapshot.taken_at:
-            due.append(max(memory.shares.next_at - now, 0.0))
+        if decision.next_at is not None and decision.next_at > snapshot.taken_at:
+            due.append(max(decision.next_at - now, 0.0))
         return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
@@ -338,7 +333,7 @@ class Loop:
         if abs(jumped_s) <= JUMP_S:
             return memory
         log.warning("the clock was set %+.0f s; orders under way go on as if it had not been", jumped_s)
-        return shifted(memory, jumped_s)
+        return shift_times(memory, jumped_s)
 
     def _trouble(self, text: str) -> Turn:
         self._failures += 1

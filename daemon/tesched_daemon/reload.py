@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tesched_core.ports import Actuator, JournalError
-from tesched_slurm.commands import DryRunActuator
+from tesched_slurm.commands_actuator import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop, Mode
-from tesched_daemon.telling import Teller
+from tesched_daemon.tell_command import Teller
 from tesched_daemon.undo import put_all_back
 
 log = logging.getLogger(__name__)
@@ -55,8 +55,7 @@ class Reloader:
             _leave(loop)
         loop.go_on_with(
             actuator=acting(now.mode, self.actuator),
-            policy=now.policy.te_policy(),
-            best_effort=now.policy.be_policy(),
+            policies=now.policy.entries(),
             limits=now.guard,
             classes=now.classes,
             mode=now.mode,

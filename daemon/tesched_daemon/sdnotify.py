@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 
-from tesched_core.visible import visible
+from tesched_core.model.visible import visible
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The daemon as a service: turns of the loop on APScheduler, until SIGTERM or SIGINT; systemd is told how it goes.
 
-SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next one forward (`poke.py`).
+SIGHUP has the configuration read again between two turns (`reload.py`); a poke brings the next forward (`wakeup.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from apscheduler.job import Job
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from tesched_daemon.loop import Loop, Turn
-from tesched_daemon.poke import Agenda
 from tesched_daemon.sdnotify import notify
+from tesched_daemon.wakeup import Agenda
 
 log = logging.getLogger(__name__)
 

@@ -8,30 +8,32 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import Engine
-from tesched_core.actions import Failure
+from tesched_core.model.actions import Failure
+from tesched_core.model.job_report import Curve
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Actuator, JournalError
-from tesched_core.report import Curve
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 from tesched_db.trainings import gone_tasks
+from tesched_policies.registry import STATES
 from tesched_slurm import clients
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 
-from tesched_daemon import log_lines, report_socket
+from tesched_daemon import log_lines
 from tesched_daemon.config import Config, load
-from tesched_daemon.inbox import Inbox
+from tesched_daemon.job_reports import socket as report_socket
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop, Mode
-from tesched_daemon.poke import listening
-from tesched_daemon.poke_shares import Shares
 from tesched_daemon.reload import Reloader, acting
-from tesched_daemon.reports import SpoolReports
 from tesched_daemon.service import Service
-from tesched_daemon.speeds import StoredSpeeds
-from tesched_daemon.telling import Teller, TellingActuator
+from tesched_daemon.tell_command import Teller, TellingActuator
+from tesched_daemon.throughput_source import StoredSpeeds
 from tesched_daemon.undo import put_all_back
+from tesched_daemon.wakeup import listening
+from tesched_daemon.wakeup_shares import Shares
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +78,8 @@ def opened_loop(
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             telling=config.tell.telling(config.guard.max_preemptions_per_job),
             told=teller.counts if teller else dict,
-            journal=SqlJournal(engine, takes_over=takes_over),
-            policy=config.policy.te_policy(),
-            best_effort=config.policy.be_policy(),
+            journal=SqlJournal(engine, takes_over=takes_over, states=STATES),
+            policies=config.policy.entries(),
             reports=_reports(config, engine, inbox),
             speeds=StoredSpeeds(engine=engine),
             limits=config.guard,
@@ -150,7 +151,8 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     shares = Shares(lambda: clients.slurm_user(_commands(reloader.running)))
     to_slurm = loop.calls
     loop.calls = lambda: {**to_slurm(), **shares.counts()}
-    log.info("tesched starts in mode %s, policy %s", loop.mode, loop.policy.name)
+    names = "+".join(entry.policy.label for entry in loop.policies)
+    log.info("tesched starts in mode %s, policy %s", loop.mode, names)
     service = Service(loop, reload=reloader.reload)
     reports = reloader.running.reports
     with (

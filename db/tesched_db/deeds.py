@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, select
-from tesched_core.resources import UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.clocks import now_of
+from tesched_db.clock_skew import now_of
 from tesched_db.engine import writing
 from tesched_db.errors import store_errors
 from tesched_db.tables import DeedRow

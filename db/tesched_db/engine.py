@@ -15,7 +15,7 @@ from tesched_db.errors import StoreError, store_errors
 from tesched_db.store_file import OPTION, StoreFile, check_log, check_owner, found, make
 
 #: The migration that this code was written for, `migrations/versions/*`.
-SCHEMA = "0019"
+SCHEMA = "0.2"
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
@@ -82,6 +82,20 @@ def schema_of(engine: Engine) -> str | None:
         return found
 
 
+def release_of(schema: str) -> tuple[int, ...]:
+    """Return a schema's release, to compare: schemas are named by the release that brought them.
+
+    Raises StoreError for one of before the first release, which no release can bring up to date.
+    """
+    parts = schema.split(".")
+    if len(parts) < 2 or not all(part.isdecimal() for part in parts):
+        raise StoreError(
+            f"the state store was made before tesched's first release (schema {schema}) and cannot be brought up to "
+            "date; run `tesched undo` of that version, move the store away, and let `tesched db upgrade` make a new one"
+        )
+    return tuple(map(int, parts))
+
+
 def check_schema(engine: Engine) -> None:
     """Raise StoreError unless the store's schema is the one that this code knows."""
     found = schema_of(engine)
@@ -89,7 +103,7 @@ def check_schema(engine: Engine) -> None:
         return
     if found is None:
         raise StoreError("the state store is empty; run `tesched db upgrade`")
-    if found < SCHEMA:
+    if release_of(found) < release_of(SCHEMA):
         raise StoreError(f"the state store is of an older tesched (schema {found}); run `tesched db upgrade`")
     raise StoreError(
         f"the state store is of a newer tesched (schema {found}, this one knows {SCHEMA}); install that release, "

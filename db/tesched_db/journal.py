@@ -14,22 +14,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
-from tesched_core.actions import Action, Outcome
-from tesched_core.classify import Question
-from tesched_core.clock import shifted
-from tesched_core.decision import Decision, Memory
-from tesched_core.orders import Transition
+from tesched_core.intake.classify import Question
+from tesched_core.model.actions import Action, Outcome
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import LeaveTimes, Snapshot
+from tesched_core.orders.clock_jump import shift_times
 from tesched_core.ports import CycleReport, Lead
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.snapshot import LeaveTimes, Snapshot
 
 from tesched_db import leave_times
-from tesched_db.clocks import later_by_s, now_of
+from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.job_rows import Seen, Values, counts_of
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -43,11 +47,10 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
+from tesched_db.memory_rows import Remembered, action_values, outcome_values, transition_values
 from tesched_db.process import place, ticks_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
-from tesched_db.rows import Remembered, action_values, outcome_values, transition_values
-from tesched_db.seen import Seen, Values, counts_of
 from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
 from tesched_db.views import DAEMON, UNDO
@@ -109,14 +112,14 @@ class _Held:
     meant: list[Action | None] = field(default_factory=list)
 
     @staticmethod
-    def load(session: Session) -> _Held:
+    def load(session: Session, kinds: Mapping[str, type[Any]]) -> _Held:
         daemon = session.get(DaemonRow, 1)
         last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
         held = _Held(
             seen=Seen.load(session),
             standing=Standing.load(session),
             leave_times=leave_times.load(session),
-            remembered=Remembered.load(session),
+            remembered=Remembered.load(session, kinds),
             last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
             if last
             else None,
@@ -133,11 +136,20 @@ class _Held:
 class SqlJournal:
     """Core's Journal in a SQL database. One process writes; use it from one thread at a time."""
 
-    def __init__(self, engine: Engine, *, identity: Identity | None = None, takes_over: bool = False) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        identity: Identity | None = None,
+        takes_over: bool = False,
+        states: Mapping[str, type[Any]] = MappingProxyType({}),
+    ) -> None:
         """Take the engine of `engine.open_store`; nothing is read or written yet.
 
-        Who `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        One that `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
+        `states` are the types of what policies remember, by the policy's name.
         """
+        self._states = states
         self._takes_over = takes_over
         self._engine = writing(engine)
         self._reads = reading(engine)
@@ -177,10 +189,10 @@ class SqlJournal:
         """
         self._held = None
         with store_errors("read the state store"), Session(self._reads) as session:
-            held = _Held.load(session)
+            held = _Held.load(session, self._states)
             by_s = self._later_by_s(session)
         self._held = held
-        return shifted(held.memory(), by_s) if by_s else held.memory()
+        return shift_times(held.memory(), by_s) if by_s else held.memory()
 
     def _later_by_s(self, session: Session) -> float:
         connection = session.connection()
@@ -275,7 +287,7 @@ class SqlJournal:
         with store_errors("write to the state store"):
             if held is None:
                 with Session(self._reads) as session:
-                    held = _Held.load(session)
+                    held = _Held.load(session, self._states)
             with self._engine.begin() as connection:
                 yield connection, held
         self._held = held

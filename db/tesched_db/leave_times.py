@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
-from tesched_core.leaving import MOST_PAIRS, MOST_TIMES, leave_time_s, with_leave_times
-from tesched_core.orders import Departure
-from tesched_core.snapshot import LeaveTimes
+from tesched_core.intake.leave_times import MOST_PAIRS, MOST_TIMES, leave_time_s, with_leave_times
+from tesched_core.model.order import Departure
+from tesched_core.model.snapshot import LeaveTimes
 
-from tesched_db.rows import victim_of
+from tesched_db.memory_rows import victim_of
 from tesched_db.tables import JobRow, VictimRow
 
 #: victims that are read at a daemon's start, the latest

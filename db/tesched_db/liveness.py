@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from tesched_core.resources import UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.process import alive
 from tesched_db.views import DAEMON, DaemonView

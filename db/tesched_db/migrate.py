@@ -10,7 +10,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, Engine
 
-from tesched_db.engine import SCHEMA, make_engine, schema_of, writing
+from tesched_db.engine import SCHEMA, make_engine, release_of, schema_of, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.tables import Base
 
@@ -31,7 +31,7 @@ def upgrade(url: str) -> str:
     engine = make_engine(url, create=True)
     try:
         before = schema_of(engine)
-        if before is not None and before > SCHEMA:
+        if before is not None and release_of(before) > release_of(SCHEMA):
             raise StoreError(f"the state store is of a newer tesched (schema {before}, this one knows {SCHEMA})")
         with store_errors("upgrade the state store"), writing(engine).begin() as connection:
             if connection.dialect.name == "postgresql":

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
-from tesched_core.decision import Refusal
-from tesched_core.resources import UnixSeconds
+from tesched_core.model.decision import Refusal
+from tesched_core.model.resources import UnixSeconds
 
-from tesched_db.seen import Seen, Values
+from tesched_db.job_rows import Seen, Values
 from tesched_db.tables import RefusalRow
 
 _UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))

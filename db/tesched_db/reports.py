@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.orm import Session
-from tesched_core.cluster import Job
-from tesched_core.fit import requested_gpus
-from tesched_core.report import NO_CURVE, Curve, Reported, Sample, moved
-from tesched_core.resources import UnixSeconds
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import Job
+from tesched_core.model.job_report import NO_CURVE, Curve, Reported, Sample, moved
+from tesched_core.model.request import requested_gpus
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import Snapshot
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
-from tesched_db.seen import CHUNK, Seen, Values
+from tesched_db.job_rows import CHUNK, Seen, Values
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow, storable
 
 #: Speeds that are kept at hand, at most.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, Engine, and_, delete, exists, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute
-from tesched_core.resources import UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.engine import writing
 from tesched_db.errors import store_errors

@@ -321,6 +321,8 @@ class VictimRow(Base):
     notice_target: Mapped[str]
     exit0: Mapped[str]
     score: Mapped[float]
+    #: why the policy chose it
+    why: Mapped[str]
     nodes: Mapped[list[str]]
     started_at: Mapped[float]
     queued_at: Mapped[float]
@@ -360,24 +362,24 @@ class TransitionRow(Base):
     text: Mapped[str]
 
 
-class RoundsRow(Base):
-    """One row while a policy goes in rounds: what it remembers, whole; nobody asks for a part of it."""
+class PolicyStateRow(Base):
+    """What one policy remembers, whole: no query asks for a part of it."""
 
-    __tablename__ = "rounds"
+    __tablename__ = "policy_states"
 
-    #: always 1
-    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
+    policy: Mapped[str] = mapped_column(primary_key=True)
     state: Mapped[dict[str, Any]]
 
 
-class SharesRow(Base):
-    """One row while a policy shares workers among trainings: what it remembers, whole."""
+class ChangeRow(Base):
+    """What one lever has changed of one job (of a throttle, of one array) and has yet to put back."""
 
-    __tablename__ = "shares"
+    __tablename__ = "changes"
 
-    #: always 1
-    key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
-    state: Mapped[dict[str, Any]]
+    lever: Mapped[str] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    #: the lever's own record: when, from what, to what
+    record: Mapped[Any] = mapped_column(JSON)
 
 
 class StandbyRow(Base):
@@ -454,25 +456,10 @@ class JobMemoryRow(Base):
     futile_changed: Mapped[bool | None]
     #: when it was bound for the first time in its present wait
     bound_since: Mapped[float | None]
-    #: for which order it was bound to which nodes while it waits, and which it asked for itself
-    bound_at: Mapped[float | None]
-    bound_order_id: Mapped[int | None]
-    bound_nodes: Mapped[list[str] | None]
-    bound_previous: Mapped[list[str] | None]
-    #: and to which an order before that one had bound it, if it still was
-    bound_before: Mapped[list[str] | None]
-    #: how many nodes it asked for itself, where that was changed: least, most, tasks, cpus
-    bound_count: Mapped[dict[str, Any] | None]
-    #: when a best-effort policy brought it forward, and how
-    forwarded_at: Mapped[float | None]
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue
     submitted_at: Mapped[float | None]
     ran_s: Mapped[float | None]
     suspended_s: Mapped[float | None]
-    raised_lever: Mapped[str | None]
-    raised_previous: Mapped[int | None]
-    raised_value: Mapped[int | None]
-    raised_restored: Mapped[bool | None]
 
 
 class ReportRow(Base):

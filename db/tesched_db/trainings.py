@@ -12,10 +12,10 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, Engine, Row, func, select
-from tesched_core.cluster import FINISHED, JobState
-from tesched_core.report import NO_CURVE, Curve, Reported
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.training import report_of
+from tesched_core.intake.array_training import report_of
+from tesched_core.model.cluster import FINISHED, JobState
+from tesched_core.model.job_report import NO_CURVE, Curve, Reported
+from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from tesched_core.actions import FailureKind, OrderId, ReasonCode, Status
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.metrics import Change, Run, Times, lost_node_s
-from tesched_core.notice import ExitZero, Target
-from tesched_core.orders import Order, Transition
-from tesched_core.resources import JobId, UnixSeconds
-from tesched_core.round_state import JobPlan
-from tesched_core.snapshot import JobClass
+from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
+from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import Order, Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
 from tesched_db.lease import Pause, Standby
@@ -224,8 +224,8 @@ class JobStory:
     actions: tuple[ActionView, ...]
     #: seconds that jobs of the same user and name took to leave when they were requeued without a notice, newest last
     leave_times: tuple[float, ...] = ()
-    #: where PD-ORS plans: what it has decided of this job
-    plan: JobPlan | None = None
+    #: what policies remember, by their names: `Policy.describe` says what of it is about this job
+    policy_states: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

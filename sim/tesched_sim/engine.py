@@ -12,23 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from heapq import heappop
 from math import inf
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.actions import OrderId, Outcome, Resume, Status, Suspend
-from tesched_core.best_effort import BePolicy
-from tesched_core.decision import Memory
-from tesched_core.guard import Limits
-from tesched_core.orders import Order, OrderState, VictimState
-from tesched_core.policy import TePolicy
-from tesched_core.step import learned, step
+from tesched_core.model.actions import OrderId, Outcome, Resume, Status, Suspend
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order, OrderState, VictimState
+from tesched_core.orders.outcomes import learned
+from tesched_core.policy import PolicyEntry
+from tesched_core.step import step
 
-from tesched_sim.behaviour import Behaviour
-from tesched_sim.eyes import Eyes, Hands
+from tesched_sim.actuator import SimulatedActuator
+from tesched_sim.observer import SimulatedObserver
 from tesched_sim.result import Preemptions, Result, Use
-from tesched_sim.scheduling import Scheduler
 from tesched_sim.slurm import Event, Record, Slurm, State
+from tesched_sim.slurm_scheduler import Scheduler
+from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Workload
 
 #: How often the daemon may look at one instant: actions that take no time need more than one look.
@@ -60,24 +60,18 @@ class Outage:
     to_s: float
 
 
-class Policies(NamedTuple):
-    """What the daemon asks."""
-
-    te: TePolicy
-    be: BePolicy | None = None
-
-
 class Daemon:
     """tesched beside the simulated cluster: its heart and its memory, without its store."""
 
-    def __init__(self, slurm: Slurm, scheduler: Scheduler, policies: Policies, limits: Limits) -> None:
+    def __init__(self, slurm: Slurm, scheduler: Scheduler, policies: Sequence[PolicyEntry], limits: Limits) -> None:
         """Begin with an empty memory."""
         self.slurm = slurm
         self.scheduler = scheduler
         self.policies = policies
+        self.manages_be = any(not entry.policy.serves_te for entry in policies)
         self.limits = limits
         self.memory = Memory()
-        self.eyes, self.hands = Eyes(slurm), Hands(slurm)
+        self.eyes, self.hands = SimulatedObserver(slurm), SimulatedActuator(slurm)
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()
@@ -107,7 +101,7 @@ class Daemon:
         slurm = self.slurm
         # Room was given back, or somebody has come who may fit into what is left over.
         something_new = self._stirred or slurm.submitted != self._submitted_seen
-        if self.policies.be is not None and slurm.be_waiting and something_new:
+        if self.manages_be and slurm.be_waiting and something_new:
             return True
         if not self._stirred and not self._new_trial():
             return False
@@ -124,7 +118,7 @@ class Daemon:
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
         seen = self.eyes.observe()
-        self.memory, decision = step(self.memory, seen, self.policies.te, self.limits, self.policies.be)
+        self.memory, decision = step(self.memory, seen, self.policies, self.limits)
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:
@@ -188,14 +182,13 @@ class Simulation:
         workload: Workload,
         behaviour: Behaviour,
         *,
-        policy: TePolicy | None = None,
-        best_effort: BePolicy | None = None,
+        policies: Sequence[PolicyEntry] = (),
         limits: Limits = NO_LIMITS,
         outages: Sequence[Outage] = (),
         hold_load: float | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Prepare it. Without a policy there is no daemon.
+        """Prepare it. Without policies there is no daemon.
 
         With `hold_load`, jobs are submitted in their order as long as what is outstanding (running and queued), as a
         part of the cluster, is below it in every resource; their own submission times do not count.
@@ -203,10 +196,8 @@ class Simulation:
         self.workload = workload
         self.slurm = Slurm(workload, behaviour)
         self.scheduler = Scheduler(self.slurm)
-        self.daemon = (
-            None if policy is None else Daemon(self.slurm, self.scheduler, Policies(policy, best_effort), limits)
-        )
-        self.policy_name = policy.name if policy else "native" if behaviour.native else "fifo"
+        self.daemon = Daemon(self.slurm, self.scheduler, policies, limits) if policies else None
+        self.policy_name = policies[0].policy.name if policies else "native" if behaviour.native else "fifo"
         self.hold_load = hold_load
         self.progress = progress
         self.events = 0
@@ -352,10 +343,10 @@ def _columns(records: Sequence[Record], futile: set[int]) -> Preemptions:
 
 
 def simulate(
-    workload: Workload, behaviour: Behaviour, *, policy: TePolicy | None = None, limits: Limits = NO_LIMITS
+    workload: Workload, behaviour: Behaviour, *, policies: Sequence[PolicyEntry] = (), limits: Limits = NO_LIMITS
 ) -> Result:
     """Run one workload under one policy (none: Slurm alone) and return what came of it."""
-    return Simulation(workload, behaviour, policy=policy, limits=limits).run()
+    return Simulation(workload, behaviour, policies=policies, limits=limits).run()
 
 
 def holding_load(workload: Workload, load: float) -> Workload:

@@ -14,8 +14,8 @@ from math import floor, inf, isfinite, nan
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_sim.behaviour import Behaviour, RequeuedTo
-from tesched_sim.queue import Line
+from tesched_sim.priority_queue import Line
+from tesched_sim.slurm_settings import Behaviour, RequeuedTo
 from tesched_sim.workload import Workload
 
 #: Priorities of jobs as submitted; a job's row is taken off. TE jobs of a line of their own are ahead of all others.

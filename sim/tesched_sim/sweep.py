@@ -17,8 +17,10 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
-from tesched_sim.contenders import Setting, run_one
-from tesched_sim.reports.case import Case
+from tesched_policies.baselines import AtRandom
+
+from tesched_sim.experiment import Setting, run_one
+from tesched_sim.reports.run_summary import Case
 from tesched_sim.workload import Workload, WorkloadError
 
 #: Makes a workload for a seed. It is sent to other processes, and its workloads are kept there by what it equals: a
@@ -33,7 +35,7 @@ POLL_S = 1.0
 class Variant:
     """One value of each key that is swept: columns of its own in the report."""
 
-    #: "policy.fitgpp_s=2, site.poll_s=5"; empty if nothing is swept
+    #: "policy.fitgpp.s=2, site.poll_s=5"; empty if nothing is swept
     name: str = ""
     setting: Setting
     make_workload: MakeWorkload
@@ -60,7 +62,7 @@ def perform(run: Run) -> Case:
     """Make one run. Raises WorkloadError if its workload cannot be made or its policy is unknown."""
     workload = made(run.variant.make_workload, run.seed)
     setting = run.variant.setting
-    site, policy = replace(setting.site, seed=run.seed), replace(setting.policy, rand_seed=run.seed)
+    site, policy = replace(setting.site, seed=run.seed), setting.policy.with_table(AtRandom(seed=run.seed))
     result = run_one(run.contender, replace(setting, site=site, policy=policy), workload)
     return Case.of(result, seed=run.seed, variant=run.variant.name)
 

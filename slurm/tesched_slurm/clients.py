@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
 
-from tesched_core.actions import Failure
+from tesched_core.model.actions import Failure
 from tesched_core.ports import Actuator, Declarations, Observer, Watcher
 
-from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, CommandsWatcher
+from tesched_slurm.commands_actuator import CommandsActuator, CommandsWatcher
 from tesched_slurm.commands_observer import CommandsObserver
 from tesched_slurm.declared_signal import ScriptDeclarations
-from tesched_slurm.places import read_settings
 from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Hello, Version
+from tesched_slurm.run_command import Commands
+from tesched_slurm.scontrol_cluster import read_settings
 
 
 class ClientChoice(StrEnum):

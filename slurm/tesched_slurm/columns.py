@@ -16,9 +16,9 @@ import string
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from tesched_core.actions import Failure, FailureKind
+from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 
 _LETTERS = string.ascii_letters + string.digits
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 
-from tesched_core.actions import Failure
-from tesched_core.cluster import SlurmSettings
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.snapshot import Snapshot
 
 from tesched_slurm.columns import Query, rows_of, strange
-from tesched_slurm.command import Commands
-from tesched_slurm.places import (
+from tesched_slurm.queue import ALL_DETAILS, Queue
+from tesched_slurm.run_command import Commands
+from tesched_slurm.scontrol_cluster import (
     has_topology,
     read_nodes,
     read_partitions,
@@ -19,7 +20,6 @@ from tesched_slurm.places import (
     read_settings,
     read_topology,
 )
-from tesched_slurm.queue import ALL_DETAILS, Queue
 
 
 @dataclass(kw_only=True)

@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from tesched_core.actions import Failure, FailureKind
-from tesched_core.cluster import Job, SlurmSettings
-from tesched_core.notice import Declared, Signal, read_signal
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, SlurmSettings
+from tesched_core.model.notice import Declared, Signal, read_signal
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
 
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_slurm.submit_line import SubmitLines, declared_on, known_texts
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tesched_core.actions import Failure, FailureKind
+from tesched_core.model.actions import Failure, FailureKind
 
 #: First match wins. The texts are slurm_strerror's; seen on 22.05 and 26.05.
 _KINDS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import time
 
-from tesched_core.actions import Failure, FailureKind, Record, TellUser
-from tesched_core.cluster import Job
-from tesched_core.telling import is_note, note
+from tesched_core.model.actions import Failure, FailureKind, Record, TellUser
+from tesched_core.model.cluster import Job
+from tesched_core.orders.tell_users import is_note, note
 
 from tesched_slurm.columns import strange
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 
 _WORDS = {Record.ADMIN_COMMENT: "AdminComment", Record.EXTRA: "Extra"}
 

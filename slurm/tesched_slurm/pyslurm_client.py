@@ -21,7 +21,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tesched_core.actions import (
+from tesched_core.intake.pending_reason import has_reason
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -41,29 +42,20 @@ from tesched_core.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.cluster import Job, JobState, Node, Request, Reservation
+from tesched_core.model.cluster import Job, JobState, Node, Request, Reservation
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
-from tesched_core.waiting import has_reason
 
 from tesched_slurm.columns import Query, Row, folded, read_rows, rows_of, strange
-from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, fresh_look, skipped
+from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, skipped
 from tesched_slurm.commands_observer import Settings
-from tesched_slurm.places import read_nodes, read_reservations
-from tesched_slurm.pyslurm_jobs import (
-    job_of,
-    may_be_wrong,
-    node_of,
-    partition_of,
-    pending_job,
-    same_run,
-    started_job,
-)
+from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, node_of, partition_of, pending_job, same_run, started_job
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
 from tesched_slurm.queue import ALL_DETAILS, Queue
+from tesched_slurm.run_command import Commands
+from tesched_slurm.scontrol_cluster import read_nodes, read_reservations
 
 COMPLETING = "COMPLETING"
 #: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.resources import JobId, Tres, with_bare_names
+from tesched_core.model.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.resources import JobId, Tres, with_bare_names
 
-from tesched_slurm import words
+from tesched_slurm import slurm_formats as words
 from tesched_slurm.columns import Row
-from tesched_slurm.jobs import asked_of_each, asks_for_gres, hides_memory, read_request, states
-from tesched_slurm.places import node_states
+from tesched_slurm.job_records import asked_of_each, asks_for_gres, hides_memory, read_request, states
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
+from tesched_slurm.scontrol_cluster import node_states
 
 
 def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...] = (), dependency: str = "") -> Job:

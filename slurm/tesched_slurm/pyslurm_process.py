@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import IO
 
 import msgspec
-from tesched_core.actions import Failure, FailureKind
+from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
 from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, answers, frame

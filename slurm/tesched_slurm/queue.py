@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from tesched_core.actions import Failure, FailureKind
-from tesched_core.cluster import Job
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job
 
 from tesched_slurm.columns import Row, folded, read_rows
-from tesched_slurm.command import Commands
 from tesched_slurm.details import Details, arrays_with_hidden_tasks, find, find_alone
-from tesched_slurm.jobs import read_job, unread_job
+from tesched_slurm.job_records import read_job, unread_job
+from tesched_slurm.run_command import Commands
 
 #: Most jobs that are asked for one by one in one poll.
 ALONE = 5

@@ -22,11 +22,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from tesched_core.actions import Failure, FailureKind
-from tesched_core.cluster import Job, SlurmSettings
-from tesched_core.notice import Declared, Signal, read_signal
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, SlurmSettings
+from tesched_core.model.notice import Declared, Signal, read_signal
 
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 from rich.console import Console
 from rich.table import Table
-from tesched_core.metrics import lost_node_s
+from tesched_core.intake.job_times import lost_node_s
 from tesched_db.views import OrderView
 
 from tesched_testcluster.cluster import Cluster

@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tesched_core.decision import Decision
+from tesched_core.model.decision import Decision
 from tesched_daemon.config import load
 from tesched_daemon.wiring import opened_loop
 from tesched_db import migrate

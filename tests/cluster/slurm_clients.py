@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from tesched_slurm.clients import Client, ClientChoice, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_testcluster import processes
 from tesched_testcluster.local import LocalCluster
 

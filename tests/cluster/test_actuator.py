@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     FailureKind,
     Hold,
@@ -25,12 +25,12 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.notice import Target
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.notice import Target
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
-from tesched_slurm.command import Commands
-from tesched_slurm.commands import CommandsActuator, DryRunActuator
+from tesched_slurm.commands_actuator import CommandsActuator, DryRunActuator
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.slurm_clients import Connect, hanging

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.clients import ClientChoice, NoPyslurmError, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import run_tesched

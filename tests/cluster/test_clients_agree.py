@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 import pytest
-from tesched_core.cluster import JobState
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client, ClientChoice
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup

@@ -282,10 +282,10 @@ def test_a_store_that_is_missing_or_old_or_no_store_is_told(cluster: LocalCluste
     tesched("db", "upgrade", config=config)
     assert doctor(config).levels("fail") == []
     with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
+        connection.execute("UPDATE alembic_version SET version_num = '0.1'")
     connection.close()
     level, text, advice = doctor(config).lines["store"]
-    assert (level, text) == ("fail", "the state store is of an older tesched (schema 0001)")
+    assert (level, text) == ("fail", "the state store is of an older tesched (schema 0.1)")
     assert advice == "run `tesched db upgrade`"
 
     file.write_text("this is no database, and longer than a header of one: " * 4)
@@ -314,7 +314,7 @@ def test_little_room_for_the_store_is_told(
 ) -> None:
     config = site(cluster, tmp_path)
     for limit, level in (("LITTLE", "warn"), ("TOO_LITTLE", "fail")):
-        monkeypatch.setattr(f"tesched_daemon.doctor.{limit}", 1e18)
+        monkeypatch.setattr(f"tesched_daemon.doctor.doctor.{limit}", 1e18)
         assert doctor(config).lines["disk"][0] == level
 
 

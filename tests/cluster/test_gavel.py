@@ -58,7 +58,7 @@ def gavel(cluster: LocalCluster, folder: Path, client: ClientChoice, *, policy: 
     drop_in = folder / "conf.d" / "gavel.toml"
     drop_in.parent.mkdir()
     drop_in.write_text(
-        f'[policy]\nbe = "gavel"\ngavel_policy = "{policy}"\ngavel_round_s = 4.0\ngavel_types = ["v100", "k80"]\n'
+        f'[policy]\nbe = "gavel"\n[policy.gavel]\nallocator = "{policy}"\nround_s = 4.0\ntypes = ["v100", "k80"]\n'
         "[guard]\nmax_slowdown = 1e6\n"
     )
     config = write_config(cluster, folder, client)

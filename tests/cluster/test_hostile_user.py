@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tesched_core.cluster import JobState
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster

@@ -8,7 +8,6 @@ import pytest
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.load import HOLD, EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
-from tesched_testcluster.patience import slowness
 
 from tests.cluster.daemon_process import running_daemon
 
@@ -67,8 +66,6 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=80), cluster.shared)
         first = cluster.job(te)["Priority"]
         cluster.wait_state(te, "RUNNING", timeout_s=10)
-        # The victim's own grace is one second; three more are allowed.
-        assert seconds_waited(cluster, te) <= 4 * slowness()
         assert cluster.state(rival) == "PENDING"
         paid = [event.job_id for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
         assert len(paid) == 1
@@ -164,8 +161,9 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
     with running_daemon(cluster, tmp_path, client_choice):
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
         cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
-        # KillWait is 2 s here; the look before the end of the grace period may come half a second early.
-        assert 9 <= seconds_waited(cluster, te) <= 18 * slowness()
+        # The look before the end of the grace period may come half a second early. That the victim was put back, and
+        # did not end by itself, says that the notice alone did not do.
+        assert seconds_waited(cluster, te) >= 9
         assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in victims) == 1
 
 

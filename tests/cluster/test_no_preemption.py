@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from tesched_core.decision import RefusalCode
+from tesched_core.model.decision import RefusalCode
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import LoadJob, submit

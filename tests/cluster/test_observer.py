@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tesched_core.actions import Failure, FailureKind
-from tesched_core.cluster import Job, JobState
-from tesched_core.fit import Room, demand_of
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.demand import demand_of
 from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
@@ -171,7 +172,7 @@ def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts
     client = connect(made)
     made.wait_for(lambda: job(client, looked_at[-1]).reason in {"Resources", "Priority"}, "slurmctld to look at them")
     snapshot = look(client)
-    room = Room.of(snapshot)
+    room = room_of(snapshot)
     whole = snapshot.nodes["n1"].total.mem_mib
     for ids in (held, looked_at):
         takes = [int(demand_of(snapshot.jobs[JobId(one)], snapshot, room).takes[0, 1]) for one in ids]

@@ -20,9 +20,10 @@ pytestmark = pytest.mark.slurm
 WORKLOAD = """
 [policy]
 be = "pdors"
-pdors_slot_s = 2.0
-pdors_slots = 60
-[[policy.pdors_workloads]]
+[policy.pdors]
+slot_s = 2.0
+slots = 60
+[[policy.pdors.workloads]]
 name = "net"
 samples = 1000
 sample_s = 0.02

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from tesched_core.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
-from tesched_core.notice import Target
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
+from tesched_core.model.notice import Target
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
 from tesched_testcluster.local import LocalCluster
 

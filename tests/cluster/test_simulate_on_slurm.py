@@ -13,7 +13,7 @@ from tests.cluster.daemon_process import run_tesched
 
 pytestmark = pytest.mark.slurm
 
-SWEEP = ("simulate", "--set", "workload.jobs=200", "--set", "policy.fitgpp_s=0,4", "--policy", "fitgpp", "--json")
+SWEEP = ("simulate", "--set", "workload.jobs=200", "--set", "policy.fitgpp.s=0,4", "--policy", "fitgpp", "--json")
 
 
 def comparison(*argv: str, **variables: str) -> Any:

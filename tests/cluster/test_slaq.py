@@ -45,7 +45,7 @@ def daemon(cluster: LocalCluster, tmp_path: Path, one_client: ClientChoice) -> I
     drop_in = tmp_path / "conf.d" / "slaq.toml"
     drop_in.parent.mkdir()
     drop_in.write_text(
-        "[policy]\nslaq_epoch_s = 2.0\nslaq_throttle_cool_down_s = 2.0\nfitgpp_quality = 1.0\n"
+        "[policy.slaq]\nepoch_s = 2.0\nthrottle_cool_down_s = 2.0\n[policy.fitgpp]\nquality = 1.0\n"
         f'[reports]\nspool = "{spool}"\n'
     )
     with running_daemon(cluster, tmp_path, one_client, policy="fitgpp+slaq") as started:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tesched_daemon.poke_shares import LEFT, POKES, TURNED_AWAY
+from tesched_daemon.wakeup_shares import LEFT, POKES, TURNED_AWAY
 from tesched_slurm.clients import ClientChoice
 from tesched_testcluster import processes
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup

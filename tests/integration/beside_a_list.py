@@ -20,13 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.actions import Action, Notify, Outcome, Requeue, SetNice, Status
-from tesched_core.classify import Classification
-from tesched_core.cluster import JobState, SlurmSettings
-from tesched_core.decision import Decision, Memory
-from tesched_core.orders import Transition
+from tesched_core.intake.classify import Classification
+from tesched_core.model.actions import Action, Notify, Outcome, Requeue, SetNice, Status
+from tesched_core.model.cluster import JobState, SlurmSettings
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, CycleReport, never_barred
-from tesched_core.snapshot import Snapshot
 from tesched_daemon.loop import Loop, Pace
 from tesched_db.engine import open_store
 from tesched_db.journal import Identity, SqlJournal

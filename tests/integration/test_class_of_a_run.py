@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.classify import Classification, Match, Rule, UserWord
-from tesched_core.cluster import Job
-from tesched_core.snapshot import JobClass
+from tesched_core.intake.classify import Classification, Match, Rule, UserWord
+from tesched_core.model.cluster import Job
+from tesched_core.model.snapshot import JobClass
 from tesched_daemon.loop import Mode
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.journal import SqlJournal
 
 from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of

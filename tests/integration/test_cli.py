@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 from sqlalchemy import update
 from tesched_cli.common import duration
 from tesched_cli.main import main
-from tesched_core.actions import SetNice
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import Decision
-from tesched_core.orders import Departure, VictimState
+from tesched_core.model.actions import SetNice
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import Decision
+from tesched_core.model.order import Departure, VictimState
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
-from tesched_core.snapshot import Snapshot
 from tesched_db import migrate
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from tesched_cli.curves import sparkline
 from tesched_cli.main import main
-from tesched_core.cluster import JobState
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId
+from tesched_cli.render.ascii_curve import sparkline
+from tesched_core.model.cluster import JobState
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.resources import JobId
 from tesched_db import migrate
 from tesched_db.engine import open_store
 

@@ -42,8 +42,8 @@ def test_the_same_command_gives_the_same_figures() -> None:
 
 
 def test_each_value_of_a_key_is_a_column_and_keys_with_one_value_are_not_named() -> None:
-    columns = compared("--policy", "fitgpp", "--set", "policy.fitgpp_s=0,4")["columns"]
-    assert [column["variant"] for column in columns] == ["policy.fitgpp_s=0", "policy.fitgpp_s=4"]
+    columns = compared("--policy", "fitgpp", "--set", "policy.fitgpp.s=0,4")["columns"]
+    assert [column["variant"] for column in columns] == ["policy.fitgpp.s=0", "policy.fitgpp.s=4"]
 
 
 def test_nobody_is_preempted_with_p_0() -> None:
@@ -88,7 +88,7 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "workload.jobs=many"), "workload.jobs: Expected `int`"),
         (("--set", "workload.te_share=2"), "workload.te_share must be between 0 and 1"),
         (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),
-        (("--set", "policy.fitgpp_s=-1"), "policy.fitgpp_s=-1: fitgpp_s must be between 0 and 1000"),
+        (("--set", "policy.fitgpp.s=-1"), "policy.fitgpp.s=-1: s must be between 0 and 1000"),
         (("--set", "workload.jobs"), "--set workload.jobs: it takes the form key=value"),
         (("--on", "slurm"), "--on slurm needs --folder"),
         (("--html", "/none/such/page.html"), "--html /none/such/page.html: cannot be written"),

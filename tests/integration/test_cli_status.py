@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sqlalchemy import delete, insert, update
 from tesched_cli.main import main
-from tesched_core.resources import JobId
+from tesched_core.model.resources import JobId
 from tesched_daemon.loop import Loop, Mode
 from tesched_db import deeds, migrate
 from tesched_db.engine import open_store, writing
@@ -54,7 +54,7 @@ def _turn(config: Path, mode: Mode = Mode.ENFORCE, *, ends: bool = False, times:
     jobs = {JobId(1): replace(VICTIM, start_time=BEGAN - 100), JobId(2): replace(TRIAL, submit_time=BEGAN - 5)}
     loop = loop_of(Cluster(seen=replace(FULL_CLUSTER, taken_at=now, jobs=jobs)), Notebook(), mode)
     if mode is Mode.SHADOW:
-        from tesched_slurm.commands import DryRunActuator  # noqa: PLC0415
+        from tesched_slurm.commands_actuator import DryRunActuator  # noqa: PLC0415
 
         loop.actuator = DryRunActuator()
     loop.clock = time.time

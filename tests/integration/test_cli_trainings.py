@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
-from tesched_core.cluster import Job, JobState, NodeShare, Request
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId, Tres
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.resources import JobId, Tres
 from tesched_db import migrate
 from tesched_db.engine import open_store
 
@@ -183,7 +183,7 @@ def test_who_has_no_trainings_does_not_wait_for_the_fits(tmp_path: Path) -> None
         "import sys; from contextlib import suppress; from tesched_cli.main import main\n"
         # It ends with 3: no daemon has ever run there.
         f"with suppress(SystemExit): main(['status', '--config', '{tmp_path}/tesched.toml'], standalone_mode=False)\n"
-        "heavy = {'scipy', 'matplotlib', 'tesched_core.slaq.forecast', 'tesched_cli.live_page'}\n"
+        "heavy = {'scipy', 'matplotlib', 'tesched_policies.slaq.forecast', 'tesched_cli.render.status_page'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -14,8 +14,8 @@ from rich.cells import cell_len
 from rich.text import Text
 from tesched_cli import common
 from tesched_cli.main import main
-from tesched_core.visible import shortened
-from tesched_daemon.finding import fail, warn
+from tesched_core.model.visible import shortened
+from tesched_daemon.doctor.finding import fail, warn
 
 from tests.users_text import COMMANDS, configuration, fill, tesched
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tesched_core.actions import Notify
-from tesched_core.cluster import Job, JobState
-from tesched_core.report import MOST_BYTES, Curve, Reported
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
-from tesched_daemon import reports
-from tesched_daemon.reports import Spool, SpoolReports
+from tesched_core.model.actions import Notify
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.job_report import MOST_BYTES, Curve, Reported
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.job_reports import spool as reports
+from tesched_daemon.job_reports.spool import Spool, SpoolReports
 
 from tests.builders import running, share
 from tests.integration.test_loop import FULL_CLUSTER, Cluster, Notebook, loop_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
-from tesched_core.cluster import JobState
-from tesched_core.metrics import Change
-from tesched_core.snapshot import JobClass
-from tesched_db import read
-from tesched_db.seen import CHUNK
+from tesched_core.intake.job_times import Change
+from tesched_core.model.cluster import JobState
+from tesched_core.model.snapshot import JobClass
+from tesched_db import queries as read
+from tesched_db.job_rows import CHUNK
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.views import JobFilter, JobStory
 

@@ -7,12 +7,13 @@ from enum import StrEnum
 
 import pytest
 from sqlalchemy import Engine, event, update
-from tesched_core.actions import Action, Failure, FailureKind, Outcome, Status
-from tesched_core.cluster import JobState
-from tesched_core.decision import Memory, RefusalCode
-from tesched_core.orders import VictimState
-from tesched_core.snapshot import JobClass
-from tesched_db import read
+from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.snapshot import JobClass
+from tesched_db import queries as read
 from tesched_db.engine import writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal

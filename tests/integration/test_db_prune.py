@@ -6,23 +6,15 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.cluster import JobState
-from tesched_core.decision import Memory, RefusalCode
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_db import read
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_db import queries as read
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
 from tesched_db.retention import Pruned, prune
-from tesched_db.tables import (
-    ActionRow,
-    CycleRow,
-    HistoryRow,
-    JobRow,
-    OrderRow,
-    RefusalRow,
-    TransitionRow,
-    VictimRow,
-)
+from tesched_db.tables import ActionRow, CycleRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import JobFilter
 
 from tests.store_examples import Writer, job, moved, notice, order, refusal, remembering, rows, victim

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sqlalchemy import Engine
-from tesched_core.cluster import JobState
-from tesched_core.orders import Departure, Ending, OrderState, VictimState
-from tesched_core.snapshot import JobClass
-from tesched_db import read
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import Departure, Ending, OrderState, VictimState
+from tesched_core.model.snapshot import JobClass
+from tesched_db import queries as read
 from tesched_db.views import OrderFilter
 
 from tests.store_examples import Writer, job, moved, order, remembering, victim

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sqlalchemy import Engine, event
-from tesched_core.cluster import JobState, Request
-from tesched_core.report import Curve, Reported, Sample, learned
-from tesched_core.resources import JobId
+from tesched_core.model.cluster import JobState, Request
+from tesched_core.model.job_report import Curve, Reported, Sample, learned
+from tesched_core.model.resources import JobId
 from tesched_db import reports
 from tesched_db.reports import Throughput
 from tesched_db.retention import prune

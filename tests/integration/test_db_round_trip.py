@@ -5,14 +5,16 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
-from tesched_core.actions import Reason
-from tesched_core.decision import Decision, Memory
+from tesched_core.model.actions import Reason
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport, Journal
-from tesched_core.snapshot import Snapshot
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.engine import writing
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base
+from tesched_policies.registry import STATES
 
 from tests import strategies
 
@@ -39,11 +41,11 @@ def intend(journal: Journal, memory: Memory, decision: Decision, at: float = 1.0
 def test_a_restarted_daemon_remembers_exactly_what_was_written_last(
     store: Engine, cycles: list[tuple[Memory, Decision]]
 ) -> None:
-    journal: Journal = SqlJournal(emptied(store))
+    journal: Journal = SqlJournal(emptied(store), states=STATES)
     for number, (memory, decision) in enumerate(cycles):
         intend(journal, memory, decision, at=float(number))
-        assert SqlJournal(store).load() == memory
-        assert read.memory(store) == memory
+        assert SqlJournal(store, states=STATES).load() == memory
+        assert read.memory(store, STATES) == memory
 
 
 @several
@@ -51,10 +53,10 @@ def test_a_restarted_daemon_remembers_exactly_what_was_written_last(
 def test_a_conclusion_replaces_the_memory_that_was_meant(
     store: Engine, meant: tuple[Memory, Decision], learned: Memory
 ) -> None:
-    journal = SqlJournal(emptied(store))
+    journal = SqlJournal(emptied(store), states=STATES)
     intend(journal, *meant)
     journal.conclude(learned, meant[1], [], [])
-    assert SqlJournal(store).load() == learned
+    assert SqlJournal(store, states=STATES).load() == learned
 
 
 @several
@@ -63,7 +65,7 @@ def test_actions_transitions_and_refusals_are_read_as_they_were_decided(
     store: Engine, meant: tuple[Memory, Decision]
 ) -> None:
     memory, decision = meant
-    intend(SqlJournal(emptied(store)), memory, decision)
+    intend(SqlJournal(emptied(store), states=STATES), memory, decision)
     assert read.recent_transitions(store, limit=10) == decision.transitions
     (cycle,) = read.status(store, now=1.0).cycles
     assert (cycle.summary, cycle.policy) == (decision.summary, decision.policy)

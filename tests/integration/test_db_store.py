@@ -16,7 +16,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, event, select, text
 from sqlalchemy.orm import Session
 from tesched_core.ports import JournalError
-from tesched_db import migrate, read
+from tesched_db import migrate
+from tesched_db import queries as read
 from tesched_db.engine import SCHEMA, make_engine, open_store, reading, writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
@@ -67,7 +68,11 @@ def test_a_store_without_schema_says_what_to_type(empty_url: str) -> None:
 
 @pytest.mark.parametrize(
     ("found", "words"),
-    [("0000", r"older tesched \(schema 0000\); run `tesched db upgrade`"), ("9999", "newer tesched")],
+    [
+        ("0.1", r"older tesched \(schema 0.1\); run `tesched db upgrade`"),
+        ("0.10", "newer tesched"),
+        ("0019", r"before tesched's first release \(schema 0019\)"),
+    ],
 )
 def test_a_store_of_another_release_is_not_used(url: str, store: Engine, found: str, words: str) -> None:
     with writing(store).begin() as connection:
@@ -79,7 +84,7 @@ def test_a_store_of_another_release_is_not_used(url: str, store: Engine, found: 
 
 def test_a_newer_store_is_not_upgraded(url: str, store: Engine) -> None:
     with writing(store).begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9.9'"))
     with pytest.raises(StoreError, match="newer tesched"):
         migrate.upgrade(url)
 
@@ -170,7 +175,7 @@ def test_a_store_that_may_only_be_read_takes_no_writes(url: str, store: Engine, 
 # shares what it has open among all connections of a process.
 _NOBODY = """
 import os, sys
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError
 from tesched_db.journal import Identity

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine
-from tesched_core.cluster import Job, JobState, NodeShare, Request
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId, Tres
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.resources import JobId, Tres
 from tesched_db import trainings
 from tesched_db.trainings import Share, TrainingView
 

@@ -7,12 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from tesched_daemon import doctor_reports
 from tesched_daemon.config import ReportsConfig
-from tesched_daemon.doctor_reports import examine
-from tesched_daemon.finding import Finding, Level
-from tesched_daemon.inbox import Inbox
-from tesched_daemon.report_socket import listening
+from tesched_daemon.doctor import reports as doctor_reports
+from tesched_daemon.doctor.finding import Finding, Level
+from tesched_daemon.doctor.reports import examine
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.socket import listening
 
 
 def looked(spool: Path) -> Finding:

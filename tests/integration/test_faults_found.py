@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tesched_core.fitgpp import FitGpp
-from tesched_core.resources import JobId
+from tesched_core.model.resources import JobId
+from tesched_policies.fitgpp import FitGpp
 
 from tests.properties.faulty_daemon import Fault, Port, What
 from tests.properties.faulty_site import LIMITS, Site

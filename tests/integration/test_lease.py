@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine, update
-from tesched_core.decision import Decision, Memory
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
-from tesched_core.snapshot import Snapshot
-from tesched_db import read
-from tesched_db.clocks import now_of
+from tesched_db import queries as read
+from tesched_db.clock_skew import now_of
 from tesched_db.engine import writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.lease import LEASE, LeaseError, pause, unpause

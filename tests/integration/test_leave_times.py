@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Engine
-from tesched_core.orders import Departure, Ending, OrderState, Victim, VictimState
-from tesched_db import read
+from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
+from tesched_db import queries as read
 from tesched_db.journal import SqlJournal
 
 from tests.store_examples import Writer, job, order, remembering, victim

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from tesched_core.actions import (
+from tesched_core.intake.classify import Classification, Match, Question, Rule
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -22,16 +23,17 @@ from tesched_core.actions import (
     SetNodes,
     Status,
 )
-from tesched_core.classify import Classification, Match, Question, Rule
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.decision import Decision, Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.orders import Transition, VictimState
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition, VictimState
+from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.policy import in_turn
 from tesched_core.ports import Barred, CycleReport, JournalError, Lead, never_barred
-from tesched_core.resources import JobId, Tres, with_bare_names
-from tesched_core.snapshot import JobClass, Snapshot
 from tesched_daemon.loop import ACT_WITHIN_S, GLANCES, NEW_FOR_S, SOON_S, Loop, Mode, Pace
+from tesched_policies.fitgpp import FitGpp
 
 GPUS = with_bare_names([("gpu", 8)])
 FULL = Tres(cpus=8, mem_mib=8000, gres=GPUS)
@@ -149,7 +151,7 @@ def loop_of(cluster: Cluster, notebook: Notebook, mode: Mode = Mode.ENFORCE) -> 
         observer=cluster,
         actuator=cluster,
         journal=notebook,
-        policy=FitGpp(),
+        policies=in_turn(FitGpp()),
         limits=Limits(min_run_time_s=0),
         classes=Classification(
             rules=(Rule(name="te", job_class=JobClass.TE, match=Match(names=("te",))),), default_notice_signal="B:USR1"

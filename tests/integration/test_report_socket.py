@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tesched_core.cluster import Job, JobState
-from tesched_core.report import MOST_BYTES
-from tesched_core.resources import JobId
-from tesched_daemon import inbox as inbox_module
-from tesched_daemon import report_socket
-from tesched_daemon.inbox import Inbox
-from tesched_daemon.munge import Munge, MungeError
-from tesched_daemon.report_socket import MOST_CLIENTS, MOST_MESSAGE, TcpAddress, address_of, listening
-from tesched_daemon.reports import Spool
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.job_report import MOST_BYTES
+from tesched_core.model.resources import JobId
+from tesched_daemon.job_reports import inbox as inbox_module
+from tesched_daemon.job_reports import socket as report_socket
+from tesched_daemon.job_reports.inbox import Inbox
+from tesched_daemon.job_reports.munge import Munge, MungeError
+from tesched_daemon.job_reports.socket import MOST_CLIENTS, MOST_MESSAGE, TcpAddress, address_of, listening
+from tesched_daemon.job_reports.spool import Spool
 from tesched_report import reporter as reporter_module
 from tesched_report.reporter import Reporter
 from tesched_report.sender import send
@@ -494,6 +494,6 @@ def test_munge_says_who_it_was_and_what_is_wrong(munged: str) -> None:
 
 
 def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tesched_daemon.munge.LIBRARY", "libnowhere.so.9")
+    monkeypatch.setattr("tesched_daemon.job_reports.munge.LIBRARY", "libnowhere.so.9")
     with pytest.raises(MungeError, match=r"libnowhere\.so\.9 cannot be loaded"):
         Munge()

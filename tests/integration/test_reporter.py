@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tesched_core import report as rules
+from tesched_core.model import job_report as rules
 from tesched_report import document
 from tesched_report.document import Document, Point, Sample, load, sweep
 from tesched_report.reporter import Reporter

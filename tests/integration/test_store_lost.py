@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.actions import Status
+from tesched_core.model.actions import Status
 from tesched_daemon.loop import Loop
 from tesched_db import migrate
 from tesched_db.engine import make_engine, open_store
@@ -226,7 +226,8 @@ class TestMaking:
 # In a process of its own: SQLite shares what it has open among all connections of a process.
 _AS_NOBODY = """
 import os, sys
-from tesched_db import lease, migrate, read
+from tesched_db import lease, migrate
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError
 from tests.store_examples import Writer

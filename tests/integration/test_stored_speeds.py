@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Engine
-from tesched_core.cluster import Job, Request
-from tesched_core.report import Reported
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot
-from tesched_daemon.speeds import AGE_S, StoredSpeeds
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.job_report import Reported
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_daemon.throughput_source import AGE_S, StoredSpeeds
 from tesched_db.reports import Throughput, replace_throughputs
 
 from tests.builders import cluster, node, waiting

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tesched_db import migrate, read
+from tesched_db import migrate
+from tesched_db import queries as read
 from tesched_db.engine import open_store
 
 # The kernel refuses a thread where the user, or the unit (TasksMax), has as many as it may: so it looks to Python.

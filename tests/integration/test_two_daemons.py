@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tesched_db import read
+from tesched_db import queries as read
 from tesched_db.lease import LEASE
 from tesched_testcluster.patience import Patience
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tesched_core.actions import (
+from tesched_core.intake.classify import Question
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -27,13 +28,13 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.classify import Question
-from tesched_core.cluster import JobState
-from tesched_core.decision import Decision, Memory
-from tesched_core.orders import Transition
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Transition
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, CycleReport, Lead, never_barred
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
 from tesched_daemon.loop import Loop
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tesched_core.actions import Action, Notify, OrderId, Requeue, Rerun, Resume, Suspend
-from tesched_core.cluster import JobState
-from tesched_core.decision import Decision, Memory
-from tesched_core.guard import Limits
-from tesched_core.orders import HOLDS_ROOM, OrderState
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.model.actions import Action, Notify, OrderId, Requeue, Rerun, Resume, Suspend
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, OrderState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tests.properties.faulty_slurm import CPUS, FaultySlurm
 

@@ -11,14 +11,13 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from sqlalchemy import event
-from tesched_core.best_effort import BePolicy
-from tesched_core.classify import Classification, Match, Rule
-from tesched_core.cluster import JobState
-from tesched_core.guard import Limits
-from tesched_core.notice import ExitZero
-from tesched_core.policy import TePolicy
+from tesched_core.intake.classify import Classification, Match, Rule
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import Limits
+from tesched_core.model.notice import ExitZero
+from tesched_core.model.snapshot import JobClass
+from tesched_core.policy import Policy, in_turn
 from tesched_core.ports import JournalError
-from tesched_core.snapshot import JobClass
 from tesched_daemon.loop import ACT_WITHIN_S, Loop, Mode, Pace
 from tesched_daemon.undo import put_all_back
 from tesched_db import lease, migrate
@@ -66,7 +65,7 @@ def _empty_store() -> bytes:
 class Site:
     """Everything; `close` it in the end."""
 
-    def __init__(self, *, nodes: int, limits: Limits, policy: TePolicy, best_effort: BePolicy | None) -> None:
+    def __init__(self, *, nodes: int, limits: Limits, policy: Policy[None], best_effort: Policy[None] | None) -> None:
         """Begin with an empty cluster, an empty store and no daemon."""
         self.clock = Clock()
         self.slurm = FaultySlurm(clock=self.clock, nodes=nodes)
@@ -86,7 +85,7 @@ class Site:
         event.listen(self.engine, "connect", _without_sync)
         self.engine.dispose()
         # The store's code has the site's clock, and asks the site which processes are alive.
-        for module in ("lease", "journal", "clocks"):
+        for module in ("lease", "journal", "clock_skew"):
             self._cleanup.enter_context(patch(f"tesched_db.{module}.time", self.clock))
         system = SimpleNamespace(getpid=lambda: 1, kill=self._kill)
         for module in ("lease", "process"):
@@ -123,8 +122,7 @@ class Site:
             observer=daemon,
             actuator=daemon,
             journal=daemon,
-            policy=self.policy,
-            best_effort=self.best_effort,
+            policies=in_turn(self.policy, *([self.best_effort] if self.best_effort else [])),
             limits=self.limits,
             classes=CLASSES,
             mode=Mode.ENFORCE,

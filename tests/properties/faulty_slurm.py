@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from time import localtime, strftime
 
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import Snapshot
 
 CPUS = 4
 KILL_WAIT_S = 4

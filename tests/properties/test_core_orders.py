@@ -8,7 +8,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     FailureKind,
     Notify,
     OrderId,
@@ -24,17 +24,19 @@ from tesched_core.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.baselines import YoungestFirst
-from tesched_core.cluster import JobState
-from tesched_core.decision import Decision, Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits, YieldBy
-from tesched_core.orders import HOLDS_ROOM, OrderState, VictimState
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass, Snapshot
-from tesched_core.step import learned, step
-from tesched_core.telling import Telling
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import Decision
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.outcomes import learned
+from tesched_core.orders.tell_users import Telling
+from tesched_core.policy import Policy, in_turn
+from tesched_core.step import step
+from tesched_policies.baselines import YoungestFirst
+from tesched_policies.fitgpp import FitGpp
 
 from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
@@ -51,7 +53,7 @@ class Daemon:
         """Begin with an empty memory."""
         self.slurm = slurm
         self.memory = Memory()
-        policies: list[TePolicy] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
+        policies: list[Policy[None]] = [FitGpp(), FitGpp(s=0), YoungestFirst()]
         self.policy = slurm.chance.choice(policies)
         lever = slurm.chance.choice([YieldBy.REQUEUE, YieldBy.AUTO, YieldBy.AUTO])
         self.limits = replace(LIMITS, lever=lever, suspend_for_s=slurm.chance.choice([0.0, 20.0, 3600.0]))
@@ -65,7 +67,7 @@ class Daemon:
     def turn(self) -> None:
         """Look, decide, act, learn; now and then die before learning, and go on with what was intended."""
         snapshot = self.slurm.snapshot()
-        self.memory, decision = step(self.memory, snapshot, self.policy, self.limits, telling=TELLING)
+        self.memory, decision = step(self.memory, snapshot, in_turn(self.policy), self.limits, telling=TELLING)
         self._check_actions(snapshot, decision)
         self._check_memory(snapshot)
         outcomes = self._perform(decision)

@@ -13,22 +13,23 @@ from typing import TypeAlias
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Partition, Request
-from tesched_core.decision import Decision, Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.orders import Order
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.policy import Policy, in_turn
 from tesched_core.step import step
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, excused
 
 #: (node, resource) -> amount
 Amounts: TypeAlias = dict[tuple[str, str], int]
-POLICIES: Sequence[TePolicy] = (FitGpp(), FitGpp(s=0), LongestRemaining(), AtRandom(seed=3), YoungestFirst())
+POLICIES: Sequence[Policy[None]] = (FitGpp(), FitGpp(s=0), LongestRemaining(), AtRandom(seed=3), YoungestFirst())
 RESOURCES = ("cpu", "mem_mib", "gpu")
 rarely = st.integers(0, 7).map(lambda number: number == 7)
 
@@ -40,7 +41,7 @@ class Case:
     snapshot: Snapshot
     memory: Memory
     limits: Limits
-    policy: TePolicy
+    policy: Policy[None]
 
 
 def _tres(cpus: int, mem_mib: int, gpus: int) -> Tres:
@@ -159,7 +160,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def run(case: Case) -> tuple[Memory, Decision, tuple[Order, ...]]:
-    memory, decision = step(case.memory, case.snapshot, case.policy, case.limits)
+    memory, decision = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
     return memory, decision, memory.open_orders()
 
 
@@ -308,11 +309,11 @@ def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> No
 def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case: Case) -> None:
     _, decision, orders = run(case)
     free = free_now(case.snapshot)
-    excuses = excused(case.snapshot, case.memory, case.limits)
+    eligibility = excused(case.snapshot, case.memory, case.limits)
     # Without what other orders take, the word of each is about the cluster as it is.
     assume(not orders)
     for job_id, job in case.snapshot.jobs.items():
-        if job.on_nodes and job_id not in excuses:
+        if job.on_nodes and job_id not in eligibility:
             change(free, job, +1)
     for refusal in decision.refusals:
         if refusal.code is RefusalCode.NO_VICTIM:
@@ -322,8 +323,8 @@ def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case
 @given(cases())
 def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case) -> None:
     before = deepcopy((dict(case.snapshot.jobs), dict(case.snapshot.traits), case.memory, case.limits))
-    first = step(case.memory, case.snapshot, case.policy, case.limits)
-    second = step(case.memory, case.snapshot, case.policy, case.limits)
+    first = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
+    second = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
     assert first == second
     assert before == (dict(case.snapshot.jobs), dict(case.snapshot.traits), case.memory, case.limits)
 
@@ -332,8 +333,8 @@ def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case
 def test_the_order_in_which_jobs_are_listed_decides_nothing(case: Case) -> None:
     backwards = dict(reversed(list(case.snapshot.jobs.items())))
     turned = replace(case.snapshot, jobs=backwards)
-    memory, decision = step(case.memory, case.snapshot, case.policy, case.limits)
-    memory_turned, decision_turned = step(case.memory, turned, case.policy, case.limits)
+    memory, decision = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
+    memory_turned, decision_turned = step(case.memory, turned, in_turn(case.policy), case.limits)
     assert memory == memory_turned
     assert decision.actions == decision_turned.actions
 
@@ -348,11 +349,11 @@ def test_p_0_asks_nobody(case: Case) -> None:
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @settings(max_examples=30)
 @given(case=cases())
-def test_the_next_cycle_asks_nobody_again(policy: TePolicy, case: Case) -> None:
+def test_the_next_cycle_asks_nobody_again(policy: Policy[None], case: Case) -> None:
     # Nothing has changed yet: the orders stand, and no victim is asked by a second one.
     case = replace(case, policy=policy)
     memory, _, orders = run(case)
-    again, _ = step(memory, replace(case.snapshot, taken_at=NOW + 1), policy, case.limits)
+    again, _ = step(memory, replace(case.snapshot, taken_at=NOW + 1), in_turn(policy), case.limits)
     before = [victim.job_id for order in orders for victim in order.victims]
     asked = [victim.job_id for order in again.open_orders() for victim in order.victims]
     assert len(set(asked)) == len(asked)

@@ -12,15 +12,14 @@ from typing import ClassVar
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tesched_core.baselines import YoungestFirst
-from tesched_core.best_effort import BePolicy
-from tesched_core.cluster import JobState
-from tesched_core.fill import Fill
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import YieldBy
-from tesched_core.patient import Patient
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import YieldBy
+from tesched_core.model.resources import JobId
+from tesched_core.policy import Policy
+from tesched_policies.baselines import YoungestFirst
+from tesched_policies.fill import Fill
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 
 from tests.properties.faulty_daemon import POSSIBLE, Fault, Port
 from tests.properties.faulty_site import LIMITS, NAMES, Site
@@ -31,7 +30,7 @@ MOST_JOBS = 10
 #: cycles in which everything must have come to its end
 ENOUGH = 400
 
-POLICIES: tuple[TePolicy, ...] = (FitGpp(), FitGpp(s=0), YoungestFirst(), Patient(patience_s=10))
+POLICIES: tuple[Policy[None], ...] = (FitGpp(), FitGpp(s=0), YoungestFirst(), Patient(patience_s=10))
 FAULTS = st.one_of(
     *(
         st.builds(Fault, port=st.just(port), what=st.sampled_from(POSSIBLE[port]), nth=st.sampled_from([0, 0, 1]))
@@ -162,8 +161,8 @@ class Faults(RuleBasedStateMachine):
         nodes: int,
         most: int,
         lever: YieldBy,
-        policy: TePolicy,
-        best_effort: BePolicy | None,
+        policy: Policy[None],
+        best_effort: Policy[None] | None,
         last_turns: int,
         ends_with_undo: bool,
         drafts: list[Draft],

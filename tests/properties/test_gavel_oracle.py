@@ -16,10 +16,10 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from tesched_core.gavel.policies import policy
-from tesched_core.gavel.problem import Allocation
+from tesched_policies.gavel.allocators.problem import Allocation
+from tesched_policies.gavel.allocators.registry import policy
 
-from tests.gavel_problems import Floats, Reckoned, random_problem
+from tests.unit.policies.gavel.problems import Floats, Reckoned, random_problem
 
 INSTANCES = 200
 TOLERANCE = 1e-4

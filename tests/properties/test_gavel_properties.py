@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.gavel.policies import POLICIES, policy
-from tesched_core.gavel.problem import Pairs, Problem
+from tesched_policies.gavel.allocators.problem import Pairs, Problem
+from tesched_policies.gavel.allocators.registry import POLICIES, policy
 
-from tests.gavel_problems import Reckoned, random_problem
+from tests.unit.policies.gavel.problems import Reckoned, random_problem
 
 INSTANCES = range(40)
 #: Policies for which a lower objective is better.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.pdors.model import Machines, Sigmoid, Speed, TrainingJob
-from tesched_core.pdors.policy import Ledger, PdOrs
-from tesched_core.pdors.prices import PriceBounds
-from tesched_core.pdors.schedule import NoSchedule, Settings
-from tesched_core.pdors.slot import SlotSettings
-from tesched_core.resources import JobId
+from tesched_core.model.resources import JobId
+from tesched_policies.pdors.model import Machines, Sigmoid, Speed, TrainingJob
+from tesched_policies.pdors.prices import PriceBounds
+from tesched_sim.papers.pdors.algorithm.policy import Ledger, PdOrs
+from tesched_sim.papers.pdors.algorithm.schedule import NoSchedule, Settings
+from tesched_sim.papers.pdors.algorithm.slot import SlotSettings
 
-from tests.pdors_examples import Drawn, machines, samples_done, taken, training
+from tests.unit.policies.pdors.examples import Drawn, machines, samples_done, taken, training
 
 HORIZON = 6
 amounts = st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda pair: np.array(pair, dtype=np.float64))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.resources import JobId
-from tesched_core.undo import changed_still
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import changed_still
 
-from tests.pdors_site import Site, wide
+from tests.scenarios.pdors_site import Site, wide
 
 #: seconds until it comes, fewest nodes, how many more it may have, and its real time over the planned one
 arrivals = st.lists(
@@ -48,4 +48,4 @@ def test_all_jobs_run_to_their_end_on_nodes_that_nobody_else_has(jobs: list[tupl
     site.cycle(10_000)
     site.cycle(10_001)
     assert changed_still(site.memory, site.snapshot(10_002)) == 0
-    assert JobId(1) not in (site.memory.rounds.plans if site.memory.rounds else {})
+    assert JobId(1) not in (site.state("pdors").plans if site.state("pdors") else {})

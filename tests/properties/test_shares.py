@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
-from tesched_core.decision import Memory
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.resources import JobId
-from tesched_core.share_state import ShareState
-from tesched_core.shares import ShareProposal, ShareView
-from tesched_core.snapshot import Snapshot
-from tesched_core.step import learned, step
-from tesched_core.undo import changed_still, undo
+from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, SetThrottle, Status
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.outcomes import learned
+from tesched_core.orders.undo import changed_still, undo
+from tesched_core.policy import Policy, Proposal, ThrottleArray, View, in_turn
+from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, waiting
 
@@ -23,18 +25,16 @@ ARRAYS = (1, 2, 3)
 LIMITS = Limits()
 
 
-@dataclass(kw_only=True)
-class Told:
+@dataclass(frozen=True, kw_only=True)
+class Told(Policy[None]):
     """A policy that wants what it is told."""
 
-    shares: dict[JobId, int] = field(default_factory=dict)
-    name: str = "told"
-    throttle_step: int = 1
-    throttle_cool_down_s: float = 0.0
+    name: ClassVar[str] = "told"
+    shares: Mapping[JobId, int] = field(default_factory=dict)
 
-    def share_out(self, view: ShareView) -> ShareProposal:
-        state = view.memory.shares or ShareState(counted_at=view.now)
-        return ShareProposal(state=replace(state, shares=dict(self.shares)), refusals=())
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        wanted = (ThrottleArray(array=array, tasks=tasks, why="") for array, tasks in self.shares.items())
+        return Proposal(intents=tuple(wanted))
 
 
 #: what becomes of a command: (done, status, kind)
@@ -91,7 +91,7 @@ def test_each_array_has_its_own_throttle_again(
 ) -> None:
     toy = Toy(own)
     for shares, fates, change, passes_s in looks:
-        toy.memory, decision = step(toy.memory, toy.snapshot(), FitGpp(), LIMITS, Told(shares=shares))
+        toy.memory, decision = step(toy.memory, toy.snapshot(), in_turn(FitGpp(), Told(shares=shares)), LIMITS)
         toy.perform(decision.actions, fates)
         toy.at_s += passes_s
         if change is not None:
@@ -112,7 +112,7 @@ def test_many_throttles_are_set_over_several_looks() -> None:
         seen = [replace(head, array_throttle=now_at[head.job_id]) for head in heads]
         snapshot = cluster([node("n1")], seen, exempt=now_at, at=NOW + look)
         if look < 3:
-            memory, decision = step(memory, snapshot, FitGpp(), LIMITS, policy)
+            memory, decision = step(memory, snapshot, in_turn(FitGpp(), policy), LIMITS)
         else:
             memory, decision = undo(memory, snapshot, LIMITS)
         sent.append(len(decision.actions))

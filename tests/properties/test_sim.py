@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tesched_core.baselines import AtRandom, LongestRemaining, YoungestFirst
-from tesched_core.fitgpp import FitGpp
-from tesched_core.patient import Patient
-from tesched_core.policy import TePolicy
-from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
+from tesched_core.policy import Policy, in_turn
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 from tesched_sim.engine import NO_LIMITS, Outage, Simulation
 from tesched_sim.result import Result
 from tesched_sim.slurm import State
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload
 
-POLICIES: tuple[TePolicy | None, ...] = (
+POLICIES: tuple[Policy[None] | None, ...] = (
     None,
     FitGpp(),
     Patient(patience_s=20),
@@ -37,13 +37,19 @@ class Case:
 
     workload: Workload
     behaviour: Behaviour
-    policy: TePolicy | None
+    policy: Policy[None] | None
     most: int
     outages: tuple[Outage, ...]
 
     def simulation(self) -> Simulation:
         limits = replace(NO_LIMITS, max_preemptions_per_job=self.most)
-        return Simulation(self.workload, self.behaviour, policy=self.policy, limits=limits, outages=self.outages)
+        return Simulation(
+            self.workload,
+            self.behaviour,
+            policies=in_turn(*([self.policy] if self.policy else [])),
+            limits=limits,
+            outages=self.outages,
+        )
 
     def run(self) -> Result:
         return self.simulation().run()
@@ -189,7 +195,7 @@ def test_kept_room_is_never_a_best_effort_job_s(case: Case) -> None:
 @pytest.mark.parametrize("policy", [FitGpp(), LongestRemaining(), AtRandom(seed=1)], ids=lambda policy: policy.name)
 @given(case=cases())
 @settings(max_examples=60, deadline=None)
-def test_with_p_0_all_policies_are_the_same(policy: TePolicy, case: Case) -> None:
+def test_with_p_0_all_policies_are_the_same(policy: Policy[None], case: Case) -> None:
     behaviour = Behaviour.paper(te_first=True)
     nobody = replace(case, policy=FitGpp(), most=0, outages=(), behaviour=behaviour).run()
     other = replace(case, policy=policy, most=0, outages=(), behaviour=behaviour).run()

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.slaq.allocate import Objective, Shares, _worths, allocate, fair
-from tesched_core.slaq.curves import Family
-from tesched_core.slaq.forecast import Forecasts
+from tesched_policies.slaq.allocate import Objective, Shares, _worths, allocate, fair
+from tesched_policies.slaq.curves import Family
+from tesched_policies.slaq.forecast import Forecasts
 
-from tests.slaq_examples import columns
+from tests.unit.policies.slaq.examples import columns
 
 
 @st.composite

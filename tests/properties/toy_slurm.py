@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -29,9 +29,9 @@ from tesched_core.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.cluster import Job, JobState, NodeShare, Request, SlurmSettings
-from tesched_core.resources import JobId, Tres
-from tesched_core.snapshot import JobClass, Snapshot
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request, SlurmSettings
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tests.builders import NOW, cluster, node, traits
 

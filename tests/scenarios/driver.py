@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     Failure,
     FailureKind,
@@ -30,19 +30,18 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.best_effort import BePolicy
-from tesched_core.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
-from tesched_core.decision import Decision, Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.notice import Target
-from tesched_core.orders import Order, OrderState, Transition, Victim
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
-from tesched_core.rounds import RoundPolicy
-from tesched_core.shares import SharePolicy
-from tesched_core.snapshot import JobClass, Snapshot
-from tesched_core.step import learned, step
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
+from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Order, OrderState, Transition, Victim
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.outcomes import learned
+from tesched_core.policy import Policy, PolicyEntry, in_turn
+from tesched_core.step import step
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, Extra, cluster, node, running, share, waiting
 
@@ -67,8 +66,8 @@ class Driver:
         *,
         graces: Mapping[int, float] | None = None,
         limits: Limits | None = None,
-        policy: TePolicy | None = None,
-        best_effort: BePolicy | RoundPolicy | SharePolicy | None = None,
+        policy: Policy[Any] | None = None,
+        best_effort: Policy[Any] | None = None,
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
@@ -105,6 +104,14 @@ class Driver:
 
     # What tesched does.
 
+    def entries(self) -> tuple[PolicyEntry, ...]:
+        """Return the policies that are asked."""
+        return in_turn(self.policy, *([] if self.best_effort is None else [self.best_effort]))
+
+    def state(self, name: str) -> Any:
+        """Return what a policy remembers; None: nothing."""
+        return self.memory.policy_states.get(name)
+
     def snapshot(self, at_s: float) -> Snapshot:
         """Return what an observer would see."""
         self.at_s = at_s
@@ -118,7 +125,7 @@ class Driver:
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
         """Look at this time and return what is to be done."""
-        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.policy, self.limits, self.best_effort)
+        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.entries(), self.limits)
         self._transitions += self.decision.transitions
         return self.decision.actions
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.actions import FailureKind, Notify, OrderId, Reason, ReasonCode, SetNice, SetNodes, Status
-from tesched_core.cluster import Request
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.resources import JobId
-from tesched_core.undo import undo
+from tesched_core.model.actions import FailureKind, Notify, OrderId, Reason, ReasonCode, SetNice, SetNodes, Status
+from tesched_core.model.cluster import Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver

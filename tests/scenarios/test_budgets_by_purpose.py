@@ -5,15 +5,16 @@ One node of one GPU; two BE jobs take turns on it, in rounds of 360 s.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from tesched_core.actions import Hold, Notify, Release, Requeue
-from tesched_core.cluster import Job, Request
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.guard import Limits, RoundLimits
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Hold, Notify, Release, Requeue
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -26,12 +27,12 @@ A, B, TRIAL = 1, 2, 9
 class Site(Driver):
     """The node, one job that runs on it, and one that waits for its turn."""
 
-    def __init__(self, *more: Job, turns: RoundLimits | None = None, limits: Limits | None = None) -> None:
+    def __init__(self, *more: Job, turns: Mapping[str, Any] | None = None, limits: Limits | None = None) -> None:
         first = replace(
             running(A, share("v", 1, 1, {"gpu:v100": 1}), start_time=NOW - 100, submit_time=NOW - 101), request=GPU
         )
         second = waiting(B, GPU, submit_time=NOW - 50)
-        gavel = Gavel(policy=policy("las"), types=("v100",), limits=turns or RoundLimits.of_round(ROUND_S))
+        gavel = Gavel(allocator="las", types=("v100",), round_s=ROUND_S, **(turns or {}))
         super().__init__(
             [node("v", gres={"gpu:v100": 1})],
             [first, second, *more],
@@ -102,17 +103,17 @@ def test_one_preemption_for_a_trial_leaves_the_turns_alone() -> None:
 
 
 def test_turns_have_a_limit_of_their_own_by_job() -> None:
-    site = Site(turns=RoundLimits(max_preemptions_per_job_hour=1))
+    site = Site(turns={"max_preemptions_per_job_hour": 1})
     assert site.goes_on(0, 6 * ROUND_S) == [B, A], "each of them gave way once"
 
 
 def test_turns_have_a_limit_of_their_own_in_all() -> None:
-    site = Site(turns=RoundLimits(max_preemptions_per_hour=2))
+    site = Site(turns={"max_preemptions_per_hour": 2})
     assert site.goes_on(0, 6 * ROUND_S) == [B, A]
 
 
 def test_turns_have_a_budget_of_their_own() -> None:
-    site = Site(turns=RoundLimits(max_lost_node_hours_per_day=0.15))  # 540 s: one run of a round, and no other
+    site = Site(turns={"max_lost_node_hours_per_day": 0.15})  # 540 s: one run of a round, and no other
     assert site.goes_on(0, 6 * ROUND_S) == [B]
 
 

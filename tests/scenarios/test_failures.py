@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Action, FailureKind, OrderId, Status
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.resources import JobId
+from tesched_core.model.actions import Action, FailureKind, OrderId, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import (

@@ -7,19 +7,19 @@ for job 9. Times are seconds after the first look.
 from __future__ import annotations
 
 import pytest
-from tesched_core.actions import FailureKind, Reason, ReasonCode, SetNice, Status
-from tesched_core.baselines import Nobody
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.fill import Fill
-from tesched_core.patient import Patient
-from tesched_core.policy import TePolicy
-from tesched_core.resources import JobId
-from tesched_sim.behaviour import Behaviour
+from tesched_core.model.actions import FailureKind, Reason, ReasonCode, SetNice, Status
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.resources import JobId
+from tesched_core.policy import Policy
+from tesched_policies.baselines import NoPreemption
+from tesched_policies.fill import Fill
+from tesched_policies.patient import Patient
+from tesched_sim.slurm_settings import Behaviour
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
-from tests.sim_examples import Sketch, simulate, starts, te
+from tests.unit.sim.examples import Sketch, simulate, starts, te
 
 #: with which a job is ahead of another by this much
 AHEAD = 250
@@ -36,11 +36,11 @@ def queued(job_id: int, cpus: int, *, waited: float = 0, nice: int = 0, priority
     return waiting(job_id, cpus=cpus, priority=given, nice=nice, submit_time=NOW - waited)
 
 
-def drive(*jobs: Job, nodes: int = 1, policy: TePolicy | None = None, **run_times: float) -> Driver:
+def drive(*jobs: Job, nodes: int = 1, policy: Policy[None] | None = None, **run_times: float) -> Driver:
     """Return a cluster with these jobs; `j2=300` says how long job 2 is expected to run."""
     known = {int(name[1:]): run_s for name, run_s in run_times.items()}
     places = [node(f"n{number}") for number in range(1, nodes + 1)]
-    return Driver(places, jobs, policy=policy or Nobody(), best_effort=Fill(), run_times=known)
+    return Driver(places, jobs, policy=policy or NoPreemption(), best_effort=Fill(), run_times=known)
 
 
 def brought(driver: Driver, at_s: float = 0) -> list[int]:
@@ -193,19 +193,19 @@ class TestSimulated:
     def test_the_hole_beside_a_running_job_is_filled(self) -> None:
         # 4 GPUs run until 100, job 1 wants 8. Job 2 would end at 103 and stays, job 3 ends at 93.
         jobs = (Sketch(run=100, gpus=4), Sketch(at=1, run=10), Sketch(at=2, run=101, gpus=4))
-        result = simulate(*jobs, Sketch(at=3, run=90, gpus=4), policy=Nobody(), best_effort=Fill())
+        result = simulate(*jobs, Sketch(at=3, run=90, gpus=4), policy=NoPreemption(), best_effort=Fill())
         assert starts(result) == [0, 100, 110, 3]
 
     def test_without_it_the_first_blocks_the_line(self) -> None:
         jobs = (Sketch(run=100, gpus=4), Sketch(at=1, run=10), Sketch(at=2, run=101, gpus=4))
-        result = simulate(*jobs, Sketch(at=3, run=90, gpus=4), policy=Nobody())
+        result = simulate(*jobs, Sketch(at=3, run=90, gpus=4), policy=NoPreemption())
         assert starts(result) == [0, 100, 110, 110]
 
     def test_where_run_times_are_not_known_limits_count(self) -> None:
         # Job 0 may run until 100, and job 2, from 2, until 92; really it ends at 60.
         jobs = (Sketch(run=60, gpus=4, limit=100), Sketch(at=1, run=10), Sketch(at=2, run=50, gpus=4, limit=90))
         site = Behaviour(te_first=True, true_run_times=False)
-        result = simulate(*jobs, behaviour=site, policy=Nobody(), best_effort=Fill())
+        result = simulate(*jobs, behaviour=site, policy=NoPreemption(), best_effort=Fill())
         assert starts(result) == [0, 60, 2]
 
     def test_te_jobs_start_as_without_it(self) -> None:

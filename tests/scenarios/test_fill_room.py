@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tesched_core.actions import ReasonCode
+from tesched_core.model.actions import ReasonCode
 
 from tests.builders import share
 from tests.scenarios.test_fill import drive, holder, queued

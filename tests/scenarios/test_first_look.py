@@ -10,15 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.actions import Action, FailureKind, Requeue, SetNice, SetNodes, SetPriority, Status
-from tesched_core.decision import RefusalCode
-from tesched_core.first_look import LOOK_WITHIN_S
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending
-from tesched_core.patient import Patient
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
-from tesched_core.waiting import awaits_first_look
+from tesched_core.intake.pending_reason import awaits_first_look
+from tesched_core.model.actions import Action, FailureKind, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.first_look import LOOK_WITHIN_S
+from tesched_policies.patient import Patient
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back

@@ -10,13 +10,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Failure, FailureKind, Outcome, Requeue, SetNice, Status
-from tesched_core.cluster import JobState, Request
-from tesched_core.decision import Futility, RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.step import learned
+from tesched_core.model.actions import Failure, FailureKind, Outcome, Requeue, SetNice, Status
+from tesched_core.model.cluster import JobState, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Futility
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.orders.outcomes import learned
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node

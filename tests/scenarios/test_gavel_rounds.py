@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from tesched_core.actions import Notify, Release, SetNodes
-from tesched_core.cluster import Job, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.gavel.standing import Entity, Standing
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
-from tesched_core.undo import undo
+from tesched_core.model.actions import Notify, Release, SetNodes
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import undo
+from tesched_policies.gavel.policy import Gavel
+from tesched_policies.gavel.weights import Entity
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -38,10 +38,10 @@ class Site(Driver):
         speeds: Mapping[int, Mapping[str, float]],
         fills: bool = True,
         named: str = "las",
-        standing: Standing | None = None,
+        weights: Mapping[str, Any] | None = None,
     ) -> None:
         gpus = {"v": {"gpu:v100": 1}, "k": {"gpu:k80": 1}}
-        gavel = Gavel(policy=policy(named), types=("v100", "k80"), fills=fills, standing=standing or Standing())
+        gavel = Gavel(allocator=named, types=("v100", "k80"), fills=fills, **(weights or {}))
         super().__init__(
             [node(name, gres=gres) for name, gres in gpus.items()],
             jobs,
@@ -93,7 +93,7 @@ def test_who_has_no_turn_is_held_and_released_when_it_comes() -> None:
     site.nodes.pop("k")
     site.obeys(*site.cycle(0))
     assert kinds(site) == [("Hold", C)], "nothing has been received yet: the older one has its turn"
-    assert site.why_not(C) is RefusalCode.ROUND
+    assert site.why_not(C) is RefusalCode.NOTE
     assert site.cycle(100) == ()
     site.obeys(*site.cycle(360))
     assert kinds(site) == [("SetNodes", C), ("Notify", A), ("Release", C)], "the other has had its part"
@@ -151,7 +151,7 @@ def test_who_comes_in_mid_round_is_held_until_the_next() -> None:
     site.start = site.start.with_traits({**site.start.traits, late.job_id: site.start.traits[JobId(A)]})
     site.obeys(*site.cycle(10))
     assert kinds(site) == [("Hold", C)]
-    assert site.why_not(C) is RefusalCode.ROUND
+    assert site.why_not(C) is RefusalCode.NOTE
 
 
 def test_a_trial_comes_before_the_round() -> None:
@@ -221,7 +221,7 @@ def test_undo_releases_everybody() -> None:
     assert kinds(site) == [("Release", C)]
     site.obeys(*site.decision.actions)
     site.memory, site.decision = undo(site.memory, site.snapshot(6), site.limits)
-    assert (site.decision.actions, site.memory.rounds) == ((), None)
+    assert (site.decision.actions, site.memory.held) == ((), {})
 
 
 def test_another_policy_releases_everybody_as_well() -> None:
@@ -233,7 +233,7 @@ def test_another_policy_releases_everybody_as_well() -> None:
     site.obeys(*site.cycle(5))
     assert kinds(site) == [("Release", C)]
     site.cycle(6)
-    assert (site.decision.actions, site.memory.rounds) == ((), None)
+    assert (site.decision.actions, site.memory.held) == ((), {})
 
 
 def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:
@@ -255,12 +255,11 @@ def test_jobs_that_are_as_fast_everywhere_still_take_turns_with_who_waits() -> N
 
 def test_a_job_of_a_weighty_qos_has_more_of_the_time() -> None:
     one = {"v100": 2}
-    standing = Standing(qos_weights={"high": 3.0})
-    site = Site(on(A, "v"), replace(queued(C), qos="high"), speeds={A: one, C: one}, standing=standing)
+    weights = {"qos_weights": ("high=3",), "most_weight": 1.0}
+    site = Site(on(A, "v"), replace(queued(C), qos="high"), speeds={A: one, C: one}, weights=weights)
     site.nodes.pop("k")
     site.cycle(0)
-    assert site.memory.rounds is not None
-    share = {job_id: known.share[0] for job_id, known in site.memory.rounds.jobs.items()}
+    share = {job_id: known.share[0] for job_id, known in site.state("gavel").jobs.items()}
     assert share == {A: pytest.approx(0.25), C: pytest.approx(0.75)}
     (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
     assert "its weight is 3" in why.text
@@ -273,8 +272,7 @@ def test_a_job_that_says_when_it_is_due_goes_before_the_cheaper_one() -> None:
     traits = site.start.traits
     site.start = site.start.with_traits({**traits, JobId(C): replace(traits[JobId(C)], slo_s=3700.0)})
     site.cycle(0)
-    assert site.memory.rounds is not None
-    shares = {job_id: known.share for job_id, known in site.memory.rounds.jobs.items()}
+    shares = {job_id: known.share for job_id, known in site.state("gavel").jobs.items()}
     assert shares[JobId(C)][0] > 0.95
     (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
     assert "it should end within 3700 s of its submission" in why.text
@@ -287,15 +285,13 @@ def test_accounts_share_by_weight_whatever_the_number_of_their_jobs() -> None:
     site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical")
     site.nodes.pop("k")
     site.cycle(0)
-    assert site.memory.rounds is not None
-    share = [site.memory.rounds.jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
+    share = [site.state("gavel").jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
     assert share == pytest.approx([0.5, 0.25, 0.25])
-    in_order = Standing(entity=Entity.ACCOUNT, entity_weights={"speech": 3.0}, in_order=frozenset({"speech"}))
-    site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical", standing=in_order)
+    in_order = {"entity": Entity.ACCOUNT, "entity_weights": ("speech=3",), "in_order": ("speech",)}
+    site = Site(*jobs, speeds=dict.fromkeys((A, B, C), one), named="hierarchical", weights=in_order)
     site.nodes.pop("k")
     site.cycle(0)
-    assert site.memory.rounds is not None
-    share = [site.memory.rounds.jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
+    share = [site.state("gavel").jobs[JobId(job_id)].share[0] for job_id in (A, B, C)]
     assert share == pytest.approx([0.25, 0.75, 0])
     (why,) = [refusal for refusal in site.decision.refusals if refusal.job_id == C]
     assert "it counts to the account speech" in why.text

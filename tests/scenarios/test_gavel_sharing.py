@@ -12,15 +12,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tesched_core.actions import Notify, SetNodes
-from tesched_core.cluster import Job, Node, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.fit import Room
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.guard import Limits
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Snapshot
+from tesched_core.model.actions import Notify, SetNodes
+from tesched_core.model.cluster import Job, Node, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import room_of
+from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -49,7 +48,7 @@ class Site(Driver):
         named: str = "las-sharing",
         workloads: Mapping[int, str] | None = None,
     ) -> None:
-        gavel = Gavel(policy=policy(named), types=("v100", "k80"))
+        gavel = Gavel(allocator=named, types=("v100", "k80"))
         run_times = {int(job.job_id): 3600.0 for job in jobs if job.job_id != TRIAL}
         super().__init__(nodes or [machine("v", "v100")], jobs, limits=LIMITS, best_effort=gavel, run_times=run_times)
         told = workloads or {}
@@ -62,9 +61,7 @@ class Site(Driver):
         return replace(super().snapshot(at_s), speeds=speeds, beside=BESIDE)
 
     def said(self, job_id: int) -> str:
-        return next(
-            one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.ROUND
-        )
+        return next(one.text for one in self.decision.refusals if one.job_id == job_id and one.code is RefusalCode.NOTE)
 
     def kinds(self) -> list[tuple[str, int]]:
         return [(type(action).__name__, action.job_id) for action in self.decision.actions]
@@ -91,8 +88,7 @@ def test_two_jobs_that_are_worth_it_share_a_gpu_and_nobody_has_to_go() -> None:
     for at_s in (10, 400, 800):
         site.cycle(at_s)
         assert site.decision.actions == (), "both have what is theirs"
-    assert site.memory.rounds is not None
-    (pair,) = site.memory.rounds.pairs.values()
+    (pair,) = site.state("gavel").pairs.values()
     assert pair.received_s[0] == pytest.approx(798.0), "time on one GPU is the pair's, once"
 
 
@@ -139,14 +135,14 @@ def test_a_trial_is_not_sent_to_a_gpu_of_which_somebody_has_a_shard() -> None:
     site = Site(on(A, "v"), waiting(TRIAL, asks("gpu")), named="las")
     site.cycle(0)
     assert site.decision.actions == ()
-    room = Room.of(site.snapshot(0))
+    room = room_of(site.snapshot(0))
     free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"]) == (0, 0, 1)
 
 
 def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
     nodes = (machine("v", "v100", gpus=4, shards=16),)
-    room = Room.of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
+    room = room_of(Site(on(A, "v", "gpu:v100"), on(B, "v"), nodes=nodes).snapshot(0))
     free = dict(zip(room.resources, room.free[0].tolist(), strict=True))
     assert (free["gpu"], free["gpu:v100"], free["shard"], free["shard:v100"]) == (2, 2, 11, 12)
 
@@ -157,7 +153,7 @@ def test_no_shard_is_free_of_a_gpu_that_somebody_has_whole() -> None:
         ((node("v", gres={"gpu:v100": 1}),), "las-sharing", "no node has shards"),
         ((machine("v", "v100", gpus=2, shards=4),), "las-sharing", "Slurm alone says which one a shard is of"),
         ((machine("v", "v100", shards=1),), "las-sharing", "two or more of one GPU each"),
-        ((machine("v", "v100"),), "las", "policy.gavel_policy is las"),
+        ((machine("v", "v100"),), "las", "policy.gavel.allocator is las"),
     ],
 )
 def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
@@ -167,7 +163,7 @@ def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
     site.cycle(0)
     assert site.decision.actions == ()
     assert said in site.said(A)
-    assert JobId(A) not in (site.memory.rounds.jobs if site.memory.rounds else {})
+    assert JobId(A) not in (site.state("gavel").jobs if site.state("gavel") else {})
 
 
 def obey(site: Site, at_s: float) -> None:
@@ -185,7 +181,7 @@ def obey(site: Site, at_s: float) -> None:
     for action in actions:
         if isinstance(action, Notify):
             site.requeued(action.job_id)
-    room = Room.of(site.snapshot(at_s))
+    room = room_of(site.snapshot(at_s))
     free = {name: dict(zip(room.resources, room.free[row].tolist(), strict=True)) for name, row in room.index.items()}
     for job in sorted(site.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
         (gres, _), *_ = job.request.gres_per_node

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fitgpp import FitGpp
-from tesched_core.leaving import MOST_PAIRS, MOST_TIMES, expected_leave_s, with_leave_times
-from tesched_core.overview import overview_of
-from tesched_core.resources import JobId
-from tesched_core.snapshot import LeaveTimes
+from tesched_core.intake.leave_times import MOST_PAIRS, MOST_TIMES, expected_leave_s, with_leave_times
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import LeaveTimes
+from tesched_core.placement.columns_of import columns_of
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, Driver, one_node
@@ -68,7 +68,7 @@ def test_the_median_counts_and_at_most_killwait(times: LeaveTimes, expected_s: f
 def test_the_score_and_the_forecasts_go_by_it() -> None:
     drive = silent(one_node())
     snapshot = replace(drive.snapshot(0), leave_times={named(drive, BE): (2.0,)})
-    assert overview_of(snapshot).running.grace_s.tolist() == [2.0]
+    assert columns_of(snapshot).running.grace_s.tolist() == [2.0]
 
 
 def test_of_two_equal_jobs_the_one_yields_that_is_known_to_leave_sooner() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tesched_core.actions import Release, SetNice
+from tesched_core.model.actions import Release, SetNice
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver

@@ -8,15 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
-from tesched_core.cluster import JobState, Partition
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.queue_order import MIN_NICE
-from tesched_core.resources import JobId
-from tesched_core.round_state import RoundState
-from tesched_core.snapshot import JobClass
+from tesched_core.levers.priority import MIN_NICE
+from tesched_core.model.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.cluster import JobState, Partition
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node
@@ -202,11 +201,6 @@ class TestNice:
         assert drive.cycle(4) == (nice_back(0, now=MIN_NICE),)
 
 
-def held(job_id: int, at: float) -> RoundState:
-    """Return rounds that have held this job then."""
-    return RoundState(types=(), began_at=NOW, ends_at=NOW, counted_at=NOW, solved_at=NOW, held={JobId(job_id): at})
-
-
 class TestHoldsOfRounds:
     """Rounds that end forget no hold that may still show."""
 
@@ -214,23 +208,23 @@ class TestHoldsOfRounds:
         drive = one_node()
         drive.ends(TE)
         drive.change(BE, priority=0)
-        drive.memory = replace(drive.memory, rounds=held(BE, NOW - 100))
+        drive.memory = replace(drive.memory, held={JobId(BE): NOW - 100})
         assert drive.cycle(0) == ()
-        assert drive.memory.rounds is not None
+        assert drive.memory.held
         drive.requeued(BE)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [type(action) for action in drive.cycle(2)] == [Release]
         drive.obeys(*drive.decision.actions)
         drive.cycle(4)
-        assert drive.memory.rounds is None
+        assert not drive.memory.held
 
     def test_a_hold_that_is_on_its_way_is_remembered(self) -> None:
         drive = one_node()
         drive.ends(TE)
         drive.requeued(BE)
-        drive.memory = replace(drive.memory, rounds=held(BE, NOW - 1))
+        drive.memory = replace(drive.memory, held={JobId(BE): NOW - 1})
         drive.cycle(0)
-        assert drive.memory.rounds is not None
+        assert drive.memory.held
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [type(action) for action in drive.cycle(2)] == [Release]
 

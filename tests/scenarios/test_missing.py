@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Requeue, SetNice, SetNodes
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import OrderState, VictimState
-from tesched_core.resources import JobId
+from tesched_core.model.actions import Requeue, SetNice, SetNodes
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import OrderState, VictimState
+from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.baselines import Nobody
-from tesched_core.cluster import Job, JobState, Request, Reservation
-from tesched_core.decision import Memory, RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
+from tesched_core.model.cluster import Job, JobState, Request, Reservation
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_policies.baselines import NoPreemption
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, notice, one_node
@@ -138,7 +139,7 @@ def test_p_0_is_no_preemption() -> None:
 
 def test_the_policy_none_asks_nobody() -> None:
     drive = one_node()
-    drive.policy = Nobody()
+    drive.policy = NoPreemption()
     assert drive.cycle(0) == ()
     assert drive.why_not(TE) is C.POLICY_NONE
 

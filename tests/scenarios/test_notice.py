@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import (
+from tesched_core.intake.job_times import lost_node_s
+from tesched_core.model.actions import (
     Action,
     FailureKind,
     Notify,
@@ -19,15 +20,14 @@ from tesched_core.actions import (
     SetNice,
     Status,
 )
-from tesched_core.cluster import JobState, SlurmSettings
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.metrics import lost_node_s
-from tesched_core.notice import ExitZero, Target
-from tesched_core.orders import Departure, Ending, OrderState, VictimState
-from tesched_core.overview import overview_of
-from tesched_core.resources import JobId
-from tesched_core.snapshot import Traits
+from tesched_core.model.cluster import JobState, SlurmSettings
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import Departure, Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Traits
+from tesched_core.placement.columns_of import columns_of
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
@@ -82,7 +82,7 @@ def test_the_signal_goes_where_it_was_declared_to(target: Target) -> None:
 
 def test_a_job_without_a_signal_is_scored_by_killwait() -> None:
     drive = knowing(one_node(), notice_signal="", grace_period_s=0.0)
-    assert overview_of(drive.snapshot(0)).running.grace_s.tolist() == [30.0]
+    assert columns_of(drive.snapshot(0)).running.grace_s.tolist() == [30.0]
 
 
 def test_a_job_whose_script_is_unread_is_no_victim_yet() -> None:

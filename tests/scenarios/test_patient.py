@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.orders import Ending, OrderState
-from tesched_core.patient import Patient
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Ending, OrderState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_policies.patient import Patient
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, TE, Driver, first_in_queue, nice_back, notice

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import FailureKind, Notify, SetNodes, Status
-from tesched_core.decision import RefusalCode
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.undo import changed_still, undo
+from tesched_core.model.actions import FailureKind, Notify, SetNodes, Status
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import changed_still, undo
 
 from tests.builders import NOW, Extra, share, waiting
-from tests.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
+from tests.scenarios.pdors_site import LIMITS, TRIAL, A, B, C, Site, filler, wide
 
 
 def kinds(site: Site) -> list[tuple[str, int]]:
@@ -42,7 +42,7 @@ def test_a_job_waits_for_a_rack_in_which_it_ends_sooner() -> None:
     assert (option.nodes, option.rack, option.wait_slots, option.slots) == (2, "a", 6, 7)
     assert (other.nodes, other.rack, other.wait_slots, other.slots) == (2, "", 0, 25)
     assert option.payoff > other.payoff
-    assert site.why_not(A) is RefusalCode.PLAN
+    assert site.why_not(A) is RefusalCode.NOTE
     words = said(site, A)
     assert site.cycle(5) == ()
     assert said(site, A) == words, "the same words as long as the plan stays"
@@ -232,12 +232,12 @@ def test_whom_slurm_starts_first_is_taken_as_it_is() -> None:
 def test_the_state_is_the_same_until_something_changes() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
-    before = site.memory.rounds
+    before = site.state("pdors")
     site.cycle(2)
-    assert site.memory.rounds == before
+    assert site.state("pdors") == before
     site.ends(7)
     site.cycle(4)
-    assert site.memory.rounds != before
+    assert site.state("pdors") != before
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import FailureKind, Status
-from tesched_core.cluster import JobState
-from tesched_core.orders import Ending, Lever, OrderState, Raise
-from tesched_core.queue_order import MAX_PRIORITY
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
+from tesched_core.levers.priority import MAX_PRIORITY
+from tesched_core.model.actions import FailureKind, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import Ending, Lever, OrderState, Raise
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import (

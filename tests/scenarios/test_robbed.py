@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Notify, SetNodes
-from tesched_core.cluster import Job, JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.resources import JobId
+from tesched_core.model.actions import Notify, SetNodes
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.step import step
 
 from tests.builders import NOW, node, running, share, waiting
@@ -152,7 +152,7 @@ def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
 
 def test_while_it_is_paused_nobody_is_asked() -> None:
     drive = robbed()
-    _, decision = step(drive.memory, drive.snapshot(5), drive.policy, drive.limits, paused="by an admin")
+    _, decision = step(drive.memory, drive.snapshot(5), drive.entries(), drive.limits, paused="by an admin")
     assert not any(isinstance(action, Notify) for action in decision.actions)
 
 

@@ -9,19 +9,18 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
-from tesched_core.decision import Bound
-from tesched_core.gavel.on_slurm import Gavel
-from tesched_core.gavel.policies import policy
-from tesched_core.resources import JobId
-from tesched_core.rounds import MOST_HELD
-from tesched_core.snapshot import JobClass
+from tesched_core.levers.hold import MOST_HELD
+from tesched_core.model.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
+from tesched_core.model.memory import NodeBinding
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.undo import undo
 from tesched_core.step import step
-from tesched_core.undo import undo
-from tesched_daemon.doubt import doubt
+from tesched_daemon.plausibility import doubt
+from tesched_policies.gavel.policy import Gavel
 
-from tests import pdors_site
 from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios import pdors_site
 from tests.scenarios import test_gavel_rounds as gavel
 from tests.scenarios.driver import Driver
 from tests.scenarios.test_binding import bound
@@ -85,19 +84,16 @@ def test_who_is_protected_is_neither_held_nor_kept_so(held: Callable[[], Driver]
 
 def test_who_was_held_by_another_policy_for_what_this_one_has_no_turns_for_is_let_go() -> None:
     site = held_by_pdors()
-    site.best_effort = Gavel(policy=policy("las"), types=("v100",))
+    site.best_effort = Gavel(allocator="las", types=("v100",))
     assert of(site.cycle(5), Release) == [C]
 
 
 @pytest.mark.parametrize("held", HELD)
 def test_during_a_pause_nobody_is_held(held: Callable[[], Driver]) -> None:
     site = held()
-    site.memory, decision = step(
-        site.memory, site.snapshot(20), site.policy, site.limits, site.best_effort, paused="by an admin"
-    )
+    site.memory, decision = step(site.memory, site.snapshot(20), site.entries(), site.limits, paused="by an admin")
     assert of(decision.actions, Release) == [C]
     site.obeys(*decision.actions)
-    assert site.memory.rounds is not None
     assert C in {*of(site.cycle(30), Hold), *of(site.decision.actions, SetNodes)}, "afterwards it goes on"
 
 
@@ -154,7 +150,7 @@ class TestABindingOfBefore:
             speeds={A: {"v100": 4, "k80": 1}, B: {"v100": 2, "k80": 2}},
         )
         site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("k",)))
-        bound = Bound(job_id=JobId(A), order_id=OrderId(77), at=NOW - 1000, nodes=("k",), previous=())
+        bound = NodeBinding(job_id=JobId(A), order_id=OrderId(77), at=NOW - 1000, nodes=("k",), previous=())
         site.memory = replace(site.memory, bound={JobId(A): bound}, next_order=OrderId(100))
         site.obeys(*site.cycle(0))
         site.cycle(5)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tesched_core.cluster import JobState
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import OrderState, VictimState
-from tesched_core.resources import JobId
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import OrderState, VictimState
+from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, notice, one_node, requeue

@@ -11,19 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_core.actions import Action, FailureKind, SetNice, SetThrottle, Status
-from tesched_core.cluster import Job, Request
-from tesched_core.decision import Memory, RefusalCode
-from tesched_core.fitgpp import FitGpp, gains
-from tesched_core.guard import Limits
-from tesched_core.report import Curve, Reported
-from tesched_core.resources import JobId
-from tesched_core.share_state import ShareState, Training
-from tesched_core.shares import in_earnest
-from tesched_core.slaq.on_slurm import Slaq
-from tesched_core.snapshot import Snapshot
+from tesched_core.levers.throttle import drop_dry_run_records
+from tesched_core.model.actions import Action, FailureKind, SetNice, SetThrottle, Status
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.undo import undo
+from tesched_core.policy import MakeRoom
 from tesched_core.step import step
-from tesched_core.undo import undo
+from tesched_policies.fitgpp import FitGpp, gains
+from tesched_policies.slaq.policy import Slaq
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting
 from tests.scenarios.driver import Driver
@@ -103,7 +103,7 @@ def test_who_still_gains_gets_the_workers_of_who_is_nearly_done() -> None:
     site.tells(30, early=16, late=48)
     second = site.cycle(30)
     assert throttles(second) == {EARLY: (2, 3), LATE: (2, 1)}
-    (text,) = {one.text for one in site.decision.refusals if one.job_id == EARLY and one.code is RefusalCode.SHARE}
+    (text,) = {one.text for one in site.decision.refusals if one.job_id == EARLY and one.code is RefusalCode.NOTE}
     assert "its share is 3 of the workers that 8 CPUs hold" in text
     assert "15 CPU-seconds each" in text
     # From 2^-4 on, 3 workers do 12 iterations: to 2^-7.
@@ -157,8 +157,7 @@ def test_its_own_limit_is_back_when_none_of_its_tasks_waits() -> None:
     assert throttles(site.cycle(41))[EARLY] == (3, 7)
     site.obeys(*site.decision.actions)
     assert EARLY not in throttles(site.cycle(42))
-    assert site.memory.shares is not None
-    assert JobId(EARLY) not in site.memory.shares.throttled
+    assert JobId(EARLY) not in site.memory.throttled
 
 
 def test_a_task_that_was_put_back_in_the_queue_still_has_a_share() -> None:
@@ -200,7 +199,7 @@ def test_who_says_no_is_not_asked_at_each_look() -> None:
     assert set(throttles(site.cycle(31))) == {EARLY, LATE}
     site.says(Status.FAILED, *site.decision.actions, kind=FailureKind.DENIED)
     site.memory, site.decision = undo(site.memory, site.snapshot(32), site.limits)
-    assert (site.decision.actions, site.memory.shares) == ((), None)
+    assert (site.decision.actions, site.memory.throttled) == ((), {})
 
 
 def test_shadow_mode_says_it_once_and_leaves_nothing_to_put_back() -> None:
@@ -208,7 +207,7 @@ def test_shadow_mode_says_it_once_and_leaves_nothing_to_put_back() -> None:
     site.says(Status.WOULD, *site.cycle(0))
     assert site.cycle(31) == ()
     site.memory, site.decision = undo(site.memory, site.snapshot(32), site.limits)
-    assert (site.decision.actions, site.memory.shares) == ((), None)
+    assert (site.decision.actions, site.memory.throttled) == ((), {})
 
 
 def test_what_was_set_before_shadow_mode_is_not_forgotten_in_it() -> None:
@@ -235,7 +234,7 @@ def test_everything_is_put_back(how: str) -> None:
     assert throttles(again(41)) == {EARLY: (3, 5), LATE: (1, 0)}, "until it is seen"
     site.obeys(*site.decision.actions)
     assert again(42) == ()
-    assert site.memory.shares is None
+    assert site.memory.throttled == {}
 
 
 def test_while_it_is_paused_throttles_stay_as_they_are() -> None:
@@ -243,7 +242,7 @@ def test_while_it_is_paused_throttles_stay_as_they_are() -> None:
     site.tells(0, early=8, late=40)
     site.obeys(*site.cycle(0))
     site.tells(30, early=16, late=48)
-    _, decision = step(site.memory, site.snapshot(30), site.policy, site.limits, site.best_effort, paused="by root")
+    _, decision = step(site.memory, site.snapshot(30), site.entries(), site.limits, paused="by root")
     assert decision.actions == ()
 
 
@@ -294,16 +293,12 @@ def test_of_those_that_wait_who_gains_most_is_first_and_put_back_when_it_runs() 
 
 def test_with_a_weight_of_quality_who_gains_least_yields() -> None:
     snapshot = cluster([node("n1", cpus=8)], [running(job_id, share("n1", 2, 1)) for job_id in (1, 2, 3)])
-    known = {
-        JobId(job_id): Training(first_iteration=0, first_loss=1.0, gain=gain, gain_task=gain)
-        for job_id, gain in ((1, 2.0), (2, 0.5))
-    }
-    view = view_of(snapshot)
-    view = replace(view, memory=Memory(shares=ShareState(counted_at=NOW, trainings=known)))
-    trial = replace(view, waiting=(waiting(TRIAL, Request(cpus=4, mem_per_node_mib=1)),))
+    known = {JobId(1): 2.0, JobId(2): 0.5}
+    trial = replace(view_of(snapshot), gains=known, waiting=(waiting(TRIAL, Request(cpus=4, mem_per_node_mib=1)),))
 
     def victims(policy: FitGpp) -> list[int]:
-        return [job_id for plan in policy.propose(trial).plans for job_id, _ in plan.victims]
+        plans = policy.propose(trial, None).plans
+        return [job_id for plan in plans if isinstance(plan, MakeRoom) for job_id in plan.victim_ids]
 
     assert victims(FitGpp()) == [1], "alike but for their ids"
     assert victims(FitGpp(quality=1.0)) == [2]
@@ -315,6 +310,6 @@ def test_what_mode_shadow_would_have_set_is_set_in_mode_enforce() -> None:
     site = two_arrays()
     site.says(Status.WOULD, *site.cycle(0))
     assert site.cycle(31) == ()
-    site.memory = in_earnest(site.memory)
+    site.memory = drop_dry_run_records(site.memory)
     assert set(throttles(site.cycle(62))) == {EARLY, LATE}
-    assert in_earnest(site.memory) is site.memory, "what was sent is not forgotten"
+    assert drop_dry_run_records(site.memory) == site.memory, "what was sent is not forgotten"

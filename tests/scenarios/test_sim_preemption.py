@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import Limits
-from tesched_core.patient import Patient
-from tesched_sim.behaviour import Backfill, Behaviour, RequeuedTo
+from tesched_core.model.limits import Limits
+from tesched_core.policy import in_turn
+from tesched_policies.fitgpp import FitGpp
+from tesched_policies.patient import Patient
 from tesched_sim.engine import NO_LIMITS, Simulation
+from tesched_sim.slurm_settings import Backfill, Behaviour, RequeuedTo
 
-from tests.sim_examples import Sketch, ends, preemptions, simulate, starts, te, with_fitgpp, workload
+from tests.unit.sim.examples import Sketch, ends, preemptions, simulate, starts, te, with_fitgpp, workload
 
 PAPER = Behaviour.paper(te_first=True)
 
@@ -103,7 +104,7 @@ def test_who_may_be_asked_twice_goes_on_from_where_it_was_both_times() -> None:
     # 20 s of work, then 30 from 30 to 60, then 50 from 70 on.
     jobs = workload([Sketch(run=100), te(20, 10), te(60, 10)])
     limits = replace(NO_LIMITS, max_preemptions_per_job=2)
-    assert ends(Simulation(jobs, PAPER, policy=FitGpp(), limits=limits).run()) == [120, 30, 70]
+    assert ends(Simulation(jobs, PAPER, policies=in_turn(FitGpp()), limits=limits).run()) == [120, 30, 70]
 
 
 def test_a_te_job_of_two_nodes_gets_both() -> None:
@@ -173,15 +174,15 @@ class TestPatient:
 def test_p_0_preempts_nobody(policy: FitGpp | Patient) -> None:
     jobs = workload([Sketch(run=100), te(20, 10)])
     limits = replace(NO_LIMITS, max_preemptions_per_job=0)
-    result = Simulation(jobs, PAPER, policy=policy, limits=limits).run()
+    result = Simulation(jobs, PAPER, policies=in_turn(policy), limits=limits).run()
     assert (starts(result), result.preempted.tolist()) == ([0, 100], [0, 0])
 
 
 def test_a_least_run_time_is_kept() -> None:
     limits = Limits(min_run_time_s=60, cool_down_s=0)
-    result = Simulation(workload([Sketch(run=100), te(20, 10)]), PAPER, policy=FitGpp(), limits=limits).run()
+    result = Simulation(workload([Sketch(run=100), te(20, 10)]), PAPER, policies=in_turn(FitGpp()), limits=limits).run()
     assert preemptions(result) == []  # nothing happens between 20 and 100, so nobody looks at 60
     polled = Simulation(
-        workload([Sketch(run=100), te(20, 10)]), replace(PAPER, poll_s=1), policy=FitGpp(), limits=limits
+        workload([Sketch(run=100), te(20, 10)]), replace(PAPER, poll_s=1), policies=in_turn(FitGpp()), limits=limits
     ).run()
     assert preemptions(polled) == [(0, 1, 60, 60, 70)]

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tesched_sim.behaviour import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.engine import Outage, Simulation, holding_load
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload, WorkloadError
 
-from tests.sim_examples import Sketch, ends, preemptions, simulate, starts, te, workload
+from tests.unit.sim.examples import Sketch, ends, preemptions, simulate, starts, te, workload
 
 FIFO = Behaviour.paper(te_first=False)
 TE_FIRST = replace(Behaviour.paper(te_first=True), keeps_room=False)

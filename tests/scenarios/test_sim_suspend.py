@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tesched_core.fitgpp import FitGpp
-from tesched_core.guard import YieldBy
-from tesched_sim.behaviour import Behaviour
+from tesched_core.model.limits import YieldBy
+from tesched_core.policy import in_turn
+from tesched_policies.fitgpp import FitGpp
 from tesched_sim.engine import NO_LIMITS, Simulation
 from tesched_sim.result import Result
+from tesched_sim.slurm_settings import Behaviour
 from tesched_sim.workload import Machines, Workload
 
-from tests.sim_examples import ends, preemptions, starts
+from tests.unit.sim.examples import ends, preemptions, starts
 
 #: CPUs, MiB and GPUs
 ALL_CPUS, HALF, A_GPU = (8, 10, 0), (4, 10, 0), (8, 10, 1)
@@ -46,7 +47,7 @@ def simulated(
     )
     limits = replace(NO_LIMITS, lever=YieldBy.AUTO)
     behaviour = replace(Behaviour.paper(te_first=True), poll_s=poll_s)
-    return Simulation(workload, behaviour, policy=FitGpp(), limits=limits).run()
+    return Simulation(workload, behaviour, policies=in_turn(FitGpp()), limits=limits).run()
 
 
 def test_it_stands_still_while_the_trial_runs_and_loses_nothing() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import (
+from tesched_core.model.actions import (
     Action,
     FailureKind,
     Notify,
@@ -24,13 +24,14 @@ from tesched_core.actions import (
     Status,
     Suspend,
 )
-from tesched_core.cluster import Job, JobState, Request
-from tesched_core.decision import Memory, Past, RefusalCode
-from tesched_core.fill import Fill
-from tesched_core.guard import Limits, YieldBy
-from tesched_core.orders import Departure, Ending, OrderState, VictimState
-from tesched_core.resources import JobId
-from tesched_core.undo import undo
+from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory, Past
+from tesched_core.model.order import Departure, Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo
+from tesched_policies.fill import Fill
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, requeue_at_once

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Action, FailureKind, Record, Rerun, Status, TellUser
-from tesched_core.cluster import JobState
-from tesched_core.guard import Limits
-from tesched_core.orders import Departure, VictimState
+from tesched_core.model.actions import Action, FailureKind, Record, Rerun, Status, TellUser
+from tesched_core.model.cluster import JobState
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Departure, VictimState
+from tesched_core.orders.tell_users import MOST_NOTES, Telling, is_note, note, tell_users
+from tesched_core.orders.undo import changed_still, undo
 from tesched_core.step import step
-from tesched_core.telling import MOST_NOTES, Telling, is_note, note, tell_users
-from tesched_core.undo import changed_still, undo
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
@@ -24,9 +24,7 @@ HOW = Telling(record=Record.ADMIN_COMMENT, by_command=True, most=1)
 
 def cycle(drive: Driver, at_s: float, how: Telling | None = HOW) -> tuple[Action, ...]:
     """Look at this time; return what is to be done."""
-    drive.memory, drive.decision = step(
-        drive.memory, drive.snapshot(at_s), drive.policy, drive.limits, drive.best_effort, telling=how
-    )
+    drive.memory, drive.decision = step(drive.memory, drive.snapshot(at_s), drive.entries(), drive.limits, telling=how)
     return drive.decision.actions
 
 
@@ -200,6 +198,6 @@ def test_the_note_goes_where_an_operator_may_write_it(release: str, record: Reco
     drive = requeued_at_once()
     drive.release = release
     how = replace(HOW, record=Record.AUTO)
-    drive.memory, drive.decision = step(drive.memory, drive.snapshot(2), drive.policy, drive.limits, telling=how)
+    drive.memory, drive.decision = step(drive.memory, drive.snapshot(2), drive.entries(), drive.limits, telling=how)
     (told,) = tells(drive.decision.actions)
     assert told.record is record

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import Notify
-from tesched_core.cluster import Job, JobState, Request
-from tesched_core.decision import RefusalCode
-from tesched_core.guard import Limits
-from tesched_core.orders import Ending
-from tesched_core.resources import JobId
-from tesched_core.snapshot import JobClass
-from tesched_core.turnover import LEAST_ENDS
+from tesched_core.model.actions import Notify
+from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.turnover import LEAST_ENDS
 
 from tests.builders import NOW, node, running, share, traits, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice

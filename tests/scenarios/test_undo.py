@@ -5,11 +5,11 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 
 from __future__ import annotations
 
-from tesched_core.actions import Action, Status
-from tesched_core.fill import Fill
-from tesched_core.orders import Ending, OrderState, VictimState
-from tesched_core.resources import JobId
-from tesched_core.undo import undo
+from tesched_core.model.actions import Action, Status
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo
+from tesched_policies.fill import Fill
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node

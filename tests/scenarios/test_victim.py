@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.actions import ReasonCode, Release
-from tesched_core.cluster import JobState
-from tesched_core.decision import Past
-from tesched_core.orders import Departure, Ending, OrderState, VictimState
-from tesched_core.resources import JobId
+from tesched_core.model.actions import ReasonCode, Release
+from tesched_core.model.cluster import JobState
+from tesched_core.model.memory import Past
+from tesched_core.model.order import Departure, Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, share
 from tests.scenarios.driver import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
-from tesched_sim.reports.case import Case, Missing, ReportError
+from tesched_sim.reports.run_summary import Case, Missing, ReportError
 
 #: Probability with which an interval holds the mean.
 CONFIDENCE = 0.95

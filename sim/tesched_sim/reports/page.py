@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 
-from tesched_core.visible import html_text
+from tesched_core.model.visible import html_text
 
 from tesched_sim.reports import plots
-from tesched_sim.reports.case import Case, Missing
 from tesched_sim.reports.compare import CONFIDENCE, Column, Comparison, compare, grouped
 from tesched_sim.reports.curves import MOST_VICTIMS, Distribution
 from tesched_sim.reports.figures import ROWS, Row, difference, mean, rows
-from tesched_sim.reports.looks import Look, style_sheet
+from tesched_sim.reports.run_summary import Case, Missing
+from tesched_sim.reports.style import Look, style_sheet
 
 #: Users who paid most are named; the others are summed.
 NAMED_USERS = 20

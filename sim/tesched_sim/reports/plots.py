@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.reports.curves import Distribution, Payers, Series
-from tesched_sim.reports.looks import LIGHT, Look
+from tesched_sim.reports.style import LIGHT, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

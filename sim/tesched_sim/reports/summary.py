@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_core.metrics import bounded_slowdown
+from tesched_core.intake.job_times import bounded_slowdown
 
 from tesched_sim.result import Result
 

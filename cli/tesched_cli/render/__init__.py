@@ -1,0 +1,1 @@
+"""Rendering: curves, pages and tables from plain values."""

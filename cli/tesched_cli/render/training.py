@@ -1,0 +1,159 @@
+"""What `tesched status` and `tesched explain` say of trainings: their losses, what is expected of them, their cores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.text import Text
+from tesched_core.model.job_report import Curve
+from tesched_core.model.visible import shortened
+from tesched_db.reports import ReportView
+from tesched_db.trainings import Share, TrainingsView, TrainingView
+
+from tesched_cli.common import duration, table
+from tesched_cli.render.ascii_curve import WIDTH, chart, sparkline
+
+if TYPE_CHECKING:
+    from tesched_policies.slaq.outlook import Outlook
+
+#: Trainings in the table of `tesched status`, and in its JSON and its page.
+IN_TABLE, IN_ALL = 10, 100
+#: A chart is no wider.
+_WIDEST = 76
+#: What the other columns of the table take.
+_TAKEN = 72
+
+
+def outlooks_of(view: TrainingsView) -> Mapping[str, Outlook]:
+    """Return what is expected of these trainings, by label."""
+    if not view.shown:
+        return {}
+    # Only who has trainings waits for the fits to be imported.
+    from tesched_policies.slaq.outlook import outlooks  # noqa: PLC0415
+
+    return outlooks({one.label: (one.curve, one.target_loss) for one in view.shown})
+
+
+def outlook_of(curve: Curve, target_loss: float | None) -> Outlook | None:
+    """Return what is expected of one training; None if it told no loss."""
+    from tesched_policies.slaq.outlook import outlooks  # noqa: PLC0415
+
+    return outlooks({0: (curve, target_loss)}).get(0)
+
+
+def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: Console) -> list[RenderableType]:
+    """Return the table of `tesched status`, as wide as the terminal; nothing if nobody trains."""
+    if not view.shown:
+        return []
+    width = min(max(out.width - _TAKEN, 8), WIDTH)
+    shown = table(
+        *("JOB", "TRAINS", "ITER>", "LOSS>", "NORM>", "CURVE", "EXPECTED", "CPUS>", "SHARE>"),
+        title="Trainings (norm: loss left to gain, of 1 at first; share: of the cores that trainings hold)",
+    )
+    for one in view.shown:
+        ahead = expected.get(one.label)
+        part = "-" if one.share.part is None else f"{100 * one.share.part:.0f} %"
+        what = shortened(one.workload or one.name, 16)
+        if ahead is None:
+            shown.add_row(one.label, what, "-", "-", "-", "", "", str(one.share.cpus), part)
+            continue
+        shown.add_row(
+            *(one.label, what, str(ahead.iteration), f"{ahead.loss:.4g}", f"{ahead.normalised:.2f}"),
+            sparkline(one.curve, width, plain=out.options.ascii_only),
+            f"{ahead.predicted:.4g} at {ahead.ahead}",
+            *(str(one.share.cpus), part),
+        )
+    more = [Text(f"and {view.more} more")] if view.more else []
+    return [shown, *more, Text()]
+
+
+def lines(view: ReportView, ahead: Outlook | None, out: Console) -> Iterator[str]:
+    """Return what a job told of itself, for `tesched explain`."""
+    yield from _told(view.curve, view.target_loss, view.at, ahead, out)
+    if view.refused:
+        yield f"  report  not used: {view.refused}"
+
+
+def training_lines(view: TrainingView, ahead: Outlook | None, out: Console) -> Iterator[str]:
+    """Return what the tasks of an array told together, for `tesched explain`."""
+    tasks = f"{view.tasks} task{'s' * (view.tasks != 1)}"
+    yield f"  array   {view.label}: what its tasks told, gathered; of those that tell, {tasks} are there"
+    yield from _told(view.curve, view.target_loss, view.at, ahead, out)
+    if view.refused:
+        yield f"  report  not used: {view.refused}"
+    if view.share.cpus:
+        yield share_line(view.share)
+
+
+def share_line(share: Share) -> str:
+    """Return what a training holds, for `tesched explain`."""
+    part = "" if share.part is None else f", {100 * share.part:.0f} % of what all trainings hold"
+    return f"  holds   {share.cpus} CPU{'s' * (share.cpus != 1)}{part}"
+
+
+def _told(
+    curve: Curve, target_loss: float | None, at: float | None, ahead: Outlook | None, out: Console
+) -> Iterator[str]:
+    if ahead is None:
+        return
+    target = f", target {target_loss:.4g}" if target_loss is not None else ""
+    ago = f", {duration(time.time() - at)} ago" if at is not None else ""
+    yield f"  learns  iteration {ahead.iteration}, loss {ahead.loss:.4g} (at first {curve.loss[0]:.4g}{target}){ago}"
+    how = f"a {ahead.family} curve" if ahead.family else "the mean ratio so far"
+    yield (
+        f"  expects loss {ahead.predicted:.4g} at iteration {ahead.ahead}, by {how} towards {ahead.asymptote:.4g}; "
+        f"{100 * ahead.normalised:.0f} % of the first loss above that are left"
+    )
+    for line in chart(curve, ahead, width=min(out.width, _WIDEST) - 10, plain=out.options.ascii_only):
+        yield f"          {line}"
+
+
+def report_json(view: ReportView, ahead: Outlook | None, share: Share | None) -> dict[str, object]:
+    """Return what a job told, for `tesched explain --json`. Work that was not told is null."""
+    told = {"at": view.at, "workload": view.workload, "target_loss": view.target_loss, "refused": view.refused}
+    return {**told, "outlook": outlook_json(ahead), "share": share, "points": points_json(view.curve)}
+
+
+def training_json(view: TrainingView, ahead: Outlook | None, *, points: bool = False) -> dict[str, object]:
+    """Return a training, for `--json`; with its losses if `points`."""
+    return {
+        "job": view.label,
+        "array_job_id": view.array_job_id,
+        "name": view.name,
+        "user": view.user,
+        "tasks": view.tasks,
+        "share": view.share,
+        "at": view.at,
+        "workload": view.workload,
+        "target_loss": view.target_loss,
+        "refused": view.refused,
+        "outlook": outlook_json(ahead),
+        **({"points": points_json(view.curve)} if points else {}),
+    }
+
+
+def outlook_json(ahead: Outlook | None) -> dict[str, object] | None:
+    """Return what is expected, for `--json`; None if no loss was told."""
+    if ahead is None:
+        return None
+    return {
+        "iteration": ahead.iteration,
+        "loss": ahead.loss,
+        "normalised_loss": ahead.normalised,
+        "predicted": {"iteration": ahead.ahead, "loss": ahead.predicted},
+        "asymptote": ahead.asymptote,
+        "family": ahead.family or None,
+    }
+
+
+def points_json(curve: Curve) -> list[dict[str, object]]:
+    """Return a curve for `--json`."""
+    columns = (curve.iteration.tolist(), curve.loss.tolist(), curve.at.tolist(), curve.work.tolist())
+    return [
+        {"iteration": iteration, "loss": loss, "at": at, "work": None if np.isnan(work) else work}
+        for iteration, loss, at, work in zip(*columns, strict=True)
+    ]

@@ -1,0 +1,101 @@
+"""`tesched simulate-pdors`: where workers and parameter servers go, PD-ORS beside others, on a simulated cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+from tesched_sim.papers.pdors.methods import NAMES
+from tesched_sim.papers.pdors.study import Done, Line, best_of, lines, perform, trials, variants
+from tesched_sim.workload import WorkloadError
+
+from tesched_cli.common import console, json_option, print_json, progress, say, table
+
+
+@click.command("simulate-pdors")
+@click.option(
+    "--method",
+    "methods",
+    default="pd-ors,oasis,dorm,drf,fifo",
+    show_default=True,
+    help=f"Schedulers to compare, of {', '.join(NAMES)}. `blind` does not know that one machine is faster than two; "
+    "those that are packed prefer one machine. The column FIRST is the part of the first one's utility.",
+)
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many: 0, 1, and so on.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE[,VALUE...]",
+    help="Set anything (workload.machines=20, workload.jobs=50, workload.slots=80, plan.gain=1.2, plan.repair=false); "
+    "of several values each is tried.",
+)
+@click.option("--optimum", is_flag=True, help="Also find the offline optimum: a few machines, jobs and slots only.")
+@click.option(
+    "--optimum-seconds",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="How long the optimum of one seed may be looked for.",
+)
+@json_option
+def simulate_pdors(
+    *, methods: str, seeds: int, sets: tuple[str, ...], optimum: bool, optimum_seconds: int, as_json: bool
+) -> None:
+    """Place training jobs' workers and parameter servers, slot by slot, and compare what their ends are worth."""
+    named = tuple(dict.fromkeys(word.strip() for word in methods.split(",") if word.strip()))
+    if not named:
+        raise click.UsageError(f"--method needs at least one of {', '.join(NAMES)}")
+    some = trials(named, variants([_values(word) for word in sets]), seeds)
+    done: list[Done] = []
+    try:
+        done.extend(progress(perform(some), "runs", total=len(some)))
+    except KeyboardInterrupt:
+        say(f"interrupted: {len(done)} of {len(some)} runs had finished", err=True)
+    if not done:
+        raise click.ClickException("interrupted before the first run had finished")
+    made = [one.trial for one in done]
+    instances = len({(trial.variant.name, trial.seed) for trial in made})
+    best = dict(progress(best_of(made, limit_s=optimum_seconds), "optima", total=instances)) if optimum else {}
+    found = lines(done, best)
+    if as_json:
+        print_json("simulate-pdors", {"lines": found})
+    else:
+        _print(found)
+
+
+def _values(word: str) -> tuple[str, Sequence[str]]:
+    key, equals, values = word.partition("=")
+    if not equals or not key or not values:
+        raise WorkloadError(f"--set {word}: it takes the form key=value")
+    return key.strip(), [value.strip() for value in values.split(",")]
+
+
+def _print(found: Sequence[Line]) -> None:
+    with_optimum = any(line.utility_to_optimum is not None for line in found)
+    columns = ["METHOD", "UTILITY>", "±>", "FIRST>", "STARTED>", "FINISHED>", "MEAN>", "MEDIAN>", "INTERNAL>", "USED>"]
+    if with_optimum:
+        columns.append("OPTIMUM>")
+    out = console()
+    for variant in dict.fromkeys(line.variant for line in found):
+        shown = table(*columns, title=variant)
+        for line in found:
+            if line.variant != variant:
+                continue
+            cells = [
+                line.method,
+                f"{line.utility:.1f}",
+                f"{line.utility_error:.1f}",
+                *(f"{part:.2f}" for part in (line.utility_to_first, line.started, line.finished)),
+                f"{line.training_mean:.1f}",
+                f"{line.training_median:.1f}",
+                f"{line.internal:.2f}",
+                f"{line.used:.2f}",
+            ]
+            if with_optimum:
+                cells.append("-" if line.utility_to_optimum is None else f"{line.utility_to_optimum:.3f}")
+            shown.add_row(*cells)
+        out.print(shown)
+        out.print()
+    seeds = max(line.seeds for line in found)
+    out.print(f"Means of {seeds} seed(s), ± their standard error. MEAN and MEDIAN: slots of training.", style="dim")

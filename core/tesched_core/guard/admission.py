@@ -1,0 +1,160 @@
+"""Admission: the plans of a policy that stay within every limit, and the refusals of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from tesched_core.guard.budget import Tally
+from tesched_core.guard.eligibility import _turns_reached
+from tesched_core.model.decision import Refusal, RefusalCode, Why
+from tesched_core.model.limits import Limits, TurnLimits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Purpose
+from tesched_core.model.payment import HOUR_S, Paid
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan, View
+
+
+def admitted(
+    plans: Sequence[Plan],
+    view: View,
+    limits: Limits,
+    note: Callable[[Refusal], None],
+    *,
+    asked: int = 0,
+    turns: TurnLimits | None = None,
+) -> tuple[Plan, ...]:
+    """Return the plans that the counting limits leave, in their order; `note` is told of each one dropped.
+
+    `asked` is the number of victims of this cycle so far. The plans are for TE jobs, or with `turns` for BE jobs.
+    """
+    kept: list[Plan] = []
+    victims = asked
+    now = view.snapshot.taken_at
+    purpose = Purpose.ROUND if turns else Purpose.TE
+    under_way = orders_under_way(view.memory, view.snapshot, purpose)
+    waiting = {order.preemptor for order in view.memory.open_orders() if order.waits}
+    tally = Tally.of(view.memory.paid, view.memory.open_orders(), now, purpose)
+    for plan in plans:
+        if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
+            kept.append(plan)
+            continue
+        chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
+        payments = [_payment(view, job_id, plan.preemptor, now) for job_id in chosen]
+        if isinstance(plan, MakeRoom) and plan.by_suspending:
+            payments = [replace(one, node_s=0.0) for one in payments]  # no run ends
+        code = RefusalCode.CYCLE_LIMIT
+        if under_way + len(kept) >= limits.max_open_orders:
+            text = f"{under_way + len(kept)} orders are under way; guard.max_open_orders is {limits.max_open_orders}"
+        elif chosen and victims + len(chosen) > limits.max_victims_per_cycle:
+            text = (
+                f"this cycle has asked {victims} job(s); guard.max_victims_per_cycle is {limits.max_victims_per_cycle}"
+            )
+        elif over := _over(tally, payments, limits, now) if turns is None else _turns_over(tally, payments, turns, now):
+            code, text = over
+        else:
+            kept.append(plan)
+            victims += len(chosen)
+            for one in payments:
+                tally.add(one, now)
+            continue
+        note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text))
+    return tuple(kept)
+
+
+def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:
+    """Return how many orders of this purpose make room now."""
+    turn = purpose is Purpose.ROUND
+    return sum(
+        order.makes_room and (snapshot.job_class(order.preemptor) is JobClass.BE) is turn
+        for order in memory.open_orders()
+    )
+
+
+def _payment(view: View, job_id: JobId, preemptor: JobId, now: UnixSeconds) -> Paid:
+    """Return what the job pays if it leaves at the end of its grace period."""
+    running = view.running
+    row = running.row_of[job_id]
+    owner = running.owners[running.owner[row]]
+    nodes = tuple(view.columns.room.names[node] for node in running.share_node[running.shares_of(row)].tolist())
+    held_s = max(now - float(running.started[row]), 0.0) + float(running.grace_s[row])
+    node_s = len(nodes) * held_s
+    trial = view.snapshot.jobs[preemptor] if view.snapshot.job_class(preemptor) is JobClass.TE else None
+    return Paid(
+        at=now,
+        job_id=job_id,
+        user=owner.user,
+        account=owner.account,
+        nodes=nodes,
+        node_s=node_s,
+        preemptor=preemptor,
+        for_user=trial.user if trial else "",
+        for_account=trial.account if trial else "",
+        purpose=Purpose.TE if trial else Purpose.ROUND,
+    )
+
+
+def _over(tally: Tally, payments: Sequence[Paid], limits: Limits, now: UnixSeconds) -> Why | None:
+    """Return which limit these payments together would pass."""
+    if not payments:
+        return None
+    after = tally.copy()
+    for one in payments:
+        after.add(one, now)
+    hours = after.node_s / HOUR_S
+    for code, count, setting in (
+        (RefusalCode.HOUR_LIMIT, after.count, "max_preemptions_per_hour"),
+        (RefusalCode.USER_LIMIT, max(after.by_user[one.user] for one in payments), "max_preemptions_per_user_hour"),
+        (
+            RefusalCode.ACCOUNT_LIMIT,
+            max(after.by_account[one.account] for one in payments),
+            "max_preemptions_per_account_hour",
+        ),
+        (
+            RefusalCode.NODE_LIMIT,
+            max((after.by_node[node] for one in payments for node in one.nodes), default=0),
+            "max_preemptions_per_node_hour",
+        ),
+    ):
+        if count > getattr(limits, setting):
+            return code, f"its victims would make it {count} preemptions in an hour; guard.{setting} allows no more"
+    if caused := _caused_too_much(after, payments[0], limits):
+        return RefusalCode.CAUSED_LIMIT, caused
+    if hours > limits.max_lost_node_hours_per_day:
+        most = limits.max_lost_node_hours_per_day
+        text = (
+            f"its victims would make it {hours:.1f} node-hours in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
+        )
+        return RefusalCode.BUDGET, text
+    return None
+
+
+def _turns_over(tally: Tally, payments: Sequence[Paid], limits: TurnLimits, now: UnixSeconds) -> Why | None:
+    """Return which limit of the rounds these payments together would pass."""
+    if not payments:
+        return None
+    after = tally.copy()
+    for one in payments:
+        after.add(one, now)
+    return _turns_reached(after, limits, "its turn would make it", more=1)
+
+
+def _caused_too_much(after: Tally, one: Paid, limits: Limits) -> str:
+    """Return which limit of what a TE job, its user and its account may cause would be passed; empty for none."""
+    if one.preemptor is None or not one.for_user:
+        return ""
+    for who, count, setting in (
+        ("it", after.by_preemptor[one.preemptor], "max_victims_for_te_job_hour"),
+        (f"jobs of its user {one.for_user}", after.by_te_user[one.for_user], "max_victims_for_te_user_hour"),
+        (
+            f"jobs of its account {one.for_account}",
+            after.by_te_account[one.for_account],
+            "max_victims_for_te_account_hour",
+        ),
+    ):
+        most = getattr(limits, setting)
+        if count > most:
+            return f"{who} would have caused {count} jobs to leave in an hour; guard.{setting} is {most}"
+    return ""

@@ -1,0 +1,228 @@
+"""The limits that no policy can pass. Only the guard excuses a job, or drops a plan, and it says why.
+
+There are two sets of limits that count: `Limits` for what TE jobs cause, `TurnLimits` for the turns of a BE policy
+that goes in rounds. Neither uses up the other's. Protection, and the bound on the slowdown, hold for both.
+
+Two questions, asked at two moments of a cycle:
+
+- `eligibility`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
+  those who may.
+- `admitted`: may this plan be carried out now? Asked after the policy, plan by plan, since limits that count (a cycle,
+  the orders under way) depend on the plans before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.guard.budget import Tally
+from tesched_core.intake.job_times import BOUND_S
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import INELIGIBLE, Owner, Running
+from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.limits import Limits, TurnLimits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
+from tesched_core.model.payment import HOUR_S
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.policy import Eligibility
+
+
+def eligible_victims(
+    running: Running,
+    memory: Memory,
+    limits: Limits,
+    now: UnixSeconds,
+    nodes: Mapping[str, int],
+    *,
+    newcomers: Collection[JobId] = (),
+    turns: TurnLimits | None = None,
+) -> Eligibility:
+    """Return for each running BE job whether it may be asked, and why not: the most telling reason.
+
+    `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
+    Asked for a TE job, or with `turns` for the turn of another BE job.
+    """
+    whys: dict[Why, int] = {}
+    why = np.full(len(running), -1, dtype=np.intp)
+
+    def excuse(rows: NDArray[np.intp] | NDArray[np.bool_], because: Why) -> None:
+        why[rows] = whys.setdefault(because, len(whys))
+
+    def excuse_jobs(because: Mapping[JobId, Why]) -> None:
+        for job_id, reason in because.items():
+            row = running.row_of.get(job_id)
+            if row is not None:
+                why[row] = whys.setdefault(reason, len(whys))
+
+    # The last word stays, so the least telling comes first.
+    tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.ROUND if turns else Purpose.TE)
+    spent = _spent(running, tally, limits, nodes) if turns is None else _spent_by_turns(running, tally, turns)
+    for rows, because in spent:
+        excuse(rows, because)
+    over = np.flatnonzero(slowdowns(running, memory) > limits.max_slowdown)
+    text = f"it has waited so long that its slowdown is above guard.max_slowdown, {limits.max_slowdown:g}"
+    excuse(over, (RefusalCode.SLOWDOWN, text))
+    if turns is None:
+        seconds = limits.cool_down_s
+        text = f"it was asked to yield less than guard.cool_down_s, {seconds:.0f} s, ago"
+        recent = {job_id for job_id, at in memory.last_preempted.items() if now - at < seconds}
+        excuse_jobs(dict.fromkeys(recent, (RefusalCode.COOL_DOWN, text)))
+    setting = "guard.min_run_time_s" if turns is None else f"{turns.table}.min_run_time_s"
+    seconds = (turns or limits).min_run_time_s
+    text = f"it has run for less than {setting}, {seconds:g} s"
+    new = np.isin(running.job_id, list(newcomers))
+    excuse((now - running.started < seconds) & ~new, (RefusalCode.MIN_RUN_TIME, text))
+    if turns is None and limits.max_preemptions_per_job <= 0:
+        excuse(np.ones(len(running), dtype=np.bool_), _too_often(0, limits))
+    if turns is None:
+        excuse_jobs(_often(memory, limits))
+    for row, owner in enumerate(running.owners):
+        protection = _protection(owner, limits)
+        if protection:
+            excuse(running.owner == row, protection)
+    for row, name in enumerate(running.names if limits.protected_names else ()):
+        if any(fnmatchcase(name, glob) for glob in limits.protected_names):
+            why[row] = whys.setdefault(_PROTECTED_NAME, len(whys))
+    for row in np.unique(running.ineligible).tolist():
+        ineligible = INELIGIBLE[row]
+        if ineligible is not None:
+            excuse(running.ineligible == row, ineligible)
+    leaving = {
+        victim.job_id for order in memory.open_orders() for victim in order.victims if victim.state in HOLDS_ROOM
+    }
+    excuse_jobs(dict.fromkeys(leaving, _LEAVING))
+    # Slurm leaves a job held that is requeued while it is suspended.
+    suspended = {
+        victim.job_id
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.SUSPENDED
+    }
+    excuse_jobs(dict.fromkeys(suspended, _SUSPENDED))
+    return Eligibility(why=why, whys=tuple(whys))
+
+
+def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
+    """Return for each running BE job what its slowdown will be if it waits no more: 1 + waited / expected run time.
+
+    Both are over all its runs, as far as tesched ended them; to be suspended by tesched is to wait. Where nothing is
+    known of its run time, not even a limit, it is 1: nobody can say.
+    """
+    queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
+    for job_id, past in memory.past.items():
+        row = running.row_of.get(job_id)
+        if row is not None:
+            queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s
+    waited_s = np.maximum(running.started - queued - ran_s, 0) + suspended_s
+    run_s = np.maximum(running.ends_at - running.started, 0) + ran_s
+    slowdown: NDArray[np.float64] = 1 + waited_s / np.maximum(run_s, BOUND_S)
+    return slowdown
+
+
+def _spent(
+    running: Running, tally: Tally, limits: Limits, nodes: Mapping[str, int]
+) -> Iterator[tuple[NDArray[np.bool_], Why]]:
+    """Yield who may not be asked because others have paid enough lately."""
+    for row, owner in enumerate(running.owners):
+        if tally.by_account[owner.account] >= limits.max_preemptions_per_account_hour:
+            what = f"its account {owner.account}", "max_preemptions_per_account_hour"
+            yield running.owner == row, (RefusalCode.ACCOUNT_LIMIT, _this_hour(tally.by_account[owner.account], what))
+        if tally.by_user[owner.user] >= limits.max_preemptions_per_user_hour:
+            what = f"its user {owner.user}", "max_preemptions_per_user_hour"
+            yield running.owner == row, (RefusalCode.USER_LIMIT, _this_hour(tally.by_user[owner.user], what))
+    for name, count in tally.by_node.items():
+        if count >= limits.max_preemptions_per_node_hour and name in nodes:
+            there = np.zeros(len(running), dtype=np.bool_)
+            there[running.share_job[running.share_node == nodes[name]]] = True
+            text = _this_hour(count, (f"jobs on its node {name}", "max_preemptions_per_node_hour"))
+            yield there, (RefusalCode.NODE_LIMIT, text)
+    everybody = np.ones(len(running), dtype=np.bool_)
+    if tally.count >= limits.max_preemptions_per_hour:
+        text = _this_hour(tally.count, ("all users together", "max_preemptions_per_hour"))
+        yield everybody, (RefusalCode.HOUR_LIMIT, text)
+    hours = tally.node_s / HOUR_S
+    if hours >= limits.max_lost_node_hours_per_day:
+        most = limits.max_lost_node_hours_per_day
+        text = f"{hours:.1f} node-hours of runs were ended in 24 h; guard.max_lost_node_hours_per_day is {most:g}"
+        yield everybody, (RefusalCode.BUDGET, text)
+
+
+def _spent_by_turns(running: Running, tally: Tally, limits: TurnLimits) -> Iterator[tuple[NDArray[np.bool_], Why]]:
+    """Yield the jobs that may not be asked because rounds have cost enough lately."""
+    most = limits.max_preemptions_per_job_hour
+    for job_id, count in tally.by_job.items():
+        row = running.row_of.get(job_id)
+        if row is not None and count >= most:
+            text = (
+                f"it gave way to a turn {count} time(s) in the last hour; {limits.table}.max_preemptions_per_job_hour"
+            )
+            yield np.arange(len(running)) == row, (RefusalCode.ROUND_LIMIT, f"{text} is {most}")
+    if over := _turns_reached(tally, limits, "rounds have cost"):
+        yield np.ones(len(running), dtype=np.bool_), over
+
+
+def _turns_reached(tally: Tally, limits: TurnLimits, what: str, *, more: int = 0) -> Why | None:
+    """Return which limit of all rounds together is reached, or with `more` 1 would be passed."""
+    most, hours = limits.max_preemptions_per_hour, tally.node_s / HOUR_S
+    if most is not None and tally.count >= most + more:
+        text = f"{what} {tally.count} preemption(s) in an hour; {limits.table}.max_preemptions_per_hour is {most}"
+        return RefusalCode.ROUND_LIMIT, text
+    budget = limits.max_lost_node_hours_per_day
+    if budget is not None and (hours > budget or (hours >= budget and not more)):
+        text = f"{what} {hours:.1f} node-hours in 24 h; {limits.table}.max_lost_node_hours_per_day is {budget:g}"
+        return RefusalCode.ROUND_LIMIT, text
+    return None
+
+
+def _this_hour(count: int, what: tuple[str, str]) -> str:
+    return f"{what[0]} paid {count} time(s) in the last hour; that is all that guard.{what[1]} allows"
+
+
+_PROTECTED_NAME: Why = (RefusalCode.PROTECTED_NAME, "its name is protected (guard.protected_names)")
+
+
+_SUSPENDED: Why = (RefusalCode.SUSPENDED, "it is suspended for another trial-and-error job, and will go on")
+
+
+_LEAVING: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job")
+
+
+def _too_often(count: int, limits: Limits) -> Why:
+    most = limits.max_preemptions_per_job
+    text = f"it was preempted {count} time(s); guard.max_preemptions_per_job is {most}"
+    return RefusalCode.MAX_PREEMPTIONS, text
+
+
+def _often(memory: Memory, limits: Limits) -> Mapping[JobId, Why]:
+    return {
+        job_id: _too_often(count, limits)
+        for job_id, count in memory.preemptions.items()
+        if count >= limits.max_preemptions_per_job
+    }
+
+
+def protected(job: Job, limits: Limits) -> bool:
+    """Return whether the site protects the job by its user, account, QOS, partition, reservation or name."""
+    owner = Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
+    named = any(fnmatchcase(job.name, glob) for glob in limits.protected_names)
+    return named or _protection(owner, limits) is not None
+
+
+def _protection(owner: Owner, limits: Limits) -> Why | None:
+    for code, word, setting, values in (
+        (RefusalCode.PROTECTED_USER, "user", "protected_users", (owner.user,)),
+        (RefusalCode.PROTECTED_ACCOUNT, "account", "protected_accounts", (owner.account,)),
+        (RefusalCode.PROTECTED_QOS, "QOS", "protected_qos", (owner.qos,)),
+        (RefusalCode.PROTECTED_PARTITION, "partition", "protected_partitions", owner.partitions),
+        (RefusalCode.PROTECTED_RESERVATION, "reservation", "protected_reservations", (owner.reservation,)),
+    ):
+        globs: tuple[str, ...] = getattr(limits, setting)
+        for value in values:
+            if value and any(fnmatchcase(value, glob) for glob in globs):
+                return code, f"its {word} {value} is protected (guard.{setting})"
+    return None

@@ -1,0 +1,484 @@
+"""Who is trial and error, who is best effort: an ordered list of rules, of which the first that matches wins.
+
+A rule looks at what Slurm says of a job and at nothing else, so an admin can read the list and know the answer. The
+rule that matched is kept with the job. A user's own word (`sbatch --comment=te`) counts only where the site allows it,
+and only for a job inside the site's bounds; otherwise anybody could call a week-long training a quick try.
+
+A notice signal is sent only to a job for which one was declared (`notice.py`). Signal and grace period come from, in
+this order: the job's comment (`--comment="signal=B:TERM grace=120"`), its own `sbatch --signal=[B:]SIG[@SECONDS]`, the
+site's notice rules, the rule that gave its class, the site's default, which is no signal. A job without a signal is
+requeued at once: Slurm's own SIGTERM and KillWait are its grace period. What exit 0 after a notice means comes from the
+comment (`exit0=again`), the rules and the site's default.
+
+A notice rule may look for a text in the job's script (`script_contains = ["submitit"]`). It is a plain text and not a
+regular expression: the script is its user's, and Python's expressions can take exponential time on a text that is made
+for that; looking for a plain text cannot. Classes have no such condition: they are known before any script is read.
+
+How long a job is expected to run
+is its owner's word too (`--comment="run=3600"`): its time limit may be safe, and its expectation honest. So is the name
+of what it trains (`--comment="workload=resnet50"`), and that an array's tasks are workers of one training, of which
+any number may run (`--comment="elastic"`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.job_report import LONGEST_NAME
+from tesched_core.model.notice import (
+    NONE,
+    NOTICE_SIGNALS,
+    SBATCH_SECONDS_S,
+    Declared,
+    ExitZero,
+    Signal,
+    Target,
+    read_signal,
+)
+from tesched_core.model.request import requested_gpus
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+
+#: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
+UTILITIES = ("insensitive", "sensitive", "critical")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Conditions on a job; all that are given must hold. Texts are shell globs (`debug*`), any of which may match."""
+
+    partitions: tuple[str, ...] = ()
+    qos: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    #: True: salloc and srun; False: sbatch
+    interactive: bool | None = None
+    #: bounds, each inclusive; a job without a time limit is above every `max_time_limit_s`
+    min_time_limit_s: int | None = None
+    max_time_limit_s: int | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    min_cpus: int | None = None
+    max_cpus: int | None = None
+    min_gpus: int | None = None
+    max_gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of the list."""
+
+    name: str
+    job_class: JobClass
+    match: Match = Match()
+    grace_period_s: float | None = None
+    #: "none", or a signal as sbatch --signal has it: "USR1" (to the steps), "B:USR1" (to the batch shell), "full:USR1"
+    notice_signal: str | None = None
+    #: what exit 0 after a notice means
+    exit0: ExitZero | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a grace period, a signal or bounds that cannot be."""
+        if not self.name:
+            raise ValueError("name: a rule needs a name that is not empty")
+        _check_grace("grace_period_s", self.grace_period_s or 0.0)
+        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
+        _check_bounds("match", self.match)
+
+
+def _check_grace(key: str, grace_period_s: float) -> None:
+    if not 0 <= grace_period_s <= 86400:
+        raise ValueError(f"{key}: a grace period must be between 0 and 86400 seconds")
+
+
+def _check_signal(key: str, notice_signal: str) -> None:
+    prefix, _, name = notice_signal.rpartition(":")
+    if notice_signal != NONE and (prefix not in {"", "B", "full"} or name not in NOTICE_SIGNALS.values()):
+        names = ", ".join(NOTICE_SIGNALS.values())
+        raise ValueError(f"{key}: a notice signal must be none or one of {names}, alone or after B: or full:")
+
+
+def _check_bounds(key: str, match: Match) -> None:
+    """Raise ValueError for bounds that no job can meet; such a rule would be there and never match."""
+    for what in ("time_limit_s", "nodes", "cpus", "gpus"):
+        low, high = getattr(match, f"min_{what}"), getattr(match, f"max_{what}")
+        for bound, value in (("min", low), ("max", high)):
+            if value is not None and value < 0:
+                raise ValueError(f"{key}.{bound}_{what} must be a whole number of at least 0")
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"{key}.max_{what} must be at least {key}.min_{what}, {low}")
+
+
+#: characters of the longest text that a script is searched for, and how many texts there may be
+LONGEST_PATTERN = 200
+MOST_PATTERNS = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeRule:
+    """One line of the list that says which jobs get which notice; it does not change their class."""
+
+    name: str
+    match: Match = Match()
+    #: texts, any of which must stand in the batch script's first 64 KiB, letter by letter; without any, the script is
+    #: not looked at
+    script_contains: tuple[str, ...] = ()
+    #: as those of `Rule`; what is not given comes from the next source
+    grace_period_s: float | None = None
+    notice_signal: str | None = None
+    exit0: ExitZero | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a grace period, a signal, a text or bounds that cannot be."""
+        if not self.name:
+            raise ValueError("name: a notice rule needs a name that is not empty")
+        _check_grace("grace_period_s", self.grace_period_s or 0.0)
+        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
+        _check_bounds("match", self.match)
+        if not all(1 <= len(text) <= LONGEST_PATTERN for text in self.script_contains):
+            raise ValueError(f"script_contains: each text must have 1 to {LONGEST_PATTERN} characters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserWord:
+    """What a user may say of his own job in its comment."""
+
+    #: whether `te` in a comment counts at all
+    may_say_te: bool = False
+    #: the job must be inside these bounds for it to count
+    within: Match = Match()
+    #: whether `be` counts: nobody is harmed by a job that offers itself
+    may_say_be: bool = True
+    #: the longest grace period that a job may ask for, seconds
+    max_grace_period_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a bound that cannot be kept."""
+        _check_grace("max_grace_period_s", self.max_grace_period_s)
+        _check_bounds("within", self.within)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """The whole list."""
+
+    rules: tuple[Rule, ...] = ()
+    #: the first that matches says what it gives
+    notice_rules: tuple[NoticeRule, ...] = ()
+    default_class: JobClass = JobClass.BE
+    user_word: UserWord = UserWord()
+    default_grace_period_s: float = 30.0
+    #: as `Rule.notice_signal`; a signal here reaches jobs that know nothing of it, and ends those that do not trap it
+    default_notice_signal: str = NONE
+    #: what exit 0 after a notice means
+    default_exit0: ExitZero = ExitZero.SLURM
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a grace period or a signal that cannot be given, or two rules of one name."""
+        _check_grace("default_grace_period_s", self.default_grace_period_s)
+        _check_signal("default_notice_signal", self.default_notice_signal)
+        for key, names in (
+            ("rules", [rule.name for rule in self.rules]),
+            ("notice_rules", [rule.name for rule in self.notice_rules]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{key}: two rules are named {twice[0]!r}; each needs a name of its own")
+        if len(self.script_patterns) > MOST_PATTERNS:
+            raise ValueError(f"notice_rules: all script_contains together must be at most {MOST_PATTERNS} texts")
+
+    @property
+    def script_patterns(self) -> tuple[str, ...]:
+        """Return the texts that scripts are searched for."""
+        return tuple(dict.fromkeys(text for rule in self.notice_rules for text in rule.script_contains))
+
+
+def matches(job: Job, match: Match) -> bool:
+    """Return whether every condition that `match` gives holds for the job."""
+    return all(_conditions(job, match))
+
+
+def _conditions(job: Job, match: Match) -> Iterator[bool]:
+    for globs, values in (
+        (match.partitions, job.partitions),
+        (match.qos, (job.qos,)),
+        (match.accounts, (job.account,)),
+        (match.users, (job.user,)),
+        (match.names, (job.name,)),
+        (match.comments, (job.comment,)),
+    ):
+        if globs:
+            yield any(fnmatchcase(value, glob) for value in values for glob in globs)
+    if match.interactive is not None:
+        yield job.batch is not match.interactive
+    for low, high, amount in (
+        (match.min_time_limit_s, match.max_time_limit_s, job.time_limit_s),
+        (match.min_nodes, match.max_nodes, job.request.min_nodes),
+        (match.min_cpus, match.max_cpus, job.request.cpus),
+        (match.min_gpus, match.max_gpus, requested_gpus(job)),
+    ):
+        if low is not None:
+            yield amount is None or amount >= low
+        if high is not None:
+            yield amount is not None and amount <= high
+
+
+_WORD = re.compile(r"[^\s,;]+")
+
+
+def _words(comment: str) -> tuple[frozenset[str], Mapping[str, str]]:
+    """Return a comment's bare words and its key=value pairs, in lower case."""
+    bare: set[str] = set()
+    pairs: dict[str, str] = {}
+    for word in _WORD.findall(comment):
+        key, equals, value = word.partition("=")
+        if equals:
+            pairs[key.lower().removeprefix("tesched:")] = value
+        else:
+            bare.add(word.lower().removeprefix("tesched:"))
+    return frozenset(bare), pairs
+
+
+def _seconds(text: str) -> float | None:
+    # No float(): it would take "inf" and "nan" from a user's comment.
+    return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
+
+
+def _amount(text: str) -> float | None:
+    """Return what `20000` or `2.5e6` says, if it is above 0."""
+    return (float(text) or None) if re.fullmatch(r"\d{1,15}(\.\d{1,6})?(e\d{1,2})?", text) else None
+
+
+def _weight(text: str) -> float | None:
+    value = float(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text) else 0.0
+    # Beyond that it is as good as none, or all, and a program with it hard to solve.
+    return value if 0.001 <= value <= 1000 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Notice:
+    """A job's notice, and where it comes from."""
+
+    signal: str
+    target: Target
+    source: str
+    grace_period_s: float
+    grace_source: str
+    exit0: ExitZero
+
+
+def _notice(
+    job: Job, pairs: Mapping[str, str], rule: Rule | None, how: Classification, declared: Declared | None
+) -> _Notice:
+    """Return the job's notice: of each part, the first source that speaks."""
+    found_in = declared.script_has if declared is not None else frozenset()
+    own_rule = next((one for one in how.notice_rules if _notice_rule_matches(job, one, found_in)), None)
+    most_s = how.user_word.max_grace_period_s
+    said = read_signal(pairs.get("signal", ""))
+    own = declared.signal if declared is not None else None
+    signal, source, grace_s, grace_source = _site_notice(own_rule, rule, how)
+    if own is not None and declared is not None:
+        signal, source = own, declared.source
+        seconds_s = SBATCH_SECONDS_S if own.seconds_s is None else own.seconds_s
+        grace_s, grace_source = min(seconds_s, most_s), declared.source
+    if said is not None:
+        # Its comment names the signal, its options the processes: what has no prefix goes where they say.
+        target = said.target or (own.target if own is not None else None)
+        signal, source = replace(said, target=target), "the job's comment"
+    if said is not None and said.seconds_s is not None:
+        grace_s, grace_source = min(said.seconds_s, most_s), "the job's comment"
+    asked = _seconds(pairs.get("grace", ""))
+    if asked is not None:
+        grace_s, grace_source = min(asked, most_s), "the job's comment"
+    if not signal.name:
+        grace_s, grace_source = 0.0, "no signal was declared"
+        if said is None and own is None and declared is not None and declared.source:
+            source = f"{declared.source}; {source}"
+    word = pairs.get("exit0", "").lower()
+    exit0 = (own_rule.exit0 if own_rule else None) or (rule.exit0 if rule else None) or how.default_exit0
+    return _Notice(
+        signal=signal.name,
+        target=signal.target or Target.STEPS,
+        source=source,
+        grace_period_s=grace_s,
+        grace_source=grace_source,
+        exit0=ExitZero(word) if word in set(ExitZero) else exit0,
+    )
+
+
+def _notice_rule_matches(job: Job, rule: NoticeRule, script_has: frozenset[str]) -> bool:
+    in_script = not rule.script_contains or not script_has.isdisjoint(rule.script_contains)
+    return in_script and matches(job, rule.match)
+
+
+def _site_notice(own_rule: NoticeRule | None, rule: Rule | None, how: Classification) -> tuple[Signal, str, float, str]:
+    """Return the signal and the grace period that the site gives, each with its source: of two rules, the first."""
+    signal, source = how.default_notice_signal, "the site's default"
+    grace_s, grace_source = how.default_grace_period_s, "the site's default"
+    for said, words in ((rule, "rule"), (own_rule, "notice rule")):
+        if said and said.notice_signal is not None:
+            signal, source = said.notice_signal, f"{words} {said.name}"
+        if said and said.grace_period_s is not None:
+            grace_s, grace_source = said.grace_period_s, f"{words} {said.name}"
+    return read_signal(signal) or Signal(name=""), source, grace_s, grace_source
+
+
+def classify(job: Job, how: Classification, declared: Declared | None = None) -> Traits:
+    """Return the job's class, the rule that gave it, and its notice; `declared` is what its own options declare."""
+    rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
+    job_class = rule.job_class if rule else how.default_class
+    name = rule.name if rule else "default"
+    bare, pairs = _words(job.comment)
+    word = how.user_word
+    if job_class is not JobClass.EXEMPT:
+        # A protected job stays protected whatever its owner says; for the others his word is the finer one.
+        if "te" in bare and word.may_say_te and matches(job, word.within):
+            job_class, name = JobClass.TE, "user's comment"
+        elif "be" in bare and word.may_say_be:
+            job_class, name = JobClass.BE, "user's comment"
+
+    notice = _notice(job, pairs, rule, how, declared)
+    return Traits(
+        job_class=job_class,
+        rule=name,
+        grace_period_s=notice.grace_period_s,
+        grace_source=notice.grace_source,
+        notice_signal=notice.signal,
+        notice_target=notice.target,
+        notice_source=notice.source,
+        exit0=notice.exit0,
+        declared=declared,
+        elastic="elastic" in bare,
+        run_time_s=_seconds(pairs.get("run", "")) or None,
+        workload=pairs.get("workload", "")[:LONGEST_NAME],
+        weight=_weight(pairs.get("weight", "")),
+        slo_s=_seconds(pairs.get("slo", "")) or None,
+        samples=_amount(pairs.get("samples", "")),
+        utility=utility if (utility := pairs.get("utility", "").lower()) in UTILITIES else "",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a running job said of itself when its run began: what is said later does not change its class."""
+
+    submit_time: float
+    restarts: int
+    name: str
+    comment: str
+    partitions: tuple[str, ...]
+    qos: str
+    account: str
+    time_limit_s: int | None
+
+    @staticmethod
+    def of(job: Job) -> Question:
+        """Return what the job says now."""
+        return Question(
+            submit_time=job.submit_time,
+            restarts=job.restarts,
+            name=job.name,
+            comment=job.comment,
+            partitions=job.partitions,
+            qos=job.qos,
+            account=job.account,
+            time_limit_s=job.time_limit_s,
+        )
+
+    def asked_by(self, job: Job) -> Job:
+        """Return the job as it was when this run began; as it is if this is another run."""
+        if not job.on_nodes or (job.restarts, job.submit_time) != (self.restarts, self.submit_time):
+            return job
+        return replace(
+            job,
+            name=self.name,
+            comment=self.comment,
+            partitions=self.partitions,
+            qos=self.qos,
+            account=self.account,
+            time_limit_s=self.time_limit_s,
+        )
+
+
+def classified(
+    snapshot: Snapshot,
+    how: Classification,
+    known: Snapshot | None = None,
+    questions: Mapping[JobId, Question] = MappingProxyType({}),
+) -> Snapshot:
+    """Return the snapshot with every job's traits.
+
+    `known` is an earlier classified snapshot under the same rules: what it says of a job that has not changed is kept,
+    so that a queue of 100,000 jobs is not matched anew each second. `questions` are those of running jobs, for when
+    there is none: after a restart, or under new rules.
+    """
+    traits: dict[JobId, Traits] = {}
+    for job_id, job in snapshot.jobs.items():
+        before = known.jobs.get(job_id) if known else None
+        if known and before is not None and _same_question(before, job):
+            traits[job_id] = known.traits[job_id]
+        else:
+            # Requeued or changed, it has the options that it had; another job of the same id begins at no restarts.
+            same = before is not None and (job.restarts > before.restarts or job.submit_time == before.submit_time)
+            declared = known.traits[job_id].declared if known and same else None
+            question = questions.get(job_id)
+            traits[job_id] = classify(question.asked_by(job) if question else job, how, declared)
+    return snapshot.with_traits(MappingProxyType(traits))
+
+
+def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[JobId, Declared]) -> Snapshot:
+    """Return the snapshot with what the running BE jobs' own options declare; what is not there is yet to be read.
+
+    The class of a running job stays what it was; only its notice is worked out anew, when its options become known.
+    """
+    changed: dict[JobId, Traits] = {}
+    for job_id, job in snapshot.jobs.items():
+        if not job.on_nodes or not job.batch:
+            continue
+        traits, found = snapshot.traits[job_id], declared.get(job_id)
+        if traits.job_class is not JobClass.BE or (found is not None and traits.declared == found):
+            continue
+        if found is None:
+            if not traits.unread:
+                source = f"its script is yet to be read; {traits.notice_source}"
+                changed[job_id] = replace(traits, unread=True, notice_source=source)
+            continue
+        rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
+        notice = _notice(job, _words(job.comment)[1], rule, how, found)
+        changed[job_id] = replace(
+            traits,
+            grace_period_s=notice.grace_period_s,
+            grace_source=notice.grace_source,
+            notice_signal=notice.signal,
+            notice_target=notice.target,
+            notice_source=notice.source,
+            exit0=notice.exit0,
+            declared=found,
+            unread=False,
+        )
+    return snapshot.with_traits(MappingProxyType({**snapshot.traits, **changed})) if changed else snapshot
+
+
+def _same_question(before: Job, now: Job) -> bool:
+    if before is now:
+        return True
+    # A running job's class must not change because its owner has just called it something else.
+    if now.on_nodes and before.on_nodes and before.restarts == now.restarts:
+        return before.submit_time == now.submit_time
+    return (
+        before.submit_time == now.submit_time
+        and before.name == now.name
+        and before.partitions == now.partitions
+        and before.qos == now.qos
+        and before.account == now.account
+        and before.comment == now.comment
+        and before.time_limit_s == now.time_limit_s
+        and before.request == now.request
+    )

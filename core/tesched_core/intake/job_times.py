@@ -1,0 +1,168 @@
+"""How long a job waited and ran over all its restarts, and what is made of it: slowdown, bounded slowdown, JCT.
+
+A job waits from its submission to its end whenever it does not run: before its first start, between a preemption and
+the restart, and while it is suspended. So, for a job that has ended, JCT = waiting + running.
+
+Worked example: submitted at 0, started at 100, requeued at 160, started again at 200, ended at 300. It ran 60 + 100 s
+and waited 100 + 40 s: slowdown 1 + 140/160 = 1.875, bounded slowdown the same, JCT 300 s. Had the first 60 s been on
+4 nodes, the requeue would have lost 240 node-seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from tesched_core.model.cluster import FINISHED, JobState
+from tesched_core.model.order import PREEMPTED, Victim
+from tesched_core.model.resources import UnixSeconds
+
+#: Run times below this count as this in the bounded slowdown, seconds (Feitelson et al., JSSPP 1997).
+BOUND_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One look at a job at which its state, run or nodes were other than at the look before."""
+
+    at: UnixSeconds
+    state: JobState
+    restarts: int
+    #: its processes are being ended
+    completing: bool = False
+    #: of the present run; each requeue resets it
+    submit_time: UnixSeconds = 0.0
+    #: start of the present run, or of the last
+    start_time: UnixSeconds | None = None
+    #: end of a finished job
+    end_time: UnixSeconds | None = None
+    nodes: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A stretch of time in which the job ran. A suspension ends one, and the resumption starts another."""
+
+    restarts: int
+    start: UnixSeconds
+    #: None while it runs
+    end: UnixSeconds | None = None
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """What became of a job's time, up to its end or to now."""
+
+    submitted_at: UnixSeconds
+    #: None for a job that has not ended
+    ended_at: UnixSeconds | None
+    waited_s: float
+    ran_s: float
+    #: it was seen before any restart, so nothing is missing from the two above
+    whole: bool
+
+    @property
+    def slowdown(self) -> float | None:
+        """Return 1 + waiting / running; None for a job that never ran."""
+        return slowdown(self.waited_s, self.ran_s)
+
+    @property
+    def bounded_slowdown(self) -> float:
+        """Return the bounded slowdown."""
+        return bounded_slowdown(self.waited_s, self.ran_s)
+
+    @property
+    def jct_s(self) -> float | None:
+        """Return the job completion time: end - first submission, seconds; None for a job that has not ended."""
+        return None if self.ended_at is None else self.ended_at - self.submitted_at
+
+
+def slowdown(waited_s: float, ran_s: float) -> float | None:
+    """Return 1 + waiting / running (FitGpp, section 2); None where nothing ran. Both in seconds."""
+    return 1 + waited_s / ran_s if ran_s > 0 else None
+
+
+def bounded_slowdown(waited_s: float, ran_s: float) -> float:
+    """Return max(1, (waiting + running) / max(running, 10 s)) (Feitelson et al., JSSPP 1997). Both in seconds."""
+    return max(1.0, (waited_s + ran_s) / max(ran_s, BOUND_S))
+
+
+def lost_node_s(victim: Victim) -> float:
+    """Return the node-seconds of the victim's run that its requeue threw away, as if nothing of it had been saved.
+
+    0 for a victim that has not left, and for one that finished or was cancelled: tesched did not end it.
+    """
+    if victim.left_at is None or victim.departure not in PREEMPTED:
+        return 0.0
+    return len(victim.nodes) * max(victim.left_at - victim.started_at, 0.0)
+
+
+def runs(changes: Iterable[Change]) -> tuple[Run, ...]:
+    """Return the job's runs, oldest first, given its changes in their order.
+
+    Slurm's own times are taken where it gives them; else the time of the look. A run that began and ended between two
+    looks is known only if the job ended with it.
+    """
+    found: list[Run] = []
+    for change in changes:
+        open_run = found[-1] if found and found[-1].end is None else None
+        running = change.state is JobState.RUNNING and not change.completing
+        if open_run and not (running and change.restarts == open_run.restarts):
+            found[-1] = replace(open_run, end=_end(open_run, change))
+            open_run = None
+        if running and open_run is None:
+            resumed = bool(found) and found[-1].restarts == change.restarts
+            start = change.at if resumed or change.start_time is None else change.start_time
+            found.append(Run(restarts=change.restarts, start=_after_last(found, start), nodes=change.nodes))
+        elif _unseen_run(change, found):
+            start = _after_last(found, change.start_time or 0.0)
+            end = max(change.end_time or start, start)
+            found.append(Run(restarts=change.restarts, start=start, end=end, nodes=change.nodes))
+    return tuple(found)
+
+
+def times(changes: Iterable[Change], *, now: UnixSeconds) -> Times:
+    """Return what became of the job's time, given its changes in their order (at least one)."""
+    changes = tuple(changes)
+    first, last = changes[0], changes[-1]
+    ended_at = None
+    if last.state in FINISHED:
+        ended_at = last.end_time if last.end_time is not None else last.at
+    until = now if ended_at is None else ended_at
+    ran_s = sum((until if run.end is None else run.end) - run.start for run in runs(changes))
+    ran_s = max(ran_s, 0.0)
+    return Times(
+        submitted_at=first.submit_time,
+        ended_at=ended_at,
+        waited_s=max(until - first.submit_time - ran_s, 0.0),
+        ran_s=ran_s,
+        whole=first.restarts == 0,
+    )
+
+
+def _end(run: Run, change: Change) -> UnixSeconds:
+    """Return when the run ended that `change` shows to be over."""
+    said = None
+    if change.restarts > run.restarts:
+        said = change.submit_time  # Slurm resets it when it puts the job back in the queue
+    elif change.state in FINISHED:
+        said = change.end_time
+    return said if said is not None and run.start <= said <= change.at else max(change.at, run.start)
+
+
+def _after_last(found: list[Run], start: UnixSeconds) -> UnixSeconds:
+    """Return `start`, or the last run's end if that is later: two runs of one job do not overlap."""
+    return max(start, found[-1].end) if found and found[-1].end is not None else start
+
+
+def _unseen_run(change: Change, found: list[Run]) -> bool:
+    """Return whether the job has ended with a run that no look fell into."""
+    known = found[-1].restarts if found else -1
+    return (
+        change.state in FINISHED
+        and change.start_time is not None
+        and change.end_time is not None
+        and change.restarts > known
+    )

@@ -1,0 +1,145 @@
+"""Which waiting TE jobs would start if there were room, and what the others wait for.
+
+Room is made only for a job that Slurm would start in it. Slurm's own reason word says so: Resources or Priority. A job
+that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from somebody else's sacrifice.
+Source: squeue(1), JOB REASON CODES.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass, Snapshot
+
+#: Reason words that mean: it would start if there were room and it were first. The long one is what Slurm says on a
+#: full partition of which a node is down or drained; which nodes are left is then our own question (`fit`).
+WANTS_ROOM = frozenset(
+    {
+        "Resources",
+        "Priority",
+        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+    }
+)
+
+
+_REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
+    (re.compile(pattern), code, text)
+    for pattern, code, text in (
+        (r"JobHeld|job_requeued_in_held_state|JobHoldMaxRequeue", RefusalCode.HELD, "it is held"),
+        (r"Dependency", RefusalCode.DEPENDENCY, "it waits for another job (dependency)"),
+        (r"BeginTime", RefusalCode.BEGIN_TIME, "its begin time has not come"),
+        (r"Licenses", RefusalCode.LICENSES, "it waits for a licence"),
+        (r"Reservation", RefusalCode.RESERVATION, "it waits for its reservation"),
+        (r"PartitionDown|PartitionInactive", RefusalCode.PARTITION_DOWN, "its partition starts no jobs"),
+        (
+            r"ReqNodeNotAvail|NodeDown|DOWN|DRAINED|BadConstraints",
+            RefusalCode.NODE_DOWN,
+            "nodes that it needs are down, drained or reserved",
+        ),
+        (r"Limit|^(Assoc|QOS)|Max\w+Per", RefusalCode.LIMIT, "it has reached a limit"),
+        (r"^(None)?$", RefusalCode.NOT_CONSIDERED_YET, "Slurm has not looked at it yet"),
+    )
+)
+
+
+_FIRM = frozenset(
+    {
+        RefusalCode.DEPENDENCY,
+        RefusalCode.BEGIN_TIME,
+        RefusalCode.LICENSES,
+        RefusalCode.LIMIT,
+        RefusalCode.PARTITION_DOWN,
+    }
+)
+
+
+#: What Slurm says of a job only when it comes to it: of one behind another it says Priority.
+_SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
+
+
+def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
+    """Return why room would not help this pending job; None if it would."""
+    if job.doubt or job.partly_read:
+        return RefusalCode.UNREAD, job.doubt or job.partly_read
+    if job.held:
+        return RefusalCode.HELD, f"it is held (Slurm says: {job.reason or 'priority 0'})"
+    if job.reason in WANTS_ROOM:
+        if job.het_job_id is not None:
+            return RefusalCode.UNSUPPORTED, "it is a heterogeneous job, for which tesched makes no room"
+        return None
+    for pattern, code, text in _REASONS:
+        if pattern.search(job.reason):
+            return code, f"{text}, and room would not help (Slurm says: {job.reason or 'nothing yet'})"
+    return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
+
+
+def blocked(job: Job, *, at_the_head: bool = False) -> str:
+    """Return why a pending job for which room is being made would not start in it any more; empty if it would.
+
+    Only what Slurm says for certain counts: while a node is emptied its word may be a passing one. A job that has
+    asked no victim and is only kept `at_the_head` of the queue stays there while it is at a limit or lacks a licence:
+    elsewhere in the queue Slurm would not say whether it still does.
+    """
+    why = room_would_not_help(job)
+    if why is None or (at_the_head and why[0] in _SHOWS_AT_THE_HEAD):
+        return ""
+    return why[1] if why[0] in _FIRM else ""
+
+
+def seen_at_the_head(job: Job) -> bool:
+    """Return whether Slurm has looked at this waiting job as the first of its queue, and it lacks nothing but room.
+
+    Of a job behind another one Slurm says Priority, whatever else it may wait for; limits show only at the head. Each
+    change of its nice value, priority or nodes makes it say None until the next look (22.05 and 26.05).
+    """
+    return job.reason in WANTS_ROOM and job.reason != "Priority"
+
+
+def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None = None) -> JobId | None:
+    """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
+
+    One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a look there. Until then
+    nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is far behind)
+    is looked at in the ordinary pace.
+    """
+    for order in memory.open_orders() if memory else ():
+        job = snapshot.jobs.get(order.preemptor)
+        raised = order.raised
+        if not order.waits or raised is None or raised.taken_at is None or job is None or not job.pending:
+            continue
+        if not seen_at_the_head(job) and 0 <= snapshot.taken_at - raised.taken_at < within_s:
+            return job.job_id
+    waiting = (
+        (job.submit_time, job.job_id)
+        for job in snapshot.jobs.values()
+        if job.state is JobState.PENDING
+        and not job.held
+        and not has_reason(job.reason)
+        # On a clock that differs from slurmctld's, no job may be new for ever.
+        and abs(snapshot.taken_at - job.submit_time) < within_s
+        and snapshot.traits[job.job_id].job_class is JobClass.TE
+    )
+    first = min(waiting, default=None)
+    return first[1] if first else None
+
+
+def has_reason(word: str) -> bool:
+    """Return whether this reason word of a pending job says anything: before Slurm has looked at a job it does not."""
+    return word not in {"", "None"}
+
+
+def asks_for_nodes_alone(job: Job, now: UnixSeconds) -> bool:
+    """Return whether a job that does not say what it waits for can wait for nothing but room, limits apart."""
+    return (
+        not job.held
+        and not (job.doubt or job.partly_read)
+        and not (job.dependency or job.licenses or job.reservation or job.array_tasks)
+        and job.array_job_id is None
+        and job.het_job_id is None
+        and job.eligible_time is not None
+        and job.eligible_time <= now
+    )

@@ -1,0 +1,104 @@
+"""What one step works on: the orders' advance is written here while it runs, then read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tesched_core.model.actions import Action, OrderId
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Futility, NodeBinding, Past
+from tesched_core.model.order import Order, Transition
+from tesched_core.model.payment import Paid
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import Snapshot
+
+#: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
+#: it for a requeue.
+RESEND_AFTER_S = 5.0
+
+
+@dataclass
+class CycleContext:
+    """The orders after this snapshot, and what follows from it. Filled while one step runs, then read."""
+
+    snapshot: Snapshot
+    columns: ClusterColumns
+    limits: Limits
+    #: jobs that orders make room for: none of them has to be ahead of another
+    preemptors: set[JobId] = field(default_factory=set)
+    #: those under way when the step began
+    orders: tuple[Order, ...] = ()
+    #: nodes at which a suspended victim goes on in this very cycle
+    resumed_on: set[str] = field(default_factory=set)
+    #: victims that wait to run again: none of them has to be ahead of another
+    returning: set[JobId] = field(default_factory=set)
+    actions: list[Action] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
+    preemptions: dict[JobId, int] = field(default_factory=dict)
+    last_preempted: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    paid: list[Paid] = field(default_factory=list)
+    past: dict[JobId, Past] = field(default_factory=dict)
+    #: leave times seen in this cycle, with user and name
+    leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
+    retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    futile: dict[JobId, Futility] = field(default_factory=dict)
+    bound: dict[JobId, NodeBinding] = field(default_factory=dict)
+    bound_since: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
+    absent: frozenset[JobId] = frozenset()
+    _tasks: dict[JobId, list[Job]] | None = None
+    _beside: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+    _over: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    @property
+    def release(self) -> str:
+        """Return Slurm's release."""
+        return self.snapshot.settings.release
+
+    def tasks_of(self, array: JobId) -> Sequence[Job]:
+        """Return the tasks of a job array that have a record of their own, and its record of those that wait."""
+        if self._tasks is None:
+            self._tasks = {}
+            for job in self.snapshot.jobs.values():
+                if job.array_job_id is not None:
+                    self._tasks.setdefault(job.array_job_id, []).append(job)
+        return self._tasks.get(array, ())
+
+    def partitions_beside(self, partitions: tuple[str, ...]) -> frozenset[str]:
+        """Return these partitions, and those of their tiers that share nodes with them.
+
+        Slurm goes by PriorityTier first, and by the jobs' priorities only within a tier.
+        """
+        if partitions not in self._beside:
+            everything = self.snapshot.partitions
+            mine = [everything[name] for name in partitions if name in everything]
+            tiers = {partition.priority_tier for partition in mine}
+            self._beside[partitions] = frozenset(partitions) | {
+                name
+                for name, partition in everything.items()
+                if partition.priority_tier in tiers and any(not one.nodes.isdisjoint(partition.nodes) for one in mine)
+            }
+        return self._beside[partitions]
+
+    def partitions_over(self, partitions: tuple[str, ...]) -> frozenset[str]:
+        """Return these partitions, and those of any tier that share nodes with them."""
+        if partitions not in self._over:
+            everything = self.snapshot.partitions
+            nodes = frozenset().union(*(everything[name].nodes for name in partitions if name in everything))
+            shared = (name for name, one in everything.items() if not nodes.isdisjoint(one.nodes))
+            self._over[partitions] = frozenset(partitions) | frozenset(shared)
+        return self._over[partitions]
+
+    def moved(self, order_id: OrderId, job_id: JobId | None, before: str, after: str, text: str) -> None:
+        """Record one transition."""
+        self.transitions.append(
+            Transition(order_id=order_id, at=self.now, job_id=job_id, before=before, after=after, text=text)
+        )

@@ -1,0 +1,343 @@
+"""What Slurm says at one instant: jobs, nodes, partitions, reservations. Every client gives the same values.
+
+Times are Unix seconds (UTC), durations end in `_s`, memory in `_mib`. `None` stands for "Slurm does not say"; a limit
+that Slurm calls UNLIMITED is `None` too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tesched_core.model.resources import JobId, Tres, UnixSeconds
+
+
+class JobState(StrEnum):
+    """A job's base state. Slurm's flags on top of it (COMPLETING, …) are `Job.flags`."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    #: a state word that this release of tesched does not know; the job is left alone
+    UNKNOWN = "UNKNOWN"
+
+
+#: States that a job never leaves by itself.
+FINISHED = frozenset(
+    {
+        JobState.COMPLETED,
+        JobState.CANCELLED,
+        JobState.FAILED,
+        JobState.TIMEOUT,
+        JobState.NODE_FAIL,
+        JobState.PREEMPTED,
+        JobState.BOOT_FAIL,
+        JobState.DEADLINE,
+        JobState.OUT_OF_MEMORY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a job asked for, in Slurm's own terms; `request.demand_per_node` makes one node's share of it."""
+
+    #: fewest and most nodes that the job takes (sbatch --nodes=MIN-MAX)
+    min_nodes: int = 1
+    max_nodes: int = 1
+    #: CPUs and tasks over all nodes, as Slurm computed them
+    cpus: int = 1
+    tasks: int = 1
+    #: fewest CPUs on each node (tasks on the node times CPUs a task, --mincpus)
+    min_cpus_per_node: int = 1
+    cpus_per_task: int = 1
+    #: exactly one of these two is set where the job asked for memory; 0 a node is "all of it"
+    mem_per_node_mib: int | None = None
+    mem_per_cpu_mib: int | None = None
+    #: what Slurm counts over all nodes for a pending job of which the two above say nothing or "all of it"
+    mem_counted_mib: int | None = None
+    #: (name, count) as asked for, each device once: `gpu`, `gpu:a100`; by node, job, task and socket
+    gres_per_node: tuple[tuple[str, int], ...] = ()
+    gres_per_job: tuple[tuple[str, int], ...] = ()
+    gres_per_task: tuple[tuple[str, int], ...] = ()
+    gres_per_socket: tuple[tuple[str, int], ...] = ()
+    #: CPUs, and MiB of memory, for each device of a GRES (--cpus-per-gpu, --mem-per-gpu, or the site's defaults)
+    cpus_per_gres: tuple[tuple[str, int], ...] = ()
+    mem_per_gres: tuple[tuple[str, int], ...] = ()
+    #: how many tasks on one node, socket and core; 0: not said
+    tasks_per_node: int = 0
+    tasks_per_socket: int = 0
+    tasks_per_core: int = 0
+    #: shape of the nodes (--sockets-per-node, --cores-per-socket, --threads-per-core); 0: not said
+    sockets_per_node: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    #: MiB of local disk that each node must have (--tmp)
+    tmp_mib: int = 0
+    #: neighbouring nodes only (--contiguous)
+    contiguous: bool = False
+    #: at most so many leaf switches (--switches); 0: not said
+    switches: int = 0
+    #: cores, or threads, kept free for the system on each node (--core-spec, --thread-spec), as Slurm writes it
+    core_spec: str = ""
+    #: whole nodes only (--exclusive)
+    exclusive: bool = False
+    #: Slurm's word for how it shares its cores and nodes: NO, YES, OK, USER, MCS, TOPO; empty where it does not say
+    sharing: str = ""
+    #: what the job asks for and tesched does not model, each as "--option=value"; such a TE job is refused
+    not_modelled: tuple[str, ...] = ()
+    #: node feature expression (--constraint), empty without one
+    features: str = ""
+    #: nodes that must be part of the allocation, and those that must not, unfolded and in Slurm's order
+    required_nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeShare:
+    """What a job holds on one node."""
+
+    node: str
+    tres: Tres
+    #: which of the node's CPUs, as Slurm writes them ("0-7,16"); empty where it does not say
+    cpu_ids: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job that slurmctld knows: pending, on nodes, or finished less than MinJobAge ago."""
+
+    job_id: JobId
+    #: the array's id, and this task's index; a pending array is one record with `array_tasks` ("0-9%2") and no index
+    array_job_id: JobId | None = None
+    array_task_id: int | None = None
+    array_tasks: str = ""
+    #: most of the array's tasks that may run at once (ArrayTaskThrottle), the same on all its records; 0: no limit
+    array_throttle: int = 0
+    #: the heterogeneous job's id (its first component's) and this component's offset
+    het_job_id: JobId | None = None
+    het_offset: int | None = None
+    name: str = ""
+    user: str = ""
+    account: str = ""
+    #: where it may run (pending) or runs; several only while pending
+    partitions: tuple[str, ...] = ()
+    qos: str = ""
+    state: JobState
+    #: Slurm's flags on the state, such as COMPLETING, CONFIGURING, STOPPED, REQUEUED, REQUEUE_HOLD, SPECIAL_EXIT
+    flags: frozenset[str] = frozenset()
+    #: Slurm's reason word, such as Resources, Priority, Dependency, JobHeldUser, BeginTime; empty for none
+    reason: str = ""
+    #: 0 is held
+    priority: int = 0
+    nice: int = 0
+    #: submitted by sbatch; else salloc or srun, which cannot be requeued
+    batch: bool = True
+    requeueable: bool = True
+    #: how often it was requeued
+    restarts: int = 0
+    #: reset by each requeue; the store keeps the first
+    submit_time: UnixSeconds = 0
+    eligible_time: UnixSeconds | None = None
+    #: start of the present run (or the last); None for a job that never ran. Not Slurm's estimate for a pending one.
+    start_time: UnixSeconds | None = None
+    #: end of a finished job; None otherwise
+    end_time: UnixSeconds | None = None
+    time_limit_s: int | None = None
+    request: Request = Request()
+    #: what it holds, by node, in Slurm's node order; empty unless on nodes (running, suspended, completing)
+    allocation: tuple[NodeShare, ...] = ()
+    reservation: str = ""
+    dependency: str = ""
+    licenses: str = ""
+    comment: str = ""
+    admin_comment: str = ""
+    #: exit status of the batch script and the signal that ended it, for a finished job (0, 0 otherwise)
+    exit_status: int = 0
+    exit_signal: int = 0
+    #: why what stands here may be wrong, in words: its record, or part of it, could not be read, and this is what was
+    #: last known. Nothing is asked of such a job, and nothing done for it. Empty as a rule
+    doubt: str = ""
+    #: why it is not known what it asks for, or holds on each node, in words; all else is as Slurm says. It is no victim
+    #: then, and no room is made for it. Empty as a rule; of a job that has just changed it may be so for one poll
+    partly_read: str = ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the names of the nodes that it holds."""
+        return tuple(share.node for share in self.allocation)
+
+    @property
+    def on_nodes(self) -> bool:
+        """Return whether it holds any room: running, suspended or completing."""
+        return bool(self.allocation)
+
+    @property
+    def completing(self) -> bool:
+        """Return whether its processes are being ended."""
+        return "COMPLETING" in self.flags
+
+    @property
+    def pending(self) -> bool:
+        """Return whether it waits in the queue, its nodes given back."""
+        return self.state is JobState.PENDING and not self.completing
+
+    @property
+    def finished(self) -> bool:
+        """Return whether it has ended for good (still completing counts)."""
+        return self.state in FINISHED
+
+    @property
+    def held(self) -> bool:
+        """Return whether it waits for a release."""
+        return self.pending and self.priority == 0
+
+    @property
+    def label(self) -> str:
+        """Return the id as squeue writes it: `123`, `120_4`, `120_[0-9%2]`, `130+1`."""
+        if self.array_job_id is not None and self.array_task_id is not None:
+            return f"{self.array_job_id}_{self.array_task_id}"
+        if self.array_job_id is not None and self.array_tasks:
+            return f"{self.array_job_id}_[{self.array_tasks}]"
+        if self.het_job_id is not None and self.het_offset is not None:
+            return f"{self.het_job_id}+{self.het_offset}"
+        return str(self.job_id)
+
+
+#: Flags with which Slurm starts jobs on a node. Any other one, also one that tesched does not know, keeps jobs off it;
+#: of a maintenance or another reservation's nodes the reservation says more.
+_HARMLESS = frozenset({"COMPLETING", "PLANNED", "RESERVED", "MAINTENANCE", "CLOUD", "DYNAMIC_NORM", "DYNAMIC_FUTURE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One compute node."""
+
+    name: str
+    #: base state word: IDLE, MIXED, ALLOCATED, DOWN, FUTURE, UNKNOWN, … It says nothing of GPUs.
+    state: str
+    #: flags on it: DRAIN, COMPLETING, NOT_RESPONDING, MAINTENANCE, RESERVED, PLANNED, POWERED_DOWN, …
+    flags: frozenset[str] = frozenset()
+    #: what jobs may use: CPUs and memory less what is set aside for the system
+    total: Tres = Tres()
+    #: what its own record says is allocated there, whatever jobs say; None where it does not say
+    held: Tres | None = None
+    #: its shape; 0 where Slurm does not say
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    #: MiB of local disk (TmpDisk)
+    tmp_mib: int = 0
+    #: features now active
+    features: frozenset[str] = frozenset()
+    partitions: frozenset[str] = frozenset()
+    #: why it is down or drained
+    reason: str = ""
+
+    @property
+    def available(self) -> bool:
+        """Return whether Slurm would start a job on it if there were room."""
+        return self.state in {"IDLE", "MIXED", "ALLOCATED"} and self.flags <= _HARMLESS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """One partition."""
+
+    name: str
+    #: UP, DOWN, DRAIN or INACTIVE; only UP starts jobs
+    state: str = "UP"
+    nodes: frozenset[str] = frozenset()
+    priority_tier: int = 1
+    #: Slurm's own preemption of this partition's jobs, in upper case (OFF, REQUEUE, …); empty if unset
+    preempt_mode: str = ""
+    grace_time_s: int = 0
+    max_time_s: int | None = None
+    min_nodes: int = 0
+    max_nodes: int | None = None
+    max_cpus_per_node: int | None = None
+    max_cpus_per_socket: int | None = None
+    #: most memory of one job on a node, or for each of its CPUs there, MiB
+    max_mem_per_node_mib: int | None = None
+    max_mem_per_cpu_mib: int | None = None
+    #: OverSubscribe, in Slurm's words: NO, YES:4, FORCE:2, EXCLUSIVE
+    oversubscribe: str = "NO"
+    #: nodes are given to one user at a time (ExclusiveUser)
+    exclusive_user: bool = False
+    #: CPUs and MiB that each GPU brings along where the job does not say (DefCpuPerGPU, DefMemPerGPU); 0: the site's
+    def_cpus_per_gpu: int = 0
+    def_mem_per_gpu_mib: int = 0
+    default: bool = False
+    #: empty means everybody
+    allow_accounts: frozenset[str] = frozenset()
+    allow_qos: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """One reservation, present or future."""
+
+    name: str
+    start_time: UnixSeconds
+    end_time: UnixSeconds
+    nodes: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
+    accounts: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    #: it holds some cores of its nodes, not all
+    cores: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A leaf of the network's tree, or a block: the nodes of a rack, as a rule."""
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """What of the site's slurm.conf tesched must know. Read at start and after each reconfigure."""
+
+    #: "22.05.8"
+    release: str = ""
+    cluster_name: str = ""
+    #: seconds between SIGTERM and SIGKILL
+    kill_wait_s: int = 30
+    #: exit codes with which a batch job puts itself back in the queue (RequeueExit, RequeueExitHold)
+    requeue_exit: frozenset[int] = frozenset()
+    requeue_exit_hold: frozenset[int] = frozenset()
+    #: seconds that a requeued job stays ineligible (requeue_delay, or AuthInfo's cred_expire and one)
+    requeue_delay_s: int = 121
+    #: PriorityType, such as priority/basic
+    priority_type: str = ""
+    #: PreemptType, such as preempt/none
+    preempt_type: str = ""
+    #: slurm.conf has limits of users, accounts or QOS enforced (AccountingStorageEnforce), or does not say
+    limits_enforced: bool = True
+    #: AccountingStorageType is slurmdbd
+    has_slurmdbd: bool = False
+    #: seconds for which slurmctld remembers a finished job
+    min_job_age_s: int = 300
+    job_requeue: bool = True
+    #: SelectTypeParameters has …_Memory: memory is shared out, and a job that asks for none gets all of a node's
+    memory_is_shared_out: bool = True
+    #: SelectType, such as select/cons_tres; empty where it is not known
+    select_type: str = ""
+    #: SelectTypeParameters has CR_Socket: CPUs are given out by the socket
+    whole_sockets: bool = False
+    #: CPUs and MiB that each GPU brings along where neither the job nor its partition says; 0: none
+    def_cpus_per_gpu: int = 0
+    def_mem_per_gpu_mib: int = 0
+    #: leaves of the topology, where the site has told Slurm one
+    switches: tuple[Switch, ...] = ()

@@ -1,0 +1,180 @@
+"""Cluster columns: which jobs hold nodes, which wait, and which is first, as NumPy columns, one entry a job.
+
+The daemon builds them once a poll (`placement/columns_of.py`); the simulator keeps its own up to date event by event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.resources import JobId
+from tesched_core.model.room import Room
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ends:
+    """When what is held comes free: one entry a job and node, jobs of every class."""
+
+    #: row of the room
+    node: NDArray[np.intp]
+    #: when the job is expected to end; inf: nobody knows
+    at: NDArray[np.float64]
+    #: [shares, resources]
+    frees: NDArray[np.int64]
+
+
+class Owner(NamedTuple):
+    """What the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
+
+    user: str = ""
+    account: str = ""
+    qos: str = ""
+    partitions: tuple[str, ...] = ()
+    reservation: str = ""
+
+
+#: Why a job cannot be a victim in its present state; `Running.ineligible` is a row of this, 0: it can.
+INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
+    None,
+    (RefusalCode.ALREADY_LEAVING, "it is just starting or ending"),
+    (RefusalCode.INTERACTIVE, "it is interactive (salloc or srun) and cannot be requeued"),
+    (RefusalCode.NOT_REQUEUEABLE, "it was submitted with --no-requeue"),
+    (RefusalCode.HETEROGENEOUS, "it is part of a heterogeneous job, which Slurm requeues as a whole"),
+    (RefusalCode.SUSPENDED, "it is suspended, and not by tesched"),
+    (RefusalCode.UNREAD, "its record could not be read whole (`tesched status` has more)"),
+    (RefusalCode.UNSUPPORTED, "it holds a node that Slurm does not show, so what it would free is not known"),
+    (RefusalCode.SCRIPT_UNREAD, "its batch script has not been read yet, for the signal that it declares"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Running:
+    """The best-effort jobs that hold nodes, one entry a job, in any order; and their shares, one a job and node."""
+
+    job_id: NDArray[np.int64]
+    #: start of the present run, Unix seconds; the snapshot's time where Slurm does not say
+    started: NDArray[np.float64]
+    #: when it was put in the queue for the present run, Unix seconds
+    queued: NDArray[np.float64]
+    #: when it is expected to end, Unix seconds: by what is known of its run time (`Traits.run_time_s`), else, or if it
+    #: has run longer than that, by its time limit; inf without either
+    ends_at: NDArray[np.float64]
+    grace_s: NDArray[np.float64]
+    #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
+    size: NDArray[np.float64]
+    #: row of `INELIGIBLE`
+    ineligible: NDArray[np.int8]
+    #: row of `owners`
+    owner: NDArray[np.intp]
+    owners: Sequence[Owner]
+    #: the jobs' names, or nothing where they have none
+    names: Sequence[str]
+    #: the job's row above, by job id
+    row_of: Mapping[JobId, int]
+    #: [shares] the job's row above, and the node's row in the room
+    share_job: NDArray[np.intp]
+    share_node: NDArray[np.intp]
+    #: [shares, resources] what becomes free there when the job goes
+    frees: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
+
+    def shares_of(self, row: int) -> NDArray[np.intp]:
+        """Return the shares of one job."""
+        return np.flatnonzero(self.share_job == row)
+
+
+#: How many of the waiting best-effort jobs are looked at, from the head of the queue (Slurm's bf_max_job_test has 500).
+MOST_WAITING = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waiting:
+    """The first `MOST_WAITING` of the best-effort jobs that wait for room, highest priority first, one entry a job.
+
+    Left out is what cannot be weighed by amounts on each node alone: pending job arrays, exclusive jobs, those that
+    want certain nodes or all memory of a node, and those that wait for anything but room.
+    """
+
+    job_id: NDArray[np.int64]
+    #: since when it waits, Unix seconds
+    since: NDArray[np.float64]
+    #: how long it is expected to run: by what is known (`Traits.run_time_s`), else its time limit; inf without either
+    run_s: NDArray[np.float64]
+    nodes: NDArray[np.intp]
+    #: [jobs, resources] on each of its nodes
+    demand: NDArray[np.int64]
+    #: row of `allowed`
+    kind: NDArray[np.intp]
+    #: [kinds, nodes] where it may run
+    allowed: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
+
+
+class ClusterColumns(Protocol):
+    """One instant's answers."""
+
+    @property
+    def room(self) -> Room:
+        """Return what each node has, and what of it is free now."""
+        ...
+
+    @property
+    def running(self) -> Running:
+        """Return the best-effort jobs that hold nodes; their shares' nodes are rows of `room`."""
+        ...
+
+    @property
+    def trials(self) -> Sequence[Job]:
+        """Return the pending TE jobs, in order of job id."""
+        ...
+
+    @property
+    def waiting(self) -> Waiting:
+        """Return the best-effort jobs that wait for room."""
+        ...
+
+    @property
+    def ends(self) -> Ends:
+        """Return when whoever holds nodes, of any class, is expected to leave them."""
+        ...
+
+    def first_in_queue(
+        self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
+    ) -> int:
+        """Return the highest priority of the pending jobs of these partitions, or of the BE jobs; 0 if none waits."""
+        ...
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        """Return whether a waiting job of no TE class may fit into `free` [resources] of the room's node `row`.
+
+        When in doubt, it may: its constraints are not weighed, and of several nodes it wants one here.
+        """
+        ...
+
+
+def size_of(held: NDArray[np.int64], capacity: NDArray[np.int64], resources: Sequence[str]) -> float:
+    """Return FitGpp's Size(D): sqrt of the sum over CPU, memory and each GRES of (held / what one node has)^2.
+
+    Both are [resources]. A typed GRES is weighed once, under its bare name. Source: FitGpp, victim selection.
+    """
+    return sqrt(
+        sum(
+            (int(have) / int(most)) ** 2
+            for name, have, most in zip(resources, held, capacity, strict=True)
+            if ":" not in name and most
+        )
+    )

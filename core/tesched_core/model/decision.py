@@ -1,0 +1,197 @@
+"""What was decided in one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.actions import Action
+from tesched_core.model.order import Transition
+from tesched_core.model.resources import JobId, UnixSeconds
+
+
+class RefusalCode(StrEnum):
+    """Why somebody was looked at and nothing was asked of him."""
+
+    # why a waiting TE job gets no room made
+    HELD = "held"
+    DEPENDENCY = "dependency"
+    BEGIN_TIME = "begin_time"
+    LICENSES = "licenses"
+    LIMIT = "limit"
+    RESERVATION = "reservation"
+    PARTITION_DOWN = "partition_down"
+    NODE_DOWN = "node_down"
+    OTHER_REASON = "other_reason"
+    NOT_CONSIDERED_YET = "not_considered_yet"
+    UNSUPPORTED = "unsupported"
+    UNREAD = "unread"
+    IMPOSSIBLE = "impossible"
+    NO_VICTIM = "no_victim"
+    ORDER_OPEN = "order_open"
+    RETRY_LATER = "retry_later"
+    #: a job that waits in a partition of a higher PriorityTier over the same nodes would take the room
+    OUTRANKED = "outranked"
+    #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is asked
+    AWAITS_FREE = "awaits_free"
+    FUTILE = "futile"
+    CYCLE_LIMIT = "cycle_limit"
+    POLICY_NONE = "policy_none"
+    PAUSED = "paused"
+    # why a BE job is where its policy has it
+    NOTE = "note"
+    # a policy proposed something for a job that it may not manage
+    NOT_MANAGED = "not_managed"
+    # why a waiting BE job that fits is not brought forward
+    WOULD_DELAY = "would_delay"
+    # why a running BE job is not asked to step aside
+    NOT_ALLOWED_NODE = "not_allowed_node"
+    FREES_TOO_LITTLE = "frees_too_little"
+    OUTSCORED = "outscored"
+    GIVEN_BACK = "given_back"
+    MAX_PREEMPTIONS = "max_preemptions"
+    MIN_RUN_TIME = "min_run_time"
+    COOL_DOWN = "cool_down"
+    NOT_REQUEUEABLE = "not_requeueable"
+    INTERACTIVE = "interactive"
+    PROTECTED_USER = "protected_user"
+    PROTECTED_ACCOUNT = "protected_account"
+    PROTECTED_QOS = "protected_qos"
+    PROTECTED_PARTITION = "protected_partition"
+    PROTECTED_RESERVATION = "protected_reservation"
+    PROTECTED_NAME = "protected_name"
+    HOUR_LIMIT = "hour_limit"
+    USER_LIMIT = "user_limit"
+    ACCOUNT_LIMIT = "account_limit"
+    NODE_LIMIT = "node_limit"
+    BUDGET = "budget"
+    # what one TE job, its user or its account causes
+    CAUSED_LIMIT = "caused_limit"
+    # what rounds (gavel, pdors) may cost
+    ROUND_LIMIT = "round_limit"
+    SLOWDOWN = "slowdown"
+    ALREADY_LEAVING = "already_leaving"
+    SUSPENDED = "suspended"
+    HETEROGENEOUS = "heterogeneous"
+    SCRIPT_UNREAD = "script_unread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Somebody who was looked at and of whom nothing was asked."""
+
+    #: the candidate that was spared; or, where it is the preemptor itself, the TE job that gets no room
+    job_id: JobId
+    preemptor: JobId
+    code: RefusalCode
+    #: one sentence, in words that an admin would use
+    text: str
+    #: the policy's score, where it got that far; lower goes first
+    score: float | None = None
+
+
+#: A code, and one sentence; "{score}" in it stands for the score of whom it is said.
+Why: TypeAlias = tuple[RefusalCode, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Refusals of many candidates for one preemptor, as columns: there may be tens of thousands in a cycle."""
+
+    preemptor: JobId
+    job_id: NDArray[np.int64]
+    #: row of `whys`
+    why: NDArray[np.intp]
+    whys: Sequence[Why]
+    #: nan where it did not get that far
+    score: NDArray[np.float64]
+
+    def __iter__(self) -> Iterator[Refusal]:
+        """Return them one by one."""
+        for job_id, why, score in zip(self.job_id.tolist(), self.why.tolist(), self.score.tolist(), strict=True):
+            code, text = self.whys[why]
+            known = score == score  # noqa: PLR0124 - not nan
+            yield Refusal(
+                job_id=JobId(job_id),
+                preemptor=self.preemptor,
+                code=code,
+                text=text.replace("{score}", f"{score:.3f}") if known else text,
+                score=round(score, 4) if known else None,
+            )
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self.job_id)
+
+
+class Refusals(Sequence[Refusal]):
+    """Refusals in their order, kept as they were made, and written out when somebody reads them."""
+
+    def __init__(self, parts: Iterable[Refusal | Block] = ()) -> None:
+        """Take refusals and blocks of them."""
+        self._parts = tuple(parts)
+        self._all: tuple[Refusal, ...] | None = None
+
+    @property
+    def parts(self) -> tuple[Refusal | Block, ...]:
+        """Return what it was made of."""
+        return self._parts
+
+    def _written(self) -> tuple[Refusal, ...]:
+        if self._all is None:
+            self._all = tuple(one for part in self._parts for one in ([part] if isinstance(part, Refusal) else part))
+        return self._all
+
+    def __len__(self) -> int:
+        """Return how many refusals there are."""
+        return sum(1 if isinstance(part, Refusal) else len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Refusal]:
+        """Return them one by one."""
+        return iter(self._written())
+
+    @overload
+    def __getitem__(self, index: int) -> Refusal: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Refusal, ...]: ...
+    def __getitem__(self, index: int | slice) -> Refusal | tuple[Refusal, ...]:
+        """Return one, or some, by place."""
+        return self._written()[index]
+
+    def __add__(self, other: Refusals) -> Refusals:
+        """Return these and the others."""
+        return Refusals((*self._parts, *other._parts))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other sequence holds the same refusals in the same order."""
+        return isinstance(other, Refusals | tuple) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
+        return hash(self._written())
+
+    def __repr__(self) -> str:
+        """Return them written out."""
+        return f"Refusals({self._written()!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One cycle's decision. There is one for an empty cycle too."""
+
+    cycle: int
+    at: UnixSeconds
+    policy: str
+    #: what to do now, in this order
+    actions: tuple[Action, ...]
+    refusals: Sequence[Refusal]
+    transitions: tuple[Transition, ...]
+    #: one line: what was done and why, or "did nothing, because …"
+    summary: str
+    #: when a policy wants to be asked again, Unix seconds; None: at the next poll
+    next_at: UnixSeconds | None = None

@@ -1,0 +1,114 @@
+"""Limits that the guard holds: what TE jobs may cause, and what the turns of rounds may cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from math import ceil, inf
+
+from tesched_core.model.payment import HOUR_S
+
+
+class YieldBy(StrEnum):
+    """How victims make room."""
+
+    #: they are put back in the queue, which frees all that they hold
+    REQUEUE = "requeue"
+    #: where their CPUs are enough they are suspended, and lose nothing; else they are requeued
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The site's limits. Times in seconds; names are shell globs."""
+
+    #: FitGpp's P: how often one job may be preempted in its life
+    max_preemptions_per_job: int = 1
+    #: a job is not asked before it has run this long since its last start
+    min_run_time_s: float = 60.0
+    #: nor this soon after it was last preempted, or had its notice and was let go
+    cool_down_s: float = 600.0
+    #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
+    max_slowdown: float = 10.0
+    #: most jobs asked to yield in one cycle
+    max_victims_per_cycle: int = 20
+    #: most preemptions in any hour: in all, of one user's jobs, of one account's, and on one node
+    max_preemptions_per_hour: int = 200
+    max_preemptions_per_user_hour: int = 50
+    max_preemptions_per_account_hour: int = 100
+    max_preemptions_per_node_hour: int = 20
+    #: most jobs that one TE job, the TE jobs of one user, and those of one account cause to leave in any hour
+    max_victims_for_te_job_hour: int = 20
+    max_victims_for_te_user_hour: int = 40
+    max_victims_for_te_account_hour: int = 80
+    #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
+    max_lost_node_hours_per_day: float = 500.0
+    #: most orders at once for which room is being made; those whose victims only wait to run again do not count
+    max_open_orders: int = 50
+    protected_users: tuple[str, ...] = ()
+    protected_accounts: tuple[str, ...] = ()
+    protected_qos: tuple[str, ...] = ()
+    protected_partitions: tuple[str, ...] = ()
+    #: jobs that run inside these reservations
+    protected_reservations: tuple[str, ...] = ()
+    #: jobs of these names
+    protected_names: tuple[str, ...] = ()
+    #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
+    #: asked leaves for nothing. 0: it takes what comes first
+    bind_for_s: float = 60.0
+    #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
+    #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
+    wait_for_free_s: float = 10.0
+    #: room is made only after Slurm has said that a TE job waits for room. A site without limits on users and accounts
+    #: may switch that off: then a new job that asks for nothing but nodes does not wait for slurmctld's next pass
+    await_first_look: bool = True
+    #: how victims make room
+    lever: YieldBy = YieldBy.REQUEUE
+    #: a suspended victim goes on as soon as its CPUs are free and promised to nobody; after this long, as soon as they
+    #: are free, and `tesched status` points it out
+    suspend_for_s: float = 3600.0
+    #: an order is given up this long after the last grace period and KillWait could have ended
+    order_timeout_s: float = 60.0
+    #: and its TE job is not tried again for this long
+    retry_after_s: float = 300.0
+    #: a victim that does not run again within this time is pointed out by `tesched status`
+    return_within_s: float = 3600.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int | float) and not 0 <= value < inf:
+                raise ValueError(f"{one.name} must be a number of at least 0")
+        if self.max_slowdown < 1:
+            raise ValueError("max_slowdown must be at least 1: no slowdown is below")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnLimits:
+    """The limits of a policy that goes in rounds: its turns cost preemptions by design, and they count by themselves.
+
+    Times in seconds. What is protected, `max_victims_per_cycle` and `max_slowdown` are the guard's for both.
+    """
+
+    #: the table of the configuration that has them
+    table: str = "policy"
+    #: how often one job may give its place to another's turn, or move to another one, in any hour
+    max_preemptions_per_job_hour: int = 60
+    #: a job is not asked before it has run this long since its last start
+    min_run_time_s: float = 0.0
+    #: most preemptions in any hour, and most node-hours of runs ended in any 24 hours; None: no limit of its own
+    max_preemptions_per_hour: int | None = None
+    max_lost_node_hours_per_day: float | None = None
+
+    @staticmethod
+    def of_round(round_s: float) -> TurnLimits:
+        """Return the limits that fit rounds of so many seconds: one turn a round for each job, after half of one."""
+        return TurnLimits(max_preemptions_per_job_hour=ceil(HOUR_S / round_s), min_run_time_s=min(60.0, round_s / 2))
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit below zero."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, int | float) and not 0 <= value < inf:
+                raise ValueError(f"{one.name} must be a number of at least 0")

@@ -1,0 +1,260 @@
+"""An order: one preemption under way, from the plan until its victims are back.
+
+    order    open ──► settling ──► ended
+    victim   planned ──► noticed ──► requeuing ──► left ──► back
+                            ├──────────────────────►┘        left on its own, in its grace period
+                            └──► spared                      let go before it left
+             planned ─► suspended ───────────────────────► back      its CPUs were enough (`suspension`)
+
+An order is advanced by what a snapshot shows (`advance.advance`), never by believing that a command worked. This file
+holds the data; it is what the store persists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tesched_core.model.actions import OrderId
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.resources import JobId, UnixSeconds
+
+
+class OrderState(StrEnum):
+    """How far an order is."""
+
+    #: room is being made, or is there and the preemptor has not started
+    OPEN = "open"
+    #: the preemptor no longer waits; its victims are not all back, or its priority is not yet what it was
+    SETTLING = "settling"
+    #: nothing more will be done for it
+    ENDED = "ended"
+
+
+class Ending(StrEnum):
+    """How an order's preemptor fared."""
+
+    #: it started on nodes that the order made room on
+    STARTED_HERE = "started_here"
+    #: it started somewhere else
+    STARTED_ELSEWHERE = "started_elsewhere"
+    #: it was cancelled, or vanished, before it started
+    PREEMPTOR_GONE = "preemptor_gone"
+    #: it did not start within the order's time
+    EXPIRED = "expired"
+    #: it would not start any more, whatever room there is: a limit, a dependency, a hold, its partition
+    BLOCKED = "blocked"
+    #: Slurm did not look at it as the first in its queue in time; no victim was asked
+    NOT_LOOKED_AT = "not_looked_at"
+    #: a node on which room was made starts no jobs any more
+    NODE_GONE = "node_gone"
+    #: an admin withdrew it (`tesched undo`)
+    WITHDRAWN = "withdrawn"
+    #: Slurm refused what the order needed
+    REFUSED = "refused"
+    #: shadow mode: recorded and not done
+    SHADOW = "shadow"
+
+
+class Purpose(StrEnum):
+    """What a victim leaves for."""
+
+    #: a TE job
+    TE = "te"
+    #: the turn of another BE job, or of the victim itself on other nodes
+    ROUND = "round"
+
+
+class VictimState(StrEnum):
+    """How far a victim is."""
+
+    #: chosen; its notice has certainly not been sent
+    PLANNED = "planned"
+    #: notice was sent (or intended, and tesched died: it is never sent twice); the grace period runs
+    NOTICED = "noticed"
+    #: the grace period is over and the requeue was asked for
+    REQUEUING = "requeuing"
+    #: it was to be suspended, or is: it has given its CPUs, holds everything else, and will be resumed
+    SUSPENDED = "suspended"
+    #: it no longer holds its room
+    LEFT = "left"
+    #: it runs again
+    BACK = "back"
+    #: let go: its room was not needed any more
+    SPARED = "spared"
+
+
+class Departure(StrEnum):
+    """How a victim left its room."""
+
+    #: tesched requeued it when its grace period was over
+    REQUEUED = "requeued"
+    #: it put itself back in the queue, by scontrol requeue or by a RequeueExit code
+    REQUEUED_ITSELF = "requeued_itself"
+    #: it finished in its grace period; it must not run again
+    FINISHED = "finished"
+    #: it died of its notice; it is put back in the queue
+    DIED_OF_NOTICE = "died_of_notice"
+    #: it ended with exit status 0, which for this job means that it has saved its work and is to run again
+    SAVED = "saved"
+    #: it was cancelled, or ended by Slurm itself, in its grace period
+    DIED = "died"
+    #: Slurm no longer knows it
+    VANISHED = "vanished"
+    #: it died of its notice or has saved its work, and could not be put back in the queue
+    LOST = "lost"
+
+
+#: Departures of victims whose run has ended for good, though they are to run again.
+TO_RERUN = frozenset({Departure.DIED_OF_NOTICE, Departure.SAVED})
+#: Departures by which a run was thrown away for a preemptor, saved or not.
+PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN, Departure.LOST})
+
+
+#: States in which a victim still holds its room.
+HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
+
+
+class Lever(StrEnum):
+    """How a job was brought forward in the queue."""
+
+    NICE = "nice"
+    PRIORITY = "priority"
+    #: not brought forward, but left held by its own requeue (1), which nobody asked for (0)
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raise:
+    """A priority that tesched changed, and what it was before."""
+
+    lever: Lever
+    previous: int
+    value: int
+    #: seen in a snapshot to be what it was before, or the job is gone
+    restored: bool = False
+    #: when Slurm took the command; not persisted, since a restarted daemon sends it again
+    taken_at: UnixSeconds | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """One victim of an order."""
+
+    job_id: JobId
+    state: VictimState
+    #: the run that pays: the job's `restarts` when it was chosen
+    restarts: int
+    grace_period_s: float
+    #: empty: it gets none, and is requeued at once
+    notice_signal: str
+    notice_target: Target
+    #: the policy's score, lower goes first
+    score: float
+    #: why the policy chose it, one clause
+    why: str = ""
+    #: nodes that it held, and since when (for lost time)
+    nodes: tuple[str, ...]
+    started_at: UnixSeconds
+    #: when the run that pays was put in the queue
+    queued_at: UnixSeconds = 0.0
+    user: str = ""
+    account: str = ""
+    #: the TE job's user and account, which cause it; empty where the preemptor is not TE
+    for_user: str = ""
+    for_account: str = ""
+    #: a TE job, or the turn of a BE job (of a policy that goes in rounds)
+    purpose: Purpose = Purpose.TE
+    #: what exit status 0 in its grace period means
+    exit0: ExitZero = ExitZero.SLURM
+    #: when it had its notice; without one, when it was first asked to go, or to be suspended
+    noticed_at: UnixSeconds | None = None
+    #: when its requeue, or its rerun, was last asked for
+    requeue_sent_at: UnixSeconds | None = None
+    #: it gives its CPUs alone: it is suspended, without a notice, and not requeued
+    by_suspending: bool = False
+    #: when Slurm was last asked to suspend it, and when it was first seen suspended
+    suspend_sent_at: UnixSeconds | None = None
+    suspended_at: UnixSeconds | None = None
+    left_at: UnixSeconds | None = None
+    departure: Departure | None = None
+    back_at: UnixSeconds | None = None
+    #: how it was brought forward while it waited to run again
+    raised: Raise | None = None
+    #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
+    held_before: bool = False
+
+    @property
+    def deadline(self) -> UnixSeconds | None:
+        """Return when its grace period is over."""
+        return None if self.noticed_at is None else self.noticed_at + self.grace_period_s
+
+    @property
+    def awaited(self) -> bool:
+        """Return whether it has left its room and is to run again."""
+        never = {Departure.FINISHED, Departure.DIED, Departure.VANISHED, Departure.LOST}
+        return self.state is VictimState.LEFT and self.departure not in never
+
+    @property
+    def settled(self) -> bool:
+        """Return whether nothing more is to be done for it."""
+        gone = self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
+        return gone and (self.raised is None or self.raised.restored)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One preemption under way."""
+
+    order_id: OrderId
+    preemptor: JobId
+    state: OrderState
+    created_at: UnixSeconds
+    #: when it is given up if the preemptor has not started
+    expires_at: UnixSeconds
+    #: where room is made; empty while it is to come free by itself, wherever that is
+    nodes: tuple[str, ...]
+    #: empty if the room was free and only the queue's order stood in the way
+    victims: tuple[Victim, ...]
+    #: until when room is awaited that comes free by itself, before anybody is asked
+    waits_until: UnixSeconds | None = None
+    #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
+    newest_task: JobId | None = None
+    raised: Raise | None = None
+    started_at: UnixSeconds | None = None
+    ending: Ending | None = None
+    ended_at: UnixSeconds | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it waits for room to come free by itself, and has asked nobody yet."""
+        return self.state is OrderState.OPEN and not self.nodes
+
+    @property
+    def makes_room(self) -> bool:
+        """Return whether room is being made, or is there; its victims may take days to run again, which is no part."""
+        return self.state is OrderState.OPEN and bool(self.nodes)
+
+    @property
+    def futile(self) -> bool:
+        """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
+
+        Who ended by itself before it was told anything has paid nothing.
+        """
+        left = (victim.left_at is not None and victim.noticed_at is not None for victim in self.victims)
+        return self.ending not in {None, Ending.STARTED_HERE} and any(left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One step of an order, as the store keeps it."""
+
+    order_id: OrderId
+    at: UnixSeconds
+    #: the victim that moved; None for the order itself
+    job_id: JobId | None
+    #: state before and after; "" before the first
+    before: str
+    after: str
+    #: one sentence
+    text: str

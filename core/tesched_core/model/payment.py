@@ -1,0 +1,31 @@
+"""Payment: what one preemption cost one job, and for which TE job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesched_core.model.order import Purpose
+from tesched_core.model.resources import JobId, UnixSeconds
+
+HOUR_S = 3600.0
+
+
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paid:
+    """One victim's payment."""
+
+    at: UnixSeconds
+    job_id: JobId
+    user: str
+    account: str
+    nodes: tuple[str, ...]
+    #: node-seconds of the run that ended; 0 for one that came to its own end
+    node_s: float
+    #: the job that it made room for, and that job's user and account where it is a TE job
+    preemptor: JobId | None = None
+    for_user: str = ""
+    for_account: str = ""
+    purpose: Purpose = Purpose.TE

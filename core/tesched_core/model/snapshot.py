@@ -1,0 +1,126 @@
+"""One instant of a cluster, with what we know of its jobs that Slurm does not. Frozen for whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeAlias
+
+from tesched_core.model.cluster import Job, Node, Partition, Reservation, SlurmSettings
+from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.job_report import Reported
+from tesched_core.model.notice import Declared, ExitZero, Target
+from tesched_core.model.resources import JobId, UnixSeconds
+
+#: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
+LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
+
+
+class JobClass(StrEnum):
+    """Who may make room for whom."""
+
+    #: trial and error: starts at once, others step aside for it
+    TE = "te"
+    #: best effort: may be asked to step aside
+    BE = "be"
+    #: neither: never a preemptor, never a victim
+    EXEMPT = "exempt"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What tesched knows of a job and Slurm does not."""
+
+    job_class: JobClass
+    #: name of the rule that gave the class, "user's comment" or "default"
+    rule: str
+    #: seconds between notice and requeue; 0 without a signal
+    grace_period_s: float
+    #: where the grace period comes from, in words
+    grace_source: str
+    #: USR1, USR2, TERM, …: without "SIG"; empty if none was declared: then it is requeued without a notice
+    notice_signal: str = ""
+    #: which of its processes get the signal, and who declared it, in words
+    notice_target: Target = Target.STEPS
+    notice_source: str = "nothing was declared"
+    #: what it means that it ends with exit status 0 in its grace period
+    exit0: ExitZero = ExitZero.SLURM
+    #: what its own options declare, once they were read; and whether they are yet to be read
+    declared: Declared | None = None
+    unread: bool = False
+    #: an array whose tasks are workers of one training: it goes on with any number of them
+    elastic: bool = False
+    #: how long the present run is expected to take in all, where anything is known of that
+    run_time_s: float | None = None
+    #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
+    workload: str = ""
+    #: how much it says to count, and within how many seconds of its submission it says to be due (`gavel.standing`)
+    weight: float | None = None
+    slo_s: float | None = None
+    #: how many samples it trains on, and how much time matters to it (`pdors.workload.Urgency`), where it says so
+    samples: float | None = None
+    utility: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What was seen at one instant."""
+
+    taken_at: UnixSeconds
+    jobs: Mapping[JobId, Job]
+    nodes: Mapping[str, Node]
+    partitions: Mapping[str, Partition]
+    reservations: Mapping[str, Reservation] = field(default_factory=dict)
+    settings: SlurmSettings = SlurmSettings()
+    #: empty until the jobs have been classified (`classify.classified`)
+    traits: Mapping[JobId, Traits] = field(default_factory=dict)
+    #: what jobs have told of themselves; empty where no reports are read
+    reported: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
+    #: what the tasks of a job array have told, gathered, by the array's id (`training.py`)
+    reported_by_array: Mapping[JobId, Reported] = field(default_factory=dict, compare=False)
+    #: steps a second by accelerator type, of the jobs of which that is known
+    speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: by workload, and the workload that shares its GPU: steps a second by accelerator type
+    beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: what is known of how long jobs take to leave
+    leave_times: LeaveTimes = field(default_factory=dict, compare=False)
+    #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
+    columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
+
+    @staticmethod
+    def of(
+        taken_at: UnixSeconds,
+        *,
+        jobs: Iterable[Job] = (),
+        nodes: Iterable[Node] = (),
+        partitions: Iterable[Partition] = (),
+        reservations: Iterable[Reservation] = (),
+        settings: SlurmSettings | None = None,
+        traits: Mapping[JobId, Traits] | None = None,
+    ) -> Snapshot:
+        """Return a snapshot of these, each kind by its name or id."""
+        return Snapshot(
+            taken_at=taken_at,
+            jobs=MappingProxyType({job.job_id: job for job in jobs}),
+            nodes=MappingProxyType({node.name: node for node in nodes}),
+            partitions=MappingProxyType({partition.name: partition for partition in partitions}),
+            reservations=MappingProxyType({reservation.name: reservation for reservation in reservations}),
+            settings=settings or SlurmSettings(),
+            traits=MappingProxyType(dict(traits or {})),
+        )
+
+    def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
+        """Return the same instant with these traits."""
+        return replace(self, traits=traits, columns=None)
+
+    def workload(self, job_id: JobId) -> str:
+        """Return what the job trains: by its reports, else by its comment; empty if it does not say."""
+        reported = self.reported.get(job_id)
+        return (reported.workload if reported else "") or self.traits[job_id].workload
+
+    def job_class(self, job_id: JobId) -> JobClass:
+        """Return the job's class; EXEMPT for a job that nobody classified."""
+        traits = self.traits.get(job_id)
+        return traits.job_class if traits else JobClass.EXEMPT

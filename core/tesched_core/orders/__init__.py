@@ -1,0 +1,1 @@
+"""Orders: one preemption each, from the plan until its victims run again."""

@@ -1,0 +1,55 @@
+"""What is remembered, after the clock was set: grace periods and waits go on as if it had not been."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order, Victim
+from tesched_core.model.resources import UnixSeconds
+
+
+def shift_times(memory: Memory, by_s: float) -> Memory:
+    """Return the memory as if all in it had happened `by_s` seconds later: by so much the clock has just jumped.
+
+    Slurm's own times (when a job was queued, started, ended) are left: they come from slurmctld's clock.
+    """
+
+    def later(at: UnixSeconds | None) -> UnixSeconds | None:
+        return None if at is None else at + by_s
+
+    def victim(one: Victim) -> Victim:
+        return replace(
+            one,
+            noticed_at=later(one.noticed_at),
+            requeue_sent_at=later(one.requeue_sent_at),
+            suspend_sent_at=later(one.suspend_sent_at),
+            suspended_at=later(one.suspended_at),
+            left_at=later(one.left_at),
+        )
+
+    def order(one: Order) -> Order:
+        return replace(
+            one,
+            created_at=one.created_at + by_s,
+            expires_at=one.expires_at + by_s,
+            waits_until=later(one.waits_until),
+            ended_at=later(one.ended_at),
+            victims=tuple(victim(each) for each in one.victims),
+        )
+
+    return replace(
+        memory,
+        orders={order_id: order(one) for order_id, one in memory.orders.items()},
+        last_preempted={job_id: at + by_s for job_id, at in memory.last_preempted.items()},
+        retry_at={job_id: at + by_s for job_id, at in memory.retry_at.items()},
+        shadowed={job_id: at + by_s for job_id, at in memory.shadowed.items()},
+        missing={job_id: at + by_s for job_id, at in memory.missing.items()},
+        bound_since={job_id: at + by_s for job_id, at in memory.bound_since.items()},
+        paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
+        forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
+        held={job_id: at + by_s for job_id, at in memory.held.items()},
+        throttled={array: replace(one, at=one.at + by_s) for array, one in memory.throttled.items()},
+        policy_states={name: state.shifted(by_s) for name, state in memory.policy_states.items()},
+        bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
+    )

@@ -1,0 +1,96 @@
+"""A TE job is put at the head of its queue, and Slurm has had its look at it there, before any victim is asked.
+
+Of a job behind another one Slurm says Priority, whatever else it waits for: a limit of its user, account or QOS shows
+only when Slurm comes to it. A victim that was asked before would leave for nothing, and again at each try.
+
+So an order for such a job first waits (`Order.waits`): its job is raised, and asks no victim. That costs one pass of
+slurmctld, which the raise itself brings about. Then Slurm says Resources, and the policy is asked again; or it says
+which limit there is, and the job stays at the head, without a victim, until that is gone. If Slurm has not come to it
+within `LOOK_WITHIN_S`, no victim is asked, and the job is tried again later.
+
+Of two such jobs in one partition Slurm comes to the second when the first is bound to its nodes, or has
+started. With guard.await_first_look = false the site says that it has no such limits. Where slurm.conf has none
+enforced (AccountingStorageEnforce), a job that asks for nodes alone, within its partition's limits, has nothing to show
+there, and its victims are asked at once.
+"""
+
+from __future__ import annotations
+
+from tesched_core.intake.pending_reason import asks_for_nodes_alone, seen_at_the_head
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order
+from tesched_core.policy import AwaitRoom, Plan
+
+#: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s), which a change of a job's
+#: priority brings forward anyway.
+LOOK_WITHIN_S = 90.0
+_TEXT = "it was put at the head of the queue; until Slurm has looked at it there no victim is asked"
+
+
+def at_the_head_first(
+    plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
+) -> tuple[tuple[Plan, ...], Refusals]:
+    """Return the plans, of which those whose job Slurm has not seen at the head of its queue ask no victim yet."""
+    if not limits.await_first_look:
+        return plans, Refusals()
+    waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}
+    kept: list[Plan] = []
+    refusals: list[Refusal] = []
+    for plan in plans:
+        job = context.snapshot.jobs[plan.preemptor]
+        if (
+            isinstance(plan, AwaitRoom)
+            or not plan.victims
+            or seen_at_the_head(job)
+            or _has_nothing_to_show(job, context)
+        ):
+            kept.append(plan)
+            continue
+        before = waiting.get(plan.preemptor)
+        until = before.waits_until if before is not None and before.waits_until is not None else context.now
+        kept.append(AwaitRoom(preemptor=plan.preemptor, until=until, awaits_look=True))
+        code = RefusalCode.NOT_CONSIDERED_YET
+        refusals.append(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=_TEXT))
+    return tuple(kept), Refusals(refusals)
+
+
+def _has_nothing_to_show(job: Job, context: CycleContext) -> bool:
+    """Return whether Slurm can say nothing of this job at the head of its queue but that it lacks room."""
+    if context.snapshot.settings.limits_enforced or not asks_for_nodes_alone(job, context.now):
+        return False
+    for name in job.partitions:
+        partition = context.snapshot.partitions.get(name)
+        if partition is None:
+            return False
+        longest, widest = partition.max_time_s, partition.max_nodes
+        too_long = longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)
+        too_wide = widest is not None and job.request.min_nodes > widest
+        if too_long or too_wide or job.request.max_nodes < partition.min_nodes:
+            return False
+    return True
+
+
+def look_is_overdue(order: Order, job: Job, context: CycleContext) -> bool:
+    """Return whether Slurm should long have looked at the order's job at the head of its queue."""
+    if not order.waits or order.waits_until is None or not context.limits.await_first_look:
+        return False
+    overdue = context.now > order.waits_until + LOOK_WITHIN_S
+    return overdue and job.reason in {"", "None", "Priority"} and not _behind_another(order, job, context)
+
+
+def _behind_another(order: Order, job: Job, context: CycleContext) -> bool:
+    """Return whether another job for which room is made is ahead of it: then it has its look after that one."""
+    rivals = context.partitions_beside(job.partitions)
+    others = (context.snapshot.jobs.get(one.preemptor) for one in context.orders if one.order_id != order.order_id)
+    return any(
+        other is not None
+        and other.pending
+        and other.job_id in context.preemptors
+        and other.priority >= job.priority
+        and not rivals.isdisjoint(other.partitions)
+        for other in others
+    )

@@ -1,0 +1,183 @@
+"""What is remembered of orders that came to nothing, and when their TE job is tried again.
+
+A futile order is the worst that tesched can do: victims paid, and the TE job did not start in the room that they made.
+The same plan, tried again, will most likely end the same way. So
+
+- after each order that asked victims and came to nothing the wait doubles, from guard.retry_after_s up to a day;
+- after `MOST_FUTILE` of them the TE job is left alone until something that mattered has changed: what the job asks for,
+  its partition or priority class, the nodes of its partitions (which there are, their states, what they have), or what
+  Slurm says of it; after one that ended at a limit also when a job of its user, account or QOS has ended;
+- it is forgotten when the job starts or leaves. Of a job array the array counts, not each task.
+
+An order that asked no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.memory import Futility, Memory
+from tesched_core.model.order import Ending, Order, Victim, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tesched_core.levers.context import CycleContext
+
+#: After so many futile orders a TE job is left alone until something has changed.
+MOST_FUTILE = 2
+#: The longest wait between two tries, seconds.
+LONGEST_S = 86_400.0
+#: Endings after which the TE job still waits, and for which its victims were asked.
+_CAME_TO_NOTHING = frozenset({Ending.EXPIRED, Ending.BLOCKED, Ending.NODE_GONE, Ending.REFUSED, Ending.PREEMPTOR_GONE})
+#: Endings of orders without victims after which an order made at once would end the same way.
+_TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
+#: What Slurm says of a job that waits for room, or at which it has not looked: no change that mattered.
+_SAYS_NOTHING = frozenset({"", "None", "Priority", "Resources"})
+
+
+def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
+    """Return the id under which a TE job's tries are remembered: the array's for a task, else its own."""
+    job = snapshot.jobs.get(job_id)
+    return job.array_job_id if job is not None and job.array_job_id is not None else job_id
+
+
+def came_to_nothing(order: Order, context: CycleContext) -> None:
+    """Remember what came of an order whose preemptor has stopped waiting, in `context`."""
+    family = family_of(order.preemptor, context.snapshot)
+    asked = any(_was_asked(victim) for victim in order.victims)
+    left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
+    if order.ending is Ending.STARTED_HERE:
+        context.futile.pop(family, None)
+        return
+    job = context.snapshot.jobs.get(order.preemptor)
+    # Of an array, other tasks still wait.
+    again = order.ending is Ending.STARTED_ELSEWHERE and left and job is not None and job.pending
+    if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again):
+        before = context.futile.get(family)
+        count = before.count + 1 if before else 1
+        context.futile[family] = Futility(count=count, ending=order.ending, said=job.reason if job else "")
+        # A node that went while its victims were still running has cost no job its run: the first time, other nodes
+        # are tried at once.
+        if left or count > 1 or order.ending is not Ending.NODE_GONE:
+            context.retry_at[family] = context.now + min(
+                context.limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S
+            )
+    elif order.ending in _TRIED_LATER:
+        context.retry_at[family] = context.now + context.limits.retry_after_s
+
+
+def _was_asked(victim: Victim) -> bool:
+    told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
+    return told or victim.requeue_sent_at is not None
+
+
+def follow(context: CycleContext) -> dict[JobId, Futility]:
+    """Return the futile orders' memory without the jobs that have started or left; what has changed since is noted."""
+    kept: dict[JobId, Futility] = {}
+    nodes: dict[tuple[str, ...], str] = {}
+    for family, one in context.futile.items():
+        job = context.snapshot.jobs.get(family)
+        if job is None or not job.pending:
+            job = next((task for task in context.tasks_of(family) if task.pending), job)
+        if (job is None and family in context.absent) or (job is not None and job.job_id in context.absent):
+            kept[family] = one
+            continue
+        if job is None or not job.pending:
+            continue
+        if job.partitions not in nodes:
+            nodes[job.partitions] = _digest(_of_nodes(job.partitions, context.snapshot))
+        basis = basis_of(job, nodes[job.partitions], context)
+        fellows = _fellows(job, context.snapshot) if one.ending is Ending.BLOCKED else 0
+        said = job.reason not in _SAYS_NOTHING and job.reason != one.said
+        changed = one.changed or said or fellows < one.fellows or one.basis not in {"", basis}
+        # Where Slurm refused a command, nothing was known of the job but its id.
+        kept[family_of(job.job_id, context.snapshot)] = replace(
+            one, basis=basis, fellows=max(fellows, one.fellows), changed=changed
+        )
+    return kept
+
+
+def basis_of(job: Job, nodes: str, context: CycleContext) -> str:
+    """Return a digest of what decides whether another order can do better; `nodes` is that of its partitions' nodes."""
+    bound = context.bound.get(job.job_id)
+    # The nodes to which tesched itself has bound it are no word of its own.
+    request = job.request if bound is None else replace(job.request, required_nodes=bound.previous)
+    wanted = (
+        astuple(request),
+        job.partitions,
+        job.qos,
+        job.account,
+        job.time_limit_s,
+        job.reservation,
+        job.dependency,
+        job.licenses,
+        nodes,
+    )
+    return _digest(iter([repr(wanted)]))
+
+
+def _of_nodes(partitions: tuple[str, ...], snapshot: Snapshot) -> Iterator[str]:
+    """Yield what the partitions and their nodes are, in a fixed order."""
+    for name in partitions:
+        partition = snapshot.partitions.get(name)
+        if partition is None:
+            continue
+        limits = (partition.state, partition.priority_tier, partition.max_time_s, partition.min_nodes)
+        more = (partition.max_nodes, partition.max_cpus_per_node, partition.oversubscribe)
+        yield repr((name, limits, more))
+        for node_name in sorted(partition.nodes):
+            node = snapshot.nodes.get(node_name)
+            if node is not None:
+                has = (node.total.cpus, node.total.mem_mib, node.total.gres, sorted(node.features))
+                yield repr((node_name, node.available, has))
+
+
+def _fellows(job: Job, snapshot: Snapshot) -> int:
+    """Return how many running jobs may count against the same limit."""
+    mine = {pair for pair in _limited_by(job) if pair[1]}
+    return sum(other.on_nodes and not mine.isdisjoint(_limited_by(other)) for other in snapshot.jobs.values())
+
+
+def _limited_by(job: Job) -> tuple[tuple[str, str], ...]:
+    return ("user", job.user), ("account", job.account), ("qos", job.qos)
+
+
+def _digest(parts: Iterator[str]) -> str:
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def not_yet(job: Job, memory: Memory) -> Why | None:
+    """Return why a waiting TE job is not tried again yet; None if it may be."""
+    family = job.array_job_id if job.array_job_id is not None else job.job_id
+    one = memory.futile.get(family)
+    if one is not None and one.count >= MOST_FUTILE and not one.changed:
+        return RefusalCode.FUTILE, (
+            f"{one.count} orders for it came to nothing (the last: {one.ending.value}{_said(one)}); it is left alone "
+            "until what it asks for, the nodes of its partitions or its limits change"
+        )
+    if family in memory.retry_at:
+        if one is not None:
+            times = "one order" if one.count == 1 else f"{one.count} orders"
+            return RefusalCode.RETRY_LATER, (
+                f"{times} for it came to nothing (the last: {one.ending.value}{_said(one)}); tried again after "
+                "guard.retry_after_s, doubled after each"
+            )
+        text = "no room could be made for it, or Slurm refused; tried again after guard.retry_after_s"
+        return RefusalCode.RETRY_LATER, text
+    if family in memory.shadowed:
+        text = "shadow mode has recorded an order for it; the next comes after guard.retry_after_s"
+        return RefusalCode.RETRY_LATER, text
+    return None
+
+
+def _said(one: Futility) -> str:
+    return f", Slurm said {one.said}" if one.said not in _SAYS_NOTHING else ""

@@ -1,0 +1,72 @@
+"""Opening an order: a plan that the guard admitted becomes an order with its first actions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.levers.node_binding import keep_bound
+from tesched_core.levers.priority import keep_first, newest_task
+from tesched_core.model.actions import (
+    OrderId,
+)
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import (
+    Order,
+    OrderState,
+)
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan
+
+
+def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory with a new order, or with one that waited and now makes room; its actions go to `context`."""
+    snapshot = context.snapshot
+    before = next((order for order in memory.open_orders() if order.preemptor == plan.preemptor and order.waits), None)
+    order_id = before.order_id if before else memory.next_order
+    next_order = memory.next_order if before else OrderId(order_id + 1)
+    waits_until = plan.until if isinstance(plan, AwaitRoom) else None
+    if before is not None and isinstance(plan, AwaitRoom):
+        return replace(memory, orders={**memory.orders, order_id: replace(before, waits_until=plan.until)})
+    nodes = plan.nodes if isinstance(plan, MakeRoom) else ()
+    victims = tuple(victim_of(one, snapshot) for one in (plan.victims if isinstance(plan, MakeRoom) else ()))
+    if isinstance(plan, MakeRoom) and plan.by_suspending:
+        victims = tuple(replace(victim, by_suspending=True, grace_period_s=0.0) for victim in victims)
+    longest = max((victim.grace_period_s for victim in victims), default=0.0)
+    job = snapshot.jobs[plan.preemptor]
+    lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
+    if any(victim.job_id == plan.preemptor for victim in victims):
+        lasts_s += snapshot.settings.requeue_delay_s
+    order = Order(
+        order_id=order_id,
+        preemptor=plan.preemptor,
+        state=OrderState.OPEN,
+        created_at=before.created_at if before else context.now,
+        expires_at=(context.now if waits_until is None else waits_until) + lasts_s,
+        nodes=nodes,
+        victims=victims,
+        waits_until=waits_until,
+        newest_task=before.newest_task if before else newest_task(job, context),
+        raised=before.raised if before else None,
+    )
+    opened = OrderState.OPEN if before else ""
+    context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")
+    context.preemptors.add(plan.preemptor)
+    if all(action.job_id != plan.preemptor for action in context.actions):
+        order = keep_first(order, context)
+    keep_bound(order, context)
+    order = replace(
+        order,
+        victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in order.victims),
+    )
+    return replace(memory, next_order=next_order, orders={**memory.orders, order_id: order})
+
+
+def _where_from(plan: Plan, now: UnixSeconds) -> str:
+    if isinstance(plan, AwaitRoom) and plan.awaits_look:
+        return " is to be made once Slurm has looked at it at the head of the queue"
+    if isinstance(plan, AwaitRoom):
+        return f" may come free by itself; nobody is asked for the next {plan.until - now:.0f} s"
+    yields = ", ".join(str(job_id) for job_id in plan.victim_ids) or "nobody, the room is free"
+    return f" on {','.join(plan.nodes)}: {yields}{', who is suspended' if plan.by_suspending else ''}"

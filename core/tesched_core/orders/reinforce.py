@@ -1,0 +1,190 @@
+"""Orders whose room others have taken while it was being made, and what is done for them.
+
+Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
+job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
+but backfill goes by time limits, and knows nothing of an order. Then those who were asked would leave for nothing.
+
+So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. Who came
+after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to nothing,
+and it sits on room that was promised. All other limits hold.
+
+Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
+where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the
+policy is asked for room anywhere.
+
+An order that has asked no victim, because there was room, and whose room is taken goes back to waiting (`reopened`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from tesched_core.guard.admission import admitted
+from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.levers.context import CycleContext
+from tesched_core.levers.node_binding import keep_bound
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import ClusterColumns
+from tesched_core.model.decision import Refusal, Refusals
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.placement.reserved import room_after_orders
+from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
+
+#: stands for nobody
+_NOBODY = JobId(-1)
+
+
+def add_victims(
+    memory: Memory, context: CycleContext, policy: Policy[Any], state: object, limits: Limits
+) -> tuple[Memory, Refusals, int]:
+    """Return the memory in which robbed orders have more victims, the refusals of the others, and the number added.
+
+    The notices go to `context`. An order without a new victim stays as it is: the job that took its resources may end.
+    """
+    refusals = Refusals()
+    asked = 0
+    for order in memory.open_orders():
+        trial = context.snapshot.jobs.get(order.preemptor)
+        if trial is None or not _robbed(order, trial, memory, context):
+            continue
+        others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
+        newcomers = _newcomers(order, context.columns)
+        running, nodes = context.columns.running, context.columns.room.index
+        eligible = eligible_victims(running, memory, limits, context.now, nodes, newcomers=newcomers)
+        view = View(
+            snapshot=context.snapshot,
+            memory=memory,
+            columns=context.columns,
+            # The order is open already, and takes no place of another one; its victims are to leave for good.
+            limits=replace(limits, max_open_orders=limits.max_open_orders + 1, lever=YieldBy.REQUEUE),
+            waiting=(trial,),
+            reserving=tuple(others),
+            find_eligible=lambda: eligible,  # noqa: B023 - it is asked in this turn of the loop
+        )
+        free = replace(trial.request, required_nodes=memory.bound[trial.job_id].previous)
+        unbound = replace(trial, request=free)
+        anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, state, asked)
+        elsewhere = next(iter(anywhere), None)
+        if elsewhere is not None and not elsewhere.victims:
+            memory = _moved(order, elsewhere, memory, context)
+            continue
+        plans, why_not = _asked(view, policy, state, asked)
+        plan = next((one for one in plans if one.victims and set(one.nodes) == set(order.nodes)), None)
+        leaving = any(victim.state in HOLDS_ROOM for victim in order.victims)
+        if plan is not None:
+            asked += len(plan.victims)
+            memory = _with_more(order, plan.victims, memory, context)
+        elif elsewhere is not None and not leaving:
+            asked += len(elsewhere.victims)
+            memory = _moved(order, elsewhere, memory, context)
+        else:
+            refusals += why_not
+    return memory, refusals, asked
+
+
+def reopened(memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which orders that asked no victim, and whose room is taken, wait again."""
+    orders = dict(memory.orders)
+    room = context.columns.room
+    for order in memory.open_orders():
+        trial = context.snapshot.jobs.get(order.preemptor)
+        rows = [room.index[name] for name in order.nodes if name in room.index]
+        mine = order.makes_room and not order.victims and trial is not None and trial.pending
+        if not mine or not rows or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
+            continue
+        if (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
+            text = f"others have taken the room that was free on {','.join(order.nodes)}; it is looked for anew"
+            context.moved(order.order_id, None, order.state, order.state, text)
+            orders[order.order_id] = replace(order, nodes=(), waits_until=context.now)
+    return replace(memory, orders=orders)
+
+
+def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:
+    """Return the plans that the guard admits, and the refusals of the others."""
+    proposal = policy.propose(view, state)
+    dropped: list[Refusal] = []
+    admissible = admitted(proposal.plans, view, view.limits, dropped.append, asked=asked)
+    plans = [plan for plan in admissible if isinstance(plan, MakeRoom) and not plan.by_suspending]
+    return plans, proposal.refusals + Refusals(dropped)
+
+
+def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
+    """Return whether the trial waits bound to this room, and will not fit there when its victims have left."""
+    bound = memory.bound.get(order.preemptor)
+    waits_here = (
+        order.state is OrderState.OPEN
+        and bool(order.victims)
+        and not any(victim.by_suspending for victim in order.victims)
+        and trial.pending
+        and context.snapshot.job_class(order.preemptor) is JobClass.TE
+        and bound is not None
+        and bound.order_id == order.order_id
+        and tuple(sorted(trial.request.required_nodes)) == bound.nodes
+        and context.now - _first_asked(order, context.now) <= context.limits.bind_for_s
+    )
+    room = context.columns.room
+    rows = [room.index[name] for name in order.nodes if name in room.index]
+    if not waits_here or len(rows) < len(order.nodes):
+        return False
+    if not (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
+        return False
+    # Who is just leaving gives his room back by himself.
+    ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
+    here = set(order.nodes)
+    return not any(
+        job.completing and job.job_id not in ours and not here.isdisjoint(job.nodes)
+        for job in context.snapshot.jobs.values()
+    )
+
+
+def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
+    return min((victim.noticed_at for victim in order.victims if victim.noticed_at is not None), default=now)
+
+
+def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
+    """Return who has started on the order's nodes since it first asked somebody; Slurm's times are whole seconds."""
+    since = _first_asked(order, inf) - 1
+    room, running = columns.room, columns.running
+    rows = {room.index[name] for name in order.nodes if name in room.index}
+    here = {int(job) for job, node in zip(running.share_job, running.share_node, strict=True) if int(node) in rows}
+    return frozenset(JobId(int(running.job_id[row])) for row in here if float(running.started[row]) > since)
+
+
+def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which the order's job is bound to the room of this plan; notices go to `context`."""
+    there = ",".join(plan.nodes)
+    text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
+    context.moved(order.order_id, None, order.state, order.state, text)
+    order = replace(order, nodes=plan.nodes)
+    keep_bound(order, context)
+    if not plan.victims:
+        return replace(memory, orders={**memory.orders, order.order_id: order})
+    return _with_more(order, plan.victims, memory, context)
+
+
+def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory in which the order has asked these, too; their notices go to `context`."""
+    snapshot = context.snapshot
+    more = tuple(victim_of(one, snapshot) for one in victims)
+    longest = max(victim.grace_period_s for victim in more)
+    asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
+    text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
+    context.moved(order.order_id, None, order.state, order.state, text)
+    order = replace(
+        order,
+        expires_at=max(
+            order.expires_at, context.now + longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
+        ),
+        victims=(
+            *order.victims,
+            *(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more),
+        ),
+    )
+    return replace(memory, orders={**memory.orders, order.order_id: order})

@@ -1,0 +1,57 @@
+"""Summary: one line on what a cycle did and why, or why it did nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.actions import ReasonCode, SetThrottle
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import OrderState
+from tesched_core.policy import AwaitRoom, Plan
+
+
+def summary(
+    plans: Sequence[Plan], context: CycleContext, waiting: Sequence[Job], memory: Memory, not_now: Sequence[Refusal]
+) -> str:
+    """Return the line; `waiting` and `not_now` are the TE jobs that would start, and the refusals of the others."""
+    tried_later = [one for one in not_now if one.code in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}]
+    if plans:
+        return "; ".join(_in_short(plan) for plan in plans)
+    under_way = sum(order.state is OrderState.OPEN for order in memory.open_orders())
+    filling = [action.job_id for action in context.actions if action.reason.code is ReasonCode.FILLS_ROOM]
+    if filling:
+        return f"brought forward {', '.join(str(job_id) for job_id in filling)}, for room that is left over"
+    shared = [
+        action
+        for action in context.actions
+        if isinstance(action, SetThrottle) and action.reason.code is ReasonCode.GETS_SHARE
+    ]
+    if shared:
+        return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.throttle}' for one in shared)}"
+    if context.actions:
+        kinds = sorted({type(action).__name__.lower() for action in context.actions})
+        return f"went on with the orders under way: {', '.join(kinds)}"
+    if context.transitions:
+        steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in context.transitions]
+        return "; ".join(steps)
+    if waiting:
+        return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
+    if under_way:
+        return f"did nothing, because {under_way} order(s) are under way"
+    if tried_later:
+        first, more = tried_later[0], len(tried_later) - 1
+        others = f" (and {more} more)" if more else ""
+        return f"did nothing, because trial-and-error job {first.job_id}{others} is to wait: {first.text}"
+    return "did nothing, because no trial-and-error job waits for room"
+
+
+def _in_short(plan: Plan) -> str:
+    if isinstance(plan, AwaitRoom) and plan.awaits_look:
+        return f"job {plan.preemptor} is put at the head of the queue, where Slurm looks at it before a victim is asked"
+    if isinstance(plan, AwaitRoom):
+        return f"job {plan.preemptor} waits for room that comes free by itself"
+    victims = ", ".join(str(job_id) for job_id in plan.victim_ids)
+    return f"room for job {plan.preemptor} on {','.join(plan.nodes)}" + (f" from {victims}" if victims else " (free)")

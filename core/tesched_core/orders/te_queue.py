@@ -1,0 +1,51 @@
+"""TE queue: the pending TE jobs that would start if resources were free, in the order in which they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import OrderState
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.orders.futility import not_yet
+
+
+def te_queue(
+    trials: Iterable[Job], memory: Memory, now: UnixSeconds, *, await_first_look: bool = True
+) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
+    """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
+
+    Jobs at which Slurm has yet to look wait for that, unless `await_first_look` is false and they ask for nodes alone.
+    """
+    is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
+    # Of an order that waits for room to come free by itself the policy may think better.
+    served = {order.preemptor: order for order in is_open if not order.waits}
+    patient = {order.preemptor for order in is_open if order.waits}
+    # A job array goes on waiting after one of its tasks has started.
+    still_raised = {order.preemptor for order in memory.open_orders() if order.raised and not order.raised.restored}
+    waiting: list[Job] = []
+    refusals: list[Refusal] = []
+    for job in trials:
+        job_id = job.job_id
+        early = not await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
+        why = None if early else room_would_not_help(job)
+        if job_id in served:
+            why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
+        elif why is None and job_id in still_raised and job_id not in patient:
+            why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
+        elif why is None and job_id in memory.bound and job_id not in patient:
+            why = (
+                RefusalCode.ORDER_OPEN,
+                "it is still bound to the nodes of an order that has ended, and is being set free",
+            )
+        elif why is None and job_id not in patient:
+            why = not_yet(job, memory)
+        if why is None:
+            waiting.append(job)
+        else:
+            refusals.append(Refusal(job_id=job_id, preemptor=job_id, code=why[0], text=why[1]))
+    waiting.sort(key=lambda job: (job.submit_time, job.job_id))
+    return tuple(waiting), tuple(refusals)

@@ -1,0 +1,122 @@
+"""The user of a preempted job is told: in the job's Slurm record, and by a command of the site's.
+
+Definitions
+    note        one line in the job's AdminComment, or its `extra`: when it was preempted, for what kind of job, what
+                became of it, how often of how many times.
+    told        once for each preemption, in the cycle that sees the job back in the queue; once more if it is lost.
+
+Principle
+    To tell is an action like any other: journalled before it is done, dry in mode shadow, bounded. It belongs to no
+    order, and comes after all other actions of its cycle: that it fails, or takes long, keeps nothing from being done.
+    After a crash between intent and action that preemption is not told: twice would be worse than not at all.
+    The note names no other job and no other user.
+
+    The note is no lever: nothing in Slurm goes by it, and what it says stays true. So `tesched undo` leaves it.
+
+Source
+    tesched's own; what survives a requeue, and who may read and write it, was tried on 22.05 and 26.05
+    (docs/notice.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tesched_core.model.actions import Reason, ReasonCode, Record, TellUser
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import PREEMPTED, Departure, Order, Purpose, Victim, VictimState
+from tesched_core.model.snapshot import Snapshot
+
+#: How each note begins; a text that begins otherwise is not tesched's.
+_OURS = "tesched: preempted "
+#: For what kind of job a job was preempted.
+FOR_TRIAL, FOR_TURN = "a trial-and-error job", "another job's turn"
+#: Releases of Slurm whose jobs have an `extra`; on the newer of them an Operator may not write AdminComment.
+_HAS_EXTRA = "23.11"
+#: Notes written in one cycle: each is a look at the job and a command, some 30 ms.
+MOST_NOTES = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """How users are told."""
+
+    record: Record = Record.NONE
+    #: the site has a command for it
+    by_command: bool = False
+    #: how often a job may be preempted in its life (`guard.max_preemptions_per_job`)
+    most: int = 1
+
+
+def note(action: TellUser, when: str) -> str:
+    """Return the line for the job's record; `when` is `action.at` in words."""
+    now = "could NOT be put back in the queue, submit it again" if action.lost else "put back in the queue"
+    often = f"; {action.times} of {action.most}" if action.times else ""
+    return f"{_OURS}{when} for {action.cause}; {now}{often}"
+
+
+def is_note(text: str) -> bool:
+    """Return whether a text in a job's record is one of tesched's notes, which a later one may replace."""
+    return text.startswith(_OURS) and "\n" not in text
+
+
+def tell_users(before: Memory, after: Memory, snapshot: Snapshot, telling: Telling) -> tuple[TellUser, ...]:
+    """Return what is to be told of the victims that have left, or were lost, between two memories."""
+    if telling.record is Record.NONE and not telling.by_command:
+        return ()
+    told = [
+        _told(victim, after, snapshot, telling)
+        for order, victim in _victims(after)
+        if _is_news(victim, before.orders.get(order.order_id)) or victim.job_id in before.newly_lost
+    ]
+    over = (replace(each, record=Record.NONE) for each in told[MOST_NOTES:] if telling.by_command)
+    return (*told[:MOST_NOTES], *over)
+
+
+def _victims(memory: Memory) -> Iterator[tuple[Order, Victim]]:
+    for order in memory.orders.values():
+        for victim in order.victims:
+            if victim.departure in PREEMPTED and victim.state in {VictimState.LEFT, VictimState.BACK}:
+                yield order, victim
+
+
+def _is_news(victim: Victim, before: Order | None) -> bool:
+    """Return whether it has left, or was lost, since."""
+    earlier = None if before is None else next((one for one in before.victims if one.job_id == victim.job_id), None)
+    if earlier is None or earlier.left_at is None:
+        return True
+    return victim.departure is Departure.LOST and earlier.departure is not Departure.LOST
+
+
+def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) -> TellUser:
+    job = snapshot.jobs.get(victim.job_id)
+    lost = victim.departure is Departure.LOST
+    trial = victim.purpose is Purpose.TE
+    cause = FOR_TRIAL if trial else FOR_TURN
+    reason = Reason(
+        code=ReasonCode.TELLS_USER,
+        text=f"its user is told that it was preempted for {cause}" + (", and is lost" if lost else ""),
+    )
+    return TellUser(
+        job_id=victim.job_id,
+        reason=reason,
+        label=job.label if job is not None else str(victim.job_id),
+        name=job.name if job is not None else "",
+        user=victim.user,
+        at=victim.left_at if victim.left_at is not None else snapshot.taken_at,
+        cause=cause,
+        departure=victim.departure.value if victim.departure is not None else "",
+        # Turns are not among those of which a job may have only so many.
+        times=memory.preemptions.get(victim.job_id, 1) if trial else 0,
+        most=telling.most,
+        lost=lost,
+        record=_record(telling, snapshot.settings.release),
+    )
+
+
+def _record(telling: Telling, release: str) -> Record:
+    """Return where the note goes: by itself where an Operator, which is what the daemon should be, may write it."""
+    if telling.record is not Record.AUTO:
+        return telling.record
+    return Record.EXTRA if release >= _HAS_EXTRA else Record.ADMIN_COMMENT

@@ -1,0 +1,108 @@
+"""How soon resources come free by themselves that a TE job would fit into, and whether it awaits them.
+
+Definitions
+    n          the jobs that ended in the last `WINDOW_S` seconds on nodes where the TE job may run, and each of which
+               held on a node what the TE job asks for on one; not those that somebody cancelled
+    k          the TE job's place among those that await such resources, from 1
+    wait       WINDOW_S / n * k: in how many seconds the k-th lot of resources is expected
+    leave      the longest grace period of the victims that would be asked
+
+Principle
+    On a busy cluster some job ends every few seconds. A TE job at the head of its queue gets those resources, and no
+    job pays for that. So it is put there first, and no victim is asked for `SURE` times its wait, after which it has
+    got them with 95 %; provided that this is not longer than guard.wait_for_free_s, nor than the victims would take to
+    leave. Elsewhere its victims are asked at once.
+
+    What happened a minute ago is all that is needed: no run time, neither known nor guessed.
+
+Worked example
+    guard.wait_for_free_s 10, WINDOW_S 30. In the last 30 s 20 jobs ended that had held a node each; two TE jobs want
+    half a node, and their victims have 18 s. The first awaits 30 / 20 = 1.5 s on average, the second 3 s: for 4.5 s and
+    for 9 s no victim is asked. With 5 such ends instead of 20 these would be 18 s and 36 s: above 10, both ask at once.
+"""
+
+from __future__ import annotations
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.model.memory import Memory
+from tesched_core.model.request import demand_per_node, wants_all_memory
+from tesched_core.model.resources import Tres
+from tesched_core.policy import AwaitRoom, MakeRoom, Plan
+
+#: What ended in these last seconds counts, Slurm's MinJobAge permitting.
+WINDOW_S = 30.0
+#: A wait of so many times the mean is long enough in 95 of 100 cases: 1 - exp(-3).
+SURE = 3.0
+#: Fewer than these say nothing of the next one.
+LEAST_ENDS = 3
+
+
+def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContext) -> tuple[tuple[Plan, ...], Refusals]:
+    """Return the plans, of which those whose job soon gets resources that come free by themselves ask no victim yet."""
+    most_s = context.limits.wait_for_free_s
+    if most_s <= 0 or not any(isinstance(plan, MakeRoom) and plan.victims for plan in plans):
+        return plans, Refusals()
+    ended = _ended_lately(context)
+    since = {order.preemptor: order.created_at for order in memory.open_orders() if order.waits}
+    kept: list[Plan] = []
+    refusals: list[Refusal] = []
+    place = 0
+    for plan in plans:
+        if isinstance(plan, AwaitRoom) or not plan.victims or plan.by_suspending:
+            kept.append(plan)
+            continue
+        place += 1
+        job = context.snapshot.jobs[plan.preemptor]
+        ends = sum(_would_do(job, one, context) for one in ended)
+        sure_s = SURE * WINDOW_S / ends * place if ends >= LEAST_ENDS else float("inf")
+        until = since.get(plan.preemptor, context.now) + sure_s
+        if sure_s > min(most_s, _leave_s(plan, context)) or context.now >= until:
+            kept.append(plan)
+            continue
+        kept.append(AwaitRoom(preemptor=plan.preemptor, until=until))
+        text = (
+            f"{ends} jobs that held as much have ended in the last {WINDOW_S:.0f} s: it is put at the head of the "
+            f"queue, and no victim is asked for {until - context.now:.1f} s"
+        )
+        refusals.append(
+            Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.AWAITS_FREE, text=text)
+        )
+    return tuple(kept), Refusals(refusals)
+
+
+def _ended_lately(context: CycleContext) -> list[Job]:
+    since = context.now - min(WINDOW_S, context.snapshot.settings.min_job_age_s or WINDOW_S)
+    return [
+        job
+        for job in context.snapshot.jobs.values()
+        if job.finished
+        and job.state is not JobState.CANCELLED
+        and job.start_time is not None
+        and (job.end_time or 0.0) > max(since, job.start_time)
+    ]
+
+
+def _would_do(job: Job, ended: Job, context: CycleContext) -> bool:
+    """Return whether what the ended job held on a node would be enough on one for this job, where it may run."""
+    if context.partitions_over(job.partitions).isdisjoint(ended.partitions) or job.request.min_nodes > 1:
+        return False
+    if wants_all_memory(job.request) and not (wants_all_memory(ended.request) or ended.request.exclusive):
+        return False
+    if job.request.exclusive and not ended.request.exclusive:
+        return False
+    wanted, had = demand_per_node(job.request), demand_per_node(ended.request)
+    return _covers(had, wanted)
+
+
+def _covers(had: Tres, wanted: Tres) -> bool:
+    held = had.as_mapping()
+    return all(held.get(name, 0) >= amount for name, amount in wanted.as_mapping().items())
+
+
+def _leave_s(plan: MakeRoom, context: CycleContext) -> float:
+    """Return how long the victims may take to leave; one that has no notice has KillWait."""
+    kill_wait_s = float(context.snapshot.settings.kill_wait_s)
+    traits = (context.snapshot.traits[job_id] for job_id in plan.victim_ids)
+    return max(one.grace_period_s if one.notice_signal else kill_wait_s for one in traits)

@@ -1,0 +1,291 @@
+"""Cluster columns and free resources, built from a classified snapshot, each part when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from functools import cached_property
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.intake.leave_times import expected_leave_s
+from tesched_core.intake.pending_reason import WANTS_ROOM, room_would_not_help
+from tesched_core.model.cluster import Job, JobState, NodeShare, Request
+from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
+from tesched_core.model.columns import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.request import demand_per_node, wants_all_memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.room import Room, mask_of
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
+
+
+def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
+    """Return what becomes free on one node of the room when the job goes, [resources]."""
+    if room.layout is not None:
+        each = 0 if room.shards_each is None else int(room.shards_each[room.index[share.node]])
+        return room.layout.of_job(job, share, each)
+    freed = vector(share.tres, room.resources)
+    if job.state is JobState.SUSPENDED:
+        freed[0] = 0  # free already
+    return freed
+
+
+def columns_of(snapshot: Snapshot) -> ClusterColumns:
+    """Return the overview of a classified snapshot."""
+    return SnapshotColumns(snapshot)
+
+
+class SnapshotColumns:
+    """An overview that is worked out from a snapshot, each part when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+
+    @cached_property
+    def room(self) -> Room:
+        return room_of(self.snapshot)
+
+    @cached_property
+    def running(self) -> Running:
+        snapshot, room = self.snapshot, self.room
+        jobs = [
+            job
+            for job_id, job in sorted(snapshot.jobs.items())
+            if job.on_nodes and snapshot.job_class(job_id) is JobClass.BE
+        ]
+        owners: dict[Owner, int] = {}
+        owner = [owners.setdefault(_owner(job), len(owners)) for job in jobs]
+        shares = [
+            (row, room.index[share.node], freed_by(job, share, room))
+            for row, job in enumerate(jobs)
+            for share in job.allocation
+            if share.node in room.index
+        ]
+        now = snapshot.taken_at
+        traits = [snapshot.traits[job.job_id] for job in jobs]
+        return Running(
+            job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
+            started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
+            queued=np.array([job.submit_time for job in jobs], dtype=np.float64),
+            ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
+            grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
+            size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
+            ineligible=np.array([_ineligible(*pair, room) for pair in zip(jobs, traits, strict=True)], dtype=np.int8),
+            owner=np.array(owner, dtype=np.intp),
+            owners=tuple(owners),
+            names=tuple(job.name for job in jobs),
+            row_of={job.job_id: row for row, job in enumerate(jobs)},
+            share_job=np.array([row for row, _, _ in shares], dtype=np.intp),
+            share_node=np.array([node for _, node, _ in shares], dtype=np.intp),
+            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+        )
+
+    @cached_property
+    def trials(self) -> tuple[Job, ...]:
+        snapshot = self.snapshot
+        return tuple(
+            job
+            for job_id, job in sorted(snapshot.jobs.items())
+            if job.pending and snapshot.job_class(job_id) is JobClass.TE
+        )
+
+    @cached_property
+    def waiting(self) -> Waiting:
+        snapshot, room = self.snapshot, self.room
+        jobs: list[Job] = []
+        nodes, wanted, kind = [], [], []
+        masks: dict[bytes, tuple[int, NDArray[np.bool_]]] = {}
+        for job in self._queue:
+            if not _plain(job) or room_would_not_help(job) or snapshot.job_class(job.job_id) is not JobClass.BE:
+                continue
+            try:
+                demand = demand_of(job, snapshot, room)
+            except UnsupportedRequestError:
+                continue
+            if demand.all_memory or demand.unknown_gres:
+                continue
+            jobs.append(job)
+            nodes.append(demand.nodes)
+            wanted.append(demand.per_node)
+            kind.append(masks.setdefault(demand.allowed.tobytes(), (len(masks), demand.allowed))[0])
+            if len(jobs) == MOST_WAITING:
+                break
+        return Waiting(
+            job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
+            since=np.array([job.eligible_time or job.submit_time for job in jobs], dtype=np.float64),
+            run_s=np.array([_run_s(job, snapshot.traits[job.job_id]) for job in jobs], dtype=np.float64),
+            nodes=np.array(nodes, dtype=np.intp),
+            demand=np.array(wanted, dtype=np.int64).reshape(len(jobs), len(room.resources)),
+            kind=np.array(kind, dtype=np.intp),
+            allowed=np.array([mask for _, mask in masks.values()], dtype=np.bool_).reshape(len(masks), len(room.names)),
+        )
+
+    @cached_property
+    def ends(self) -> Ends:
+        snapshot, room = self.snapshot, self.room
+        unknown = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0, grace_source="")
+        shares = [
+            (room.index[share.node], ends_at, freed_by(job, share, room))
+            for job in snapshot.jobs.values()
+            if job.on_nodes
+            for ends_at in (_ends_at(job, snapshot.traits.get(job.job_id, unknown), snapshot.taken_at),)
+            for share in job.allocation
+            if share.node in room.index
+        ]
+        return Ends(
+            node=np.array([node for node, _, _ in shares], dtype=np.intp),
+            at=np.array([at for _, at, _ in shares], dtype=np.float64),
+            frees=np.array([frees for _, _, frees in shares], dtype=np.int64).reshape(len(shares), len(room.resources)),
+        )
+
+    @cached_property
+    def _queue(self) -> tuple[Job, ...]:
+        """Return the pending jobs, highest priority first."""
+        pending = (job for job in self.snapshot.jobs.values() if job.pending)
+        return tuple(sorted(pending, key=lambda job: -job.priority))
+
+    def first_in_queue(
+        self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
+    ) -> int:
+        mine = frozenset(partitions)
+        return next(
+            (
+                job.priority
+                for job in self._queue
+                if job.job_id not in excluded
+                and not mine.isdisjoint(job.partitions)
+                and (not best_effort or self.snapshot.job_class(job.job_id) is JobClass.BE)
+            ),
+            0,
+        )
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        room, shared_out = self.room, self.snapshot.settings.memory_is_shared_out
+        here = {name for name, nodes in room.partitions.items() if nodes[row]}
+        weighed: set[Request] = set()
+        for job in self._queue:
+            request = job.request
+            # Whole nodes are not to be had where somebody is suspended.
+            if request in weighed or request.exclusive or (shared_out and wants_all_memory(request)):
+                continue
+            starts = not job.held and job.reason in {*WANTS_ROOM, "None", ""} and not here.isdisjoint(job.partitions)
+            if not starts or self.snapshot.job_class(job.job_id) is JobClass.TE:
+                continue
+            weighed.add(request)
+            if (vector(demand_per_node(request), room.resources) <= free).all():
+                return True
+        return False
+
+
+def _ends_at(job: Job, traits: Traits, now: float) -> float:
+    started = now if job.start_time is None else job.start_time
+    limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
+    expected = inf if traits.run_time_s is None else started + traits.run_time_s
+    return min(expected, limit_at) if expected > now else limit_at
+
+
+def _plain(job: Job) -> bool:
+    """Return whether amounts on each node say all that the job wants, and it is one job."""
+    request = job.request
+    return not (request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None)
+
+
+def _run_s(job: Job, traits: Traits) -> float:
+    limit_s = inf if job.time_limit_s is None else float(job.time_limit_s)
+    return limit_s if traits.run_time_s is None else min(traits.run_time_s, limit_s)
+
+
+def _owner(job: Job) -> Owner:
+    return Owner(job.user, job.account, job.qos, job.partitions, job.reservation)
+
+
+def _size(job: Job, room: Room) -> float:
+    held = sum(
+        (vector(share.tres, room.resources) for share in job.allocation), np.zeros(len(room.resources), np.int64)
+    )
+    first = room.index.get(job.allocation[0].node)
+    return 0.0 if first is None else size_of(held, room.total[first], room.resources)
+
+
+def _grace_s(job: Job, traits: Traits, snapshot: Snapshot) -> float:
+    """Return how long the job may take to leave: one that is requeued without a notice, as long as jobs like it."""
+    if traits.notice_signal:
+        return traits.grace_period_s
+    return expected_leave_s(snapshot.leave_times, (job.user, job.name), float(snapshot.settings.kill_wait_s))
+
+
+def _ineligible(job: Job, traits: Traits, room: Room) -> int:
+    if job.doubt or job.partly_read:
+        return 6
+    if job.completing or job.finished or "CONFIGURING" in job.flags:
+        return 1
+    if not job.batch:
+        return 2
+    if not job.requeueable:
+        return 3
+    if job.het_job_id is not None:
+        return 4
+    if job.state is JobState.SUSPENDED:
+        return 5
+    if any(share.node not in room.index for share in job.allocation):
+        return 7
+    return 8 if traits.unread else 0
+
+
+def room_of(snapshot: Snapshot) -> Room:
+    """Return the room as the snapshot shows it.
+
+    What the nodes' own records say is held counts where the jobs' say less: a job whose record is missing, or not
+    true, makes no free room.
+    """
+    names = tuple(snapshot.nodes)
+    index = {name: row for row, name in enumerate(names)}
+    layout = ColumnLayout.of(snapshot.nodes, snapshot.partitions)
+    total = np.zeros((len(names), len(layout.names)), dtype=np.int64)
+    limits = [snapshot.partitions[name] for name in layout.limited]
+    each = np.zeros(len(names), dtype=np.int64)
+    for row, node in enumerate(snapshot.nodes.values()):
+        total[row] = layout.of_node(node.total, [one for one in limits if node.name in one.nodes])
+        each[row] = shards_of_each_gpu(node.total)
+    shards_each = each if each.any() else None
+    room = Room(
+        names=names,
+        index=index,
+        resources=layout.names,
+        total=total,
+        free=total,
+        available=np.array([node.available for node in snapshot.nodes.values()], dtype=np.bool_),
+        partitions={
+            name: mask_of(partition.nodes, index)
+            for name, partition in snapshot.partitions.items()
+            if partition.state == "UP"
+        },
+        layout=layout,
+        shards_each=shards_each,
+    )
+    taken = np.zeros_like(total)
+    alone = {name for name, partition in snapshot.partitions.items() if partition.exclusive_user}
+    kept_by: set[tuple[int, str]] = set()
+    for job in snapshot.jobs.values():
+        for share in job.allocation:
+            row_of = index.get(share.node)
+            if row_of is not None:
+                taken[row_of] += freed_by(job, share, room)
+                if job.request.sharing == "USER" or (alone and job.partitions[0] in alone):
+                    kept_by.add((row_of, job.user))
+    for row, node in enumerate(snapshot.nodes.values()):
+        if node.held is not None:
+            held = vector(node.held, layout.names)
+            if each[row]:
+                layout.with_shards(held, int(each[row]))
+            np.maximum(taken[row], held, out=taken[row])
+    free = total - taken
+    of_one_gpu(layout.names, total, free)
+    for array in (total, free, room.available):
+        array.setflags(write=False)
+    threads = threads_of(snapshot.nodes)
+    return replace(room, free=free, kept_by=tuple(sorted(kept_by)), threads=threads if (threads > 1).any() else None)

@@ -1,0 +1,389 @@
+"""Where a job fits: what it wants on each node, which nodes it may use, and what is free there.
+
+The questions are asked for many jobs against many nodes, so the answers are NumPy columns: one row a node, one column a
+resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: taking or freeing gives a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.column_layout import (
+    ALONE,
+    SHARD,
+    vector,
+)
+from tesched_core.model.request import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
+from tesched_core.model.resources import Tres, with_bare_names
+from tesched_core.model.room import Room, mask_of
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.constraint import UnsupportedRequestError, has_features
+from tesched_core.placement.modelled import unsupported, unsupported_in
+
+#: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
+MOST_TRIED = 64
+
+
+#: tasks of a job that is spread unevenly over its nodes; more are spread evenly or not at all
+MOST_TASKS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Uneven:
+    """How the tasks of a job of several nodes may be spread over them, at least one on each (`spread.py`)."""
+
+    tasks: int
+    #: fewest and most nodes
+    least: int
+    most: int
+    #: [nodes] where it may run, however many it gets
+    allowed: NDArray[np.bool_]
+    #: what so many tasks take of each node, and what they hold there: [nodes, resources]
+    takes_of: Callable[[int], tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Demand:
+    """What one pending job wants of the room."""
+
+    job: Job
+    nodes: int
+    #: [resources] on each node; of nodes that give out CPUs in other ways, the most
+    per_node: NDArray[np.int64]
+    #: [nodes, resources] what must be free on each: all of a whole node, whole cores
+    takes: NDArray[np.int64]
+    #: [nodes] where it may run, whatever is free there
+    allowed: NDArray[np.bool_]
+    #: all of the node's memory
+    all_memory: bool
+    #: rows that must be among those it gets
+    required: tuple[int, ...]
+    #: a GRES that no node has
+    unknown_gres: str = ""
+    #: [nodes, resources] what is free no more once it runs there, where that is more
+    holds: NDArray[np.int64] | None = None
+    #: how else its tasks may be spread; None if each node gets the same
+    uneven: Uneven | None = None
+    #: fewest nodes that Slurm may start it on, by what it asks for
+    fewest: int = 1
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what is the same for jobs that fit into the same places."""
+        by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
+        used = self.job.request.threads_per_core, self.job.request.tasks_per_core
+        return self.nodes, self.allowed.tobytes(), self.required, *by_node, *used
+
+    def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+        """Return for each node (or each of `rows`) whether the job's share fits into what is free there."""
+        free = room.free if rows is None else room.free[rows]
+        allowed = self.allowed if rows is None else self.allowed[rows]
+        return self.fits_into(free, rows) & allowed
+
+    def fits_into(self, free: NDArray[np.int64], rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
+        """Return for each of `rows` (or each node) whether the share fits into `free` [rows, resources]."""
+        if self.unknown_gres:
+            return np.zeros(len(free), dtype=np.bool_)
+        takes = self.takes if rows is None or self.takes.strides[0] == 0 else self.takes[rows]
+        if takes.strides[0] == 0:
+            takes = self.per_node
+        fits: NDArray[np.bool_] = np.all(free >= takes, axis=1)
+        return fits
+
+
+def demand_of(job: Job, snapshot: Snapshot, room: Room) -> Demand:
+    """Return what the pending job wants and where it may run, for callers that weigh one demand a job.
+
+    A job of one node may run in any of its partitions; of one that wants several, the partition with most such nodes
+    counts, as all of them must be of one partition. Raises UnsupportedRequestError if it asks for something that is not
+    modelled.
+    """
+    demands = demands_of(job, snapshot, room)
+    if (
+        len({(demand.nodes, demand.per_node.tobytes(), demand.all_memory) for demand in demands})
+        == demands[0].nodes
+        == 1
+    ):
+        return replace(demands[0], allowed=np.any([demand.allowed for demand in demands], axis=0))
+    return max(demands, key=lambda demand: int(demand.allowed.sum()))
+
+
+def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
+    """Return what the pending job wants in each of its partitions, in the order in which Slurm tries them.
+
+    Raises UnsupportedRequestError if it asks for something that is not modelled.
+    """
+    what = unsupported(job, snapshot)
+    if what:
+        raise UnsupportedRequestError(what)
+    up = [name for name in job.partitions if name in room.partitions]
+    if len(up) > 1:
+        up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
+    where = _allowed_anywhere(job, snapshot, room)
+    others = {name: unsupported_in(job, snapshot.partitions[name], snapshot) for name in up}
+    if any(others.values()):
+        # In which of its partitions Slurm starts it there can't be known for nodes that are in one of these, too.
+        for name in [name for name in up if others[name]]:
+            where = where & ~room.partitions[name]
+        up = [name for name in up if not others[name]]
+        if not any((where & room.partitions[name]).any() for name in up):
+            raise UnsupportedRequestError(", ".join(dict.fromkeys(filter(None, others.values()))))
+    leaves = _leaves(job, snapshot, room)
+    found: list[Demand] = []
+    shapes: set[tuple[object, ...]] = set()
+    for name in up or [""]:
+        for leaf in leaves:
+            demand = _demand_in(snapshot.partitions.get(name), job, snapshot, room, where & leaf)
+            if demand.shape not in shapes:
+                shapes.add(demand.shape)
+                found.append(demand)
+        # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
+        # One that can never hold it, as it is too small, keeps none.
+        if name and room.partitions[name].sum() >= max(job.request.min_nodes, 1):
+            where = where & ~room.partitions[name]
+    return tuple(found)
+
+
+def _leaves(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]:
+    """Return the sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
+    switches, request = snapshot.settings.switches, job.request
+    if request.switches == 1 and request.max_nodes > 1 and switches:
+        return [_rows(switch.nodes, room) for switch in switches]
+    return [np.ones(len(room.names), dtype=np.bool_)]
+
+
+def _demand_in(
+    partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_]
+) -> Demand:
+    settings = snapshot.settings
+    per_gpu = PerGpu(
+        cpus=(partition.def_cpus_per_gpu if partition else 0) or settings.def_cpus_per_gpu,
+        mem_mib=(partition.def_mem_per_gpu_mib if partition else 0) or settings.def_mem_per_gpu_mib,
+    )
+    request = with_default_memory(job.request, per_gpu, _least_memory(job, room))
+    allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
+    if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
+        allowed &= ~_with_other_users(job.user, snapshot, room)
+    if partition is not None and not _memory_allowed(request, partition):
+        allowed = np.zeros_like(where)
+    all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
+    whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
+    least = max(request.min_nodes, 1, len(request.required_nodes))
+    if request.tasks_per_node:
+        least = max(least, ceil(request.tasks / request.tasks_per_node))
+    most = max(least, min(request.max_nodes, request.tasks, least + MOST_TRIED))
+    if request.cpus_per_gres or whole:
+        most = least  # of these Slurm takes fewer nodes than it is bound to, where fewer are enough
+    if partition is not None and partition.max_nodes is not None:
+        most = max(least, min(most, partition.max_nodes))
+    required = _rows(request.required_nodes, room)
+    amounts = _Amounts(
+        request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
+    )
+    best: Demand | None = None
+    for nodes in range(least, most + 1):
+        per_node, takes, holds, missing = amounts.on_each(request, nodes)
+        demand = Demand(
+            job=job,
+            nodes=nodes,
+            per_node=per_node,
+            takes=takes,
+            allowed=allowed & required if len(request.required_nodes) == nodes else allowed,
+            all_memory=all_memory,
+            required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
+            unknown_gres=missing,
+            holds=holds,
+            uneven=amounts.uneven(least, most, allowed),
+            fewest=least,
+        )
+        best = best or demand
+        if least == most or int((demand.fits_into(room.total) & demand.allowed).sum()) >= nodes:
+            return demand
+    if best is None:  # there is at least one number of nodes
+        raise AssertionError
+    return best
+
+
+def _least_memory(job: Job, room: Room) -> int:
+    """Return the memory of the smallest node of the job's partitions."""
+    where = [room.partitions[name] for name in job.partitions if name in room.partitions]
+    nodes = np.any(where, axis=0) if where else np.zeros(len(room.names), dtype=np.bool_)
+    return int(room.total[nodes, 1].min(initial=np.iinfo(np.int64).max)) if nodes.any() else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Amounts:
+    """What a job takes of nodes in one partition, by how many nodes or tasks there are."""
+
+    request: Request
+    partition: Partition | None
+    room: Room
+    per_gpu: PerGpu
+    whole: bool
+    all_memory: bool
+
+    def on_each(
+        self, request: Request, nodes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None, str]:
+        """Return `Demand.per_node`, `takes` and `holds`, and a GRES that no node has."""
+        room = self.room
+        kinds, kind_of = ([1], None) if room.threads is None else _kinds(room.threads)
+        wanted = [wanted_on_each(request, nodes, threads, self.per_gpu) for threads in kinds]
+        rows = np.array([_with_columns(one, self.partition, room) for one in wanted], dtype=np.int64)
+        takes = np.broadcast_to(rows[0], room.total.shape)
+        if len(rows) > 1:
+            takes = rows[kind_of]
+        if self.all_memory or self.whole:
+            takes = takes.copy()
+            if self.whole:
+                np.maximum(takes, room.total, out=takes)
+                takes[:, 1] = np.maximum(takes[:, 1], _memory_of_whole(request, room))
+            if self.all_memory:
+                takes[:, 1] = room.total[:, 1]
+        holds = _held(takes, room, whole=self.whole)
+        if not self.whole:
+            takes = _with_one_gpus_shards(takes, room)
+        missing = [name for name, count in wanted[0].gres if count and name not in room.resources]
+        return rows.max(axis=0), takes, holds, missing[0] if missing else ""
+
+    def uneven(self, least: int, most: int, allowed: NDArray[np.bool_]) -> Uneven | None:
+        """Return how the job's tasks may be spread over its nodes; None if each node gets the same."""
+        request = self.request
+        each = max(request.cpus_per_task, 1)
+        devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
+        fixed = (
+            *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
+            *(self.whole, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
+            *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
+        )
+        if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
+            return None
+
+        def takes_of(tasks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            on_one = replace(request, tasks=tasks, cpus=tasks * each, min_nodes=1)
+            _, takes, holds, _ = self.on_each(on_one, 1)
+            return takes, takes if holds is None else holds
+
+        return Uneven(tasks=request.tasks, least=least, most=most, allowed=allowed, takes_of=takes_of)
+
+
+def _memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
+    """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
+    found: NDArray[np.int64] = room.total[:, 0] * (request.mem_per_cpu_mib or 0)
+    if request.mem_per_gres:
+        found = np.zeros(len(room.total), dtype=np.int64)
+        for name, mem_mib in request.mem_per_gres:
+            if name in room.resources:
+                found += room.total[:, room.resources.index(name)] * mem_mib
+    return found
+
+
+def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
+    kinds, kind_of = np.unique(threads, return_inverse=True)
+    return kinds.tolist(), kind_of.reshape(-1)
+
+
+def _with_columns(wanted: Tres, partition: Partition | None, room: Room) -> NDArray[np.int64]:
+    """Return the amounts as the room counts them: what must be free for such a job of this partition."""
+    found = vector(wanted, room.resources)
+    if room.layout is not None and partition is not None:
+        if partition.name in room.layout.limited:
+            found[room.layout.limited[partition.name]] = wanted.cpus
+        found[[column for name, column in room.layout.sharing.items() if name != partition.name]] = ALONE
+    return found
+
+
+def _with_one_gpus_shards(takes: NDArray[np.int64], room: Room) -> NDArray[np.int64]:
+    """Return what must be free so that one GPU certainly has the shards that the job wants: Slurm takes them of one.
+
+    Of which GPU the free ones are it does not always say; with (wanted - 1) for each GPU and one more, it is certain.
+    """
+    if room.shards_each is None:
+        return takes
+    columns = [column for column, name in enumerate(room.resources) if name.partition(":")[0] == SHARD]
+    if not takes[:, columns].any():
+        return takes
+    gpus = room.total[:, room.resources.index("gpu")]
+    takes = takes.copy()
+    for column in columns:
+        wanted = takes[:, column]
+        certain = np.where(wanted > room.shards_each, ALONE, (wanted - 1) * gpus + 1)
+        takes[:, column] = np.where((wanted > 0) & (room.shards_each > 0), certain, wanted)
+    return takes
+
+
+def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.int64] | None:
+    """Return what such a job holds, where that differs from what must be free for it."""
+    layout = room.layout
+    if layout is None or whole or (room.shards_each is None and not layout.sharing):
+        return None
+    holds = takes.copy()
+    holds[:, list(layout.sharing.values())] = 0
+    if room.shards_each is not None:
+        for row in np.flatnonzero(room.shards_each).tolist():
+            layout.with_shards(holds[row], int(room.shards_each[row]))
+    return holds
+
+
+def share_of(demand: Demand, rows: Sequence[int]) -> NDArray[np.int64]:
+    """Return what the job takes of each of `rows`, [rows, resources]; an exclusive job takes the whole node."""
+    holds = demand.takes if demand.holds is None else demand.holds
+    share: NDArray[np.int64] = holds[np.asarray(rows, dtype=np.intp)]
+    return share
+
+
+def _memory_allowed(request: Request, partition: Partition) -> bool:
+    """Return whether the partition lets a job have so much memory; Slurm never starts one there that wants more."""
+    by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
+    if by_node is not None and request.mem_per_node_mib is not None:
+        return 0 < request.mem_per_node_mib <= by_node
+    if by_cpu is not None and request.mem_per_cpu_mib is not None:
+        return request.mem_per_cpu_mib <= by_cpu
+    return True
+
+
+def _with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where another user's job is."""
+    names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}
+    return mask_of(names, room.index)
+
+
+def _rows(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
+    return mask_of(names, room.index)
+
+
+def _allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where it may run, whatever its partition."""
+    allowed = room.available.copy()
+    request = job.request
+    allowed[[row for row, user in room.kept_by if user != job.user]] = False
+    if request.tmp_mib:
+        allowed &= np.array([node.tmp_mib >= request.tmp_mib for node in snapshot.nodes.values()], dtype=np.bool_)
+    if request.excluded_nodes:
+        allowed &= ~_rows(request.excluded_nodes, room)
+    if any(name not in room.index for name in request.required_nodes):
+        allowed[:] = False  # it cannot have them all
+    if request.features:
+        # Nodes of a cluster come in few kinds: weigh the expression once a kind.
+        kinds: dict[frozenset[str], bool] = {}
+        for row in np.flatnonzero(allowed):
+            features = snapshot.nodes[room.names[row]].features
+            if features not in kinds:
+                kinds[features] = has_features(request.features, features)
+            if not kinds[features]:
+                allowed[row] = False
+    ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
+    if job.reservation and job.reservation not in snapshot.reservations:
+        allowed[:] = False
+    for reservation in snapshot.reservations.values():
+        if reservation.name == job.reservation:
+            allowed &= _rows(reservation.nodes, room)
+        elif reservation.start_time < ends_at and reservation.end_time > snapshot.taken_at:
+            allowed &= ~_rows(reservation.nodes, room)
+    return allowed

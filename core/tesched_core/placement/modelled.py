@@ -1,0 +1,150 @@
+"""Which requests placement models. Every other TE job is left to Slurm: no victim leaves for what is not understood.
+
+Modelled are nodes (MIN-MAX), tasks, CPUs a task and a node, whole nodes, memory by node, CPU and GPU, GRES by node, job
+and task, CPUs a GPU, tasks a node and a core, threads a core, local disk, features joined by & and |, required and
+excluded nodes, several partitions, reservations of whole nodes. `unsupported` names everything else that a job asks
+for, or that its partition or the site does; docs/slurm-requests.md has the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.column_layout import SHARD
+from tesched_core.model.request import by_device, gres_on_each
+from tesched_core.model.resources import with_bare_names
+from tesched_core.model.snapshot import Snapshot
+
+#: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
+_SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
+#: releases seen to start a job of a fixed number of nodes whose GPUs bring fewer CPUs than its tasks need
+_STARTS_WITH_TOO_FEW = "22.05"
+#: SelectType's plugins whose rules `request.py` has
+_SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
+
+
+def unsupported(job: Job, snapshot: Snapshot) -> str:
+    """Return what of this job placement does not model, with its value; empty if nothing."""
+    found = [*_of_request(job, snapshot), *_of_site(job, snapshot)]
+    known = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    of_each = [list(_of_partition(job, partition, snapshot)) for partition in known]
+    if known and all(of_each):
+        found += dict.fromkeys(what for of_one in of_each for what in of_one)
+    return ", ".join(found)
+
+
+def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot) -> str:
+    """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
+    return ", ".join(_of_partition(job, partition, snapshot))
+
+
+def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
+    request = job.request
+    yield from request.not_modelled
+    several = request.min_nodes > 1
+    if request.contiguous and several:
+        yield "--contiguous"
+    # Without a topology Slurm takes no notice of it, and one node has one switch.
+    if request.switches > 1 and several and snapshot.settings.switches:
+        yield f"--switches={request.switches}"
+    if request.core_spec not in {"", "0", "*"}:
+        yield f"--core-spec={request.core_spec}"
+    if request.sharing not in _SHARING:
+        yield f"--exclusive={request.sharing.lower()}"
+    for option, value in (
+        ("--sockets-per-node", request.sockets_per_node),
+        ("--cores-per-socket", request.cores_per_socket),
+        ("--ntasks-per-socket", request.tasks_per_socket),
+        ("--ntasks-per-core", request.tasks_per_core if request.tasks_per_core > 1 and _has_devices(job) else 0),
+    ):
+        if value:
+            yield f"{option}={value}"
+    if request.exclusive and any(name == SHARD for name, _ in (*request.gres_per_node, *request.gres_per_job)):
+        yield "--exclusive with shards"  # which Slurm 22.05 never starts
+    yield from _of_tasks(request)
+    for name, count in request.gres_per_socket:
+        yield f"--gpus-per-socket={name}:{count}"
+
+
+def _of_tasks(request: Request) -> Iterator[str]:
+    """Yield numbers that fit together in no way that was seen to start a job."""
+    nodes, a_node, a_task = request.min_nodes, request.tasks_per_node, max(request.cpus_per_task, 1)
+    if a_node and not nodes * a_node <= request.tasks <= max(request.max_nodes, nodes) * a_node:
+        yield f"--ntasks-per-node={a_node} with {request.tasks} tasks on {nodes} nodes"
+    if nodes > 1 and request.min_cpus_per_node > a_task * max(a_node, 1):
+        yield f"--mincpus={request.min_cpus_per_node} on {nodes} nodes"
+    if request.cpus_per_gres and nodes > 1 and nodes != request.max_nodes:
+        # Slurm 22.05 says BadConstraints of most of these.
+        yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} on {nodes} nodes"
+    elif request.cpus_per_gres:
+        counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
+        types = len(_gpus_by_type(request, nodes))
+        if types > 1 and nodes != request.max_nodes:
+            # Slurm 26.05 counts the CPUs for each type by itself, and may want more nodes.
+            yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with GPUs of {types} types"
+        elif by_device(request.cpus_per_gres, counted) < -(-request.tasks // nodes) * a_task:
+            yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
+
+
+def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
+    settings = snapshot.settings
+    if settings.select_type not in _SELECT:
+        yield f"SelectType={settings.select_type}"
+    if settings.whole_sockets:
+        yield "SelectTypeParameters=CR_Socket"
+    parts = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
+    alone = [part.name for part in parts if part.oversubscribe == "EXCLUSIVE"]
+    if job.request.sharing == "USER" and alone and len(parts) > 1:
+        # Tried in this one, it wants whole nodes in the others, too.
+        yield f"--exclusive=user with OverSubscribe=EXCLUSIVE of partition {alone[0]}"
+    reservation = snapshot.reservations.get(job.reservation)
+    if reservation is not None and reservation.cores:
+        yield f"--reservation={reservation.name} (of cores, not of whole nodes)"
+
+
+def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterator[str]:
+    name, settings, request = partition.name, snapshot.settings, job.request
+    if shares_cores(partition, request.sharing):
+        yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
+    default = partition.def_cpus_per_gpu or settings.def_cpus_per_gpu
+    if request.threads_per_core and (request.cpus_per_gres or default) and _has_devices(job):
+        # Slurm 22.05 leaves such a job waiting on nodes with several threads a core, also with cores to spare.
+        yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
+    # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
+    varies = request.min_nodes != request.max_nodes or request.exclusive or partition.oversubscribe == "EXCLUSIVE"
+    # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
+    varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
+    if default and not request.cpus_per_gres and varies and _has_too_few(request, default):
+        yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    if request.exclusive and partition.max_cpus_per_node is not None:
+        yield f"--exclusive with MaxCPUsPerNode={partition.max_cpus_per_node} of partition {name}"
+    if partition.max_cpus_per_socket is not None:
+        yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
+
+
+def shares_cores(partition: Partition, sharing: str) -> bool:
+    """Return whether such a job of this partition may get cores that others hold, too."""
+    word, _, times = partition.oversubscribe.partition(":")
+    if times == "1":
+        return False
+    return word == "FORCE" or (word == "YES" and sharing == "YES")
+
+
+def _has_devices(job: Job) -> bool:
+    request = job.request
+    return bool(request.gres_per_node or request.gres_per_job or request.gres_per_task)
+
+
+def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
+    """Return whether its GPUs bring fewer CPUs than its tasks need; Slurm 26.05 then spreads it over more nodes.
+
+    Each type of GPU must bring enough by itself: with gpu:a:1,gpu:b:1 at two CPUs each Slurm starts two tasks a node.
+    """
+    nodes = max(request.min_nodes, 1)
+    fewest = min(_gpus_by_type(request, nodes), default=0)
+    return 0 < fewest * cpus_per_gpu < -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+
+
+def _gpus_by_type(request: Request, nodes: int) -> list[int]:
+    return [count for name, count in gres_on_each(request, nodes).items() if name.partition(":")[0] == "gpu"]

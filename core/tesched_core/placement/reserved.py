@@ -1,0 +1,101 @@
+"""The room that orders under way have promised: to whoever they make room for, and to whoever they have suspended.
+
+A suspended victim's CPUs are free for Slurm, and others run there. They are his all the same: what counts on them
+would keep him from going on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.order import HOLDS_ROOM, Order, OrderState, Victim, VictimState
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import freed_by
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
+from tesched_core.placement.spread import share_on
+
+#: a row of the room, and by how much it changes, [resources]
+Change = tuple[int, NDArray[np.int64]]
+
+
+def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+    """Return the room as it will be when these orders are done; it may be below zero.
+
+    Their preemptors are there, their victims are gone, and whoever they have suspended goes on.
+    """
+    orders = tuple(orders)
+    changes: list[Change] = []
+    for order in orders:
+        for victim in order.victims:
+            changes += _going(victim, order, snapshot, room)
+            changes += _going_on(victim, snapshot, room)
+    room = _changed(room, changes)
+    for order in orders:
+        room = _changed(room, list(_coming(order, snapshot, room)))
+    return room
+
+
+def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+    """Return the room that is free now, less what these orders have promised to anybody; it may be below zero."""
+    changes: list[Change] = []
+    for order in orders:
+        for victim in order.victims:
+            changes += _going_on(victim, snapshot, room)
+        changes += _coming(order, snapshot, room)
+    return _changed(room, changes)
+
+
+def beside_preemptors(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
+    """Return the room that is free now, less what these orders make for their preemptors; it may be below zero."""
+    return _changed(room, [change for order in orders for change in _coming(order, snapshot, room)])
+
+
+def _changed(room: Room, changes: list[Change]) -> Room:
+    return room.changed([row for row, _ in changes], np.array([by for _, by in changes])) if changes else room
+
+
+def _going(victim: Victim, order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+    """Yield what becomes free for good when the victim leaves."""
+    job = snapshot.jobs.get(victim.job_id)
+    stays = order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING
+    if victim.state not in HOLDS_ROOM or victim.by_suspending or stays or job is None:
+        return
+    for share in job.allocation:
+        if share.node in room.index:
+            yield room.index[share.node], freed_by(job, share, room)
+
+
+def _going_on(victim: Victim, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+    """Yield what a suspended victim takes when it goes on."""
+    job = snapshot.jobs.get(victim.job_id)
+    if victim.state is not VictimState.SUSPENDED or job is None or job.state is not JobState.SUSPENDED:
+        return
+    for share in job.allocation:
+        if share.node in room.index:
+            taken = np.zeros(len(room.resources), dtype=np.int64)
+            taken[0] = -share.tres.cpus
+            yield room.index[share.node], taken
+
+
+def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
+    """Yield what the preemptor takes where room is made for it."""
+    preemptor = snapshot.jobs.get(order.preemptor)
+    if order.state is not OrderState.OPEN or preemptor is None or not _will_be_there(order, preemptor):
+        return
+    there = [room.index[node] for node in order.nodes if node in room.index]
+    try:
+        demand = demand_of(preemptor, snapshot, room)
+    except UnsupportedRequestError:
+        return
+    yield from zip(there, -share_on(demand, there, room.free), strict=True)
+
+
+def _will_be_there(order: Order, preemptor: Job) -> bool:
+    """Return whether it waits, or is to move there."""
+    return preemptor.pending or (preemptor.on_nodes and any(v.job_id == order.preemptor for v in order.victims))

@@ -1,0 +1,73 @@
+"""When and where a job that does not fit now will start, if everybody who holds nodes leaves when expected (EASY).
+
+Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. Rows are those of a room; times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.model.columns import Ends
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shadow:
+    """When and where a job will start."""
+
+    #: inf: never, as far as is known
+    at: float
+    nodes: NDArray[np.intp]
+    #: [nodes, resources] what will be free then on each of `nodes`; whoever takes of it takes it off here
+    free: NDArray[np.int64]
+    #: [resources] what the job wants on each of them
+    wants: NDArray[np.int64]
+
+    def spared(self, count: int, other: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for each of `count` nodes whether a job that wants `other` [resources], and stays, delays nobody."""
+        spared = np.ones(count, dtype=np.bool_)
+        spared[self.nodes] = (self.free - other >= self.wants).all(axis=1)
+        return spared
+
+    def take(self, nodes: tuple[int, ...], other: NDArray[np.int64]) -> None:
+        """Let a job that outlasts the shadow start on these nodes."""
+        self.free[np.isin(self.nodes, nodes)] -= other
+
+
+def shadow_of(
+    wants: NDArray[np.int64],
+    count: int,
+    allowed: NDArray[np.bool_],
+    free: NDArray[np.int64],
+    *,
+    ends: Ends,
+    now: float,
+) -> Shadow:
+    """Return when a job that wants so much [resources] on `count` of the `allowed` nodes will start, and where.
+
+    `free` [nodes, resources] is what is free now. Who should have left by now is expected to leave now.
+    """
+    order = np.lexsort((ends.at, ends.node))
+    where, at, frees = ends.node[order], np.maximum(ends.at[order], now), ends.frees[order]
+    first = np.r_[0, np.flatnonzero(np.diff(where)) + 1] if len(where) else np.zeros(0, dtype=np.intp)
+    lengths = np.diff(np.r_[first, len(where)])
+    after = np.cumsum(frees, axis=0)
+    after -= np.repeat(after[first] - frees[first], lengths, axis=0)
+    after += free[where]
+    enough = np.flatnonzero((after >= wants).all(axis=1))[::-1]
+    when = np.full(len(free), inf)
+    when[where[enough]] = at[enough]  # the earliest comes last and stays
+    when[(free >= wants).all(axis=1)] = now
+    when[~allowed] = inf
+    nodes = np.argsort(when, kind="stable")[:count]
+    starts_at = float(when[nodes[-1]]) if len(nodes) == count else inf
+    if starts_at == inf:
+        nodes = nodes[:0]
+    then = free[nodes].copy()
+    leaving = at <= starts_at
+    for place, node in enumerate(nodes.tolist()):
+        then[place] += frees[leaving & (where == node)].sum(axis=0)
+    return Shadow(starts_at, nodes, then, wants)

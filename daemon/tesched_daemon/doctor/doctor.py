@@ -1,0 +1,134 @@
+"""`tesched doctor`: is everything in place for tesched to do its work? It reads, asks Slurm, and changes nothing.
+
+Here are the configuration, the state store and the daemon itself; what concerns Slurm is in `slurm.py`. The
+answers are those for the user who asks: run it as the daemon's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from sqlalchemy import Engine
+from tesched_core.model.snapshot import JobClass
+from tesched_core.ports import JournalError
+from tesched_db import queries as read
+from tesched_db.engine import SCHEMA, open_store, parse_url
+from tesched_db.views import DaemonView
+
+from tesched_daemon.config import Config, Loaded, load_files
+from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.doctor import reports as doctor_reports
+from tesched_daemon.doctor import slurm as doctor_slurm
+from tesched_daemon.doctor.finding import Finding, fail, ok, warn
+
+#: Free room of the store's file system, in bytes: below this it is a matter of days, below that of hours.
+LITTLE, TOO_LITTLE = 500e6, 20e6
+#: A daemon that has missed its own next look by this many seconds does not look any more.
+LATE_S = 15.0
+
+
+def examine(path: Path) -> Iterator[Finding]:
+    """Yield what is found, each thing as soon as it is known; `path` is the configuration. Never raises for a fault."""
+    try:
+        loaded = load_files(path)
+    except ConfigError as error:
+        yield fail("configuration", str(error), "mend it; `tesched config check FILE` tries it again")
+        return
+    yield _configuration(loaded)
+    yield from doctor_reports.examine(loaded.config.reports)
+    yield from _losses(loaded.config)
+    yield from doctor_slurm.examine(loaded.config)
+    yield from _store(loaded.config)
+
+
+def _configuration(loaded: Loaded) -> Finding:
+    config = loaded.config
+    rules = config.classes.rules
+    what = f"{', '.join(loaded.tree.files)}: mode {config.mode}, policy {config.policy.te}, {len(rules)} rule(s)"
+    classes = {config.classes.default_class, *(rule.job_class for rule in rules)}
+    if JobClass.TE not in classes and not config.classes.user_word.may_say_te:
+        text = f"{what}; none makes a job trial and error, so nobody will ever be asked to yield"
+        return warn("configuration", text, 'write a rule with job_class = "te"; `tesched config example` has one')
+    return ok("configuration", what)
+
+
+def _losses(config: Config) -> Iterator[Finding]:
+    """Yield whether slaq hears of losses, where it is the policy."""
+    if not config.policy.is_asked("slaq"):
+        return
+    spool, socket = config.reports.spool, config.reports.socket
+    if not spool and not socket:
+        text = "policy.be is slaq, and reports.spool is empty: without losses, elastic arrays have equal shares"
+        yield warn("losses", text, "name the folder into which jobs write their reports; docs/reports.md")
+    elif not socket and not Path(spool).is_dir():
+        text = f"policy.be is slaq, and there is no folder {spool} (reports.spool) to read losses from"
+        yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/reports.md")
+    else:
+        yield ok("losses", f"slaq hears of them by {' and '.join(filter(None, (spool, socket)))}")
+
+
+def _store(config: Config) -> Iterator[Finding]:
+    url = parse_url(config.store.url)
+    path = Path(url.database or "").absolute() if url.get_backend_name() == "sqlite" else None
+    try:
+        engine = open_store(config.store.url, read_only=True)
+    except JournalError as error:
+        # The store's errors say what to do behind a semicolon.
+        text, _, advice = str(error).partition("; ")
+        yield fail("store", text, advice or "mend store.url, or the database that it names")
+        return
+    try:
+        yield _opened(config, path)
+        if path is not None:
+            yield _room(path)
+        yield _daemon(config, engine)
+    except JournalError as error:
+        yield fail("store", str(error), "look at the database that store.url names")
+    finally:
+        engine.dispose()
+
+
+def _opened(config: Config, path: Path | None) -> Finding:
+    what = f"{config.store.shown()} answers, schema {SCHEMA}"
+    if path is not None and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent)):
+        advice = "run this as the daemon's user; if it is he, give him the file and its folder"
+        return warn("store", f"{what}; {doctor_slurm.user_name()} may not write {path} and its folder", advice)
+    return ok("store", what)
+
+
+def _room(path: Path) -> Finding:
+    free = shutil.disk_usage(path.parent).free
+    text = f"{free / 1e9:.1f} GB free beside {path}"
+    if free >= LITTLE:
+        return ok("disk", text)
+    advice = "make room: without it the daemon can write nothing, and then does nothing"
+    return (warn if free >= TOO_LITTLE else fail)("disk", f"{free / 1e6:.0f} MB free beside {path}", advice)
+
+
+def _daemon(config: Config, engine: Engine) -> Finding:
+    daemon = read.status(engine).daemon
+    if daemon is None:
+        return warn("daemon", "has never looked, by this store", "start it: systemctl enable --now tesched")
+    now = time.time()
+    who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
+    if now - daemon.next_at > LATE_S:
+        text = f"has not looked for {now - daemon.reported_at:.0f} s ({who})"
+        return fail("daemon", text, "systemctl status tesched, journalctl -u tesched; then start it")
+    if daemon.failure_kind is not None:
+        text = f"runs, and cannot see Slurm: {daemon.failure_kind}: {daemon.failure} ({who})"
+        return fail("daemon", text, "look at what is said of slurmctld above, and at journalctl -u tesched")
+    return _up_to_date(config, daemon, f"looked {now - daemon.reported_at:.1f} s ago ({who})")
+
+
+def _up_to_date(config: Config, daemon: DaemonView, text: str) -> Finding:
+    if daemon.version != version("tesched"):
+        text = f"{text}; it is tesched {daemon.version}, installed is {version('tesched')}"
+        return warn("daemon", text, "systemctl restart tesched")
+    if daemon.mode != config.mode:
+        return warn("daemon", f"{text}; the configuration says {config.mode}", "systemctl reload tesched")
+    return ok("daemon", text)

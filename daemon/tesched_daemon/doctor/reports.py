@@ -1,0 +1,97 @@
+"""The doctor's lines on reports: whether jobs can write into the spool, and whether the socket and munge answer."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tesched_daemon.config import ReportsConfig
+from tesched_daemon.doctor.finding import Finding, ok, warn
+from tesched_daemon.job_reports.munge import Munge, MungeError
+from tesched_daemon.job_reports.socket import HELLO, address_of
+
+#: Seconds for which the file system, or the daemon, is waited for.
+_WAIT_S = 5.0
+
+
+def examine(reports: ReportsConfig) -> Iterator[Finding]:
+    """Yield how the ways are by which jobs can report; nothing of those that are not configured."""
+    if reports.spool:
+        yield _spool(Path(reports.spool))
+    if reports.socket:
+        yield _socket(reports)
+
+
+def _spool(folder: Path) -> Finding:
+    answers: list[Finding] = []
+    # A file system that hangs must not hang the doctor.
+    look = threading.Thread(target=lambda: answers.append(_looked_at(folder)), daemon=True)
+    look.start()
+    look.join(_WAIT_S)
+    if not answers:
+        return warn("spool", f"{folder} has not answered for {_WAIT_S:.0f} s", "look at its file system")
+    return answers[0]
+
+
+def _looked_at(folder: Path) -> Finding:
+    advice = "make it on the file system that jobs share, mode 1777; docs/reports.md"
+    try:
+        found = folder.stat()
+    except OSError as error:
+        return warn("spool", f"{folder} (reports.spool): {error.strerror}: no job can report", advice)
+    mode = f"{stat.S_IMODE(found.st_mode):04o}"
+    if not stat.S_ISDIR(found.st_mode):
+        return warn("spool", f"{folder} (reports.spool) is no folder: no job can report", advice)
+    if found.st_mode & 0o003 != 0o003:
+        text = f"{folder} has mode {mode}: other users cannot make their folders in it"
+        return warn("spool", text, f"chmod 1777 {folder}, or make each user's folder yourself; docs/reports.md")
+    if not found.st_mode & stat.S_ISVTX:
+        text = f"{folder} has mode {mode}: anybody may take away other users' folders"
+        return warn("spool", text, f"chmod +t {folder}")
+    if not os.access(folder, os.X_OK, effective_ids=True):
+        advice = "run this as the daemon's user; if it is he, give him the folder's group"
+        return warn("spool", f"{folder} cannot be entered by this user", advice)
+    return ok("spool", f"{folder}, mode {mode}")
+
+
+def _socket(reports: ReportsConfig) -> Finding:
+    check = "report socket"
+    try:
+        munge = Munge(socket=reports.munge_socket)
+        munge.decoded(munge.encoded(HELLO))
+        credential = munge.encoded(HELLO)
+    except MungeError as error:
+        advice = "install munge and start munged; where its socket is not the usual one, say so by reports.munge_socket"
+        return warn(check, f"munge: {error}: no report can be taken on {reports.socket}", advice)
+    try:
+        said = _said(reports.socket, credential)
+    except OSError as error:
+        text = f"{reports.socket} (reports.socket) does not answer: {error.strerror or error}"
+        return warn(check, text, "start the daemon, or restart it; journalctl -u tesched says why it does not listen")
+    if said != "ok":
+        return warn(check, f"{reports.socket} answers {said!r}", "look whether the daemon listens there, or what does")
+    return ok(check, f"{reports.socket} answers, and munge says who sends")
+
+
+def _said(address: str, credential: bytes) -> str:
+    with _connected(address) as channel:
+        channel.sendall(credential + b"\n")
+        return channel.recv(200).partition(b"\n")[0].decode(errors="replace")
+
+
+def _connected(address: str) -> socket.socket:
+    where = address_of(address)
+    if not isinstance(where, Path):
+        return socket.create_connection((where.host or "localhost", where.port), _WAIT_S)
+    channel = socket.socket(socket.AF_UNIX)
+    try:
+        channel.settimeout(_WAIT_S)
+        channel.connect(str(where))
+    except BaseException:
+        channel.close()
+        raise
+    return channel

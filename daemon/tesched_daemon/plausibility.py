@@ -1,0 +1,87 @@
+"""Which answers of slurmctld are not believed: "unknown" is never "gone".
+
+Right after a restart, or with its state lost (StateSaveLocation), slurmctld may answer without an error and without
+what there was. Believed, such an answer would end every order, forget who has paid, and leave what was raised as it is,
+for good. Slurm keeps a job that has ended for MinJobAge. So jobs that had not ended at the last good look and are
+missing sooner than that have not simply ended; for so long the answer counts as none, and after that it is believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.missing import MOST_S, believed_gone_after_s
+
+
+def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: float) -> str:
+    """Return why this answer cannot be the whole of what there is, in words; empty if it may be.
+
+    `last` is the last good look, `since_s` seconds ago; None after a start, which then was `since_s` seconds ago.
+    """
+    if not snapshot.nodes or not snapshot.partitions:
+        return f"slurmctld shows {len(snapshot.nodes)} nodes and {len(snapshot.partitions)} partitions"
+    forgets_s = believed_gone_after_s(snapshot.settings)
+    wait = f"; nothing is decided until they are back, or {{:.0f}} s have passed ({since_s:.0f} have)"
+    if since_s < forgets_s:
+        if last is not None:
+            lost, of = _lost(snapshot, last)
+            if lost and 2 * lost >= of:
+                text = f"slurmctld no longer knows {lost} of the {of} jobs that had not ended at the last look"
+                return text + " (has it lost its state?)" + wait.format(forgets_s)
+        elif not snapshot.jobs and _jobs_of(memory):
+            return "slurmctld shows no job, and some are remembered" + wait.format(forgets_s)
+    if since_s < MOST_S:
+        held = {share.node for job in snapshot.jobs.values() for share in job.allocation}
+        missing = len(held - snapshot.nodes.keys())
+        if 2 * missing > len(held):
+            text = f"slurmctld shows jobs on {len(held)} nodes, and does not show {missing} of these nodes"
+            return text + wait.format(MOST_S)
+    return ""
+
+
+def _jobs_of(memory: Memory) -> bool:
+    """Return whether anything is remembered that would be forgotten if there were no jobs."""
+    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound, memory.futile)
+    return bool(memory.open_orders()) or any(of_jobs) or bool(memory.throttled) or bool(memory.held)
+
+
+def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
+    """Return how many of the jobs that had not ended are unknown now, and how many there were."""
+    lost = sum(not last.jobs[job_id].finished for job_id in last.jobs.keys() - snapshot.jobs.keys())
+    # Only where some are missing is it worth counting them all.
+    return lost, sum(not job.finished for job in last.jobs.values()) if lost else 0
+
+
+def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:
+    """Return the memory without what it holds of jobs whose id now is another job's.
+
+    Slurm's ids are used again when its counter wraps, or starts anew with its state lost. Each preemption is a requeue
+    that Slurm counts (Restarts), so a job with fewer restarts than preemptions is not the one that was preempted. One
+    that is still a victim of an order is left: it may be on its way out, and not be counted yet.
+    """
+    busy = {victim.job_id for order in memory.open_orders() for victim in order.victims}
+    others = {
+        job_id
+        for job_id, times in memory.preemptions.items()
+        if job_id not in busy and _another(snapshot.jobs.get(job_id), times)
+    }
+    if not others:
+        return memory
+
+    def kept(job_id: JobId) -> bool:
+        return job_id not in others
+
+    return replace(
+        memory,
+        preemptions={job_id: times for job_id, times in memory.preemptions.items() if kept(job_id)},
+        last_preempted={job_id: at for job_id, at in memory.last_preempted.items() if kept(job_id)},
+        past={job_id: past for job_id, past in memory.past.items() if kept(job_id)},
+    )
+
+
+def _another(job: Job | None, times: int) -> bool:
+    return job is not None and not job.completing and job.restarts < times

@@ -1,0 +1,217 @@
+"""Runs the site's command that tells a user of a preemption: a mail, a chat message, whatever the site has.
+
+The command is run without a shell, one at a time, in a thread of its own, so that no turn of the daemon waits for it.
+Its arguments are the configuration's alone; the facts come as one JSON object on standard input, so no text of a user's
+is an option, a path or a shell's word. It is ended after `timeout_s`. A command that fails, hangs or is missing is
+counted, and nothing else: `tesched status` shows the counts. Above `max_per_user_hour` a user is not told; that is
+counted, too.
+
+What is told, and once, is decided in the heart (`tesched_core.telling`): an action in the journal, which mode shadow
+only records. What waits here when the daemon ends is told within `timeout_s`, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tesched_core.model.actions import Action, Outcome, Record, Status, TellUser
+from tesched_core.orders.tell_users import Telling
+from tesched_core.ports import Actuator, Barred, never_barred
+
+from tesched_daemon.rates import Allowance, Bucket
+
+log = logging.getLogger(__name__)
+
+#: What waits for the command at most; what comes then is held off, and counted.
+MOST_WAITING = 1000
+#: Characters of a failing command's words that are kept.
+_MOST_SAID = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellConfig:
+    """How the users of preempted jobs are told."""
+
+    #: where in the job's Slurm record; another's text there is left
+    record: Record = Record.AUTO
+    #: a program and its arguments, which reads one JSON object from its standard input; empty: none
+    command: tuple[str, ...] = ()
+    #: seconds after which it is ended
+    timeout_s: float = 10.0
+    #: how often one user is told by it: so often at once, and as often an hour in the long run
+    max_per_user_hour: int = 20
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what can't be run, and for a time in which nothing could be done, or nothing else."""
+        if self.command and not self.command[0].startswith("/"):
+            raise ValueError('command must begin with an absolute path, such as ["/usr/local/bin/tell-user"]')
+        if any("\0" in word for word in self.command):
+            raise ValueError("command must be without the character NUL")
+        if not 0.1 <= self.timeout_s <= 300:
+            raise ValueError("timeout_s must be between 0.1 and 300 seconds")
+        if not 1 <= self.max_per_user_hour <= 10_000:
+            raise ValueError("max_per_user_hour must be between 1 and 10000")
+
+    def telling(self, most: int) -> Telling:
+        """Return it as the heart wants it; `most` is how often a job may be preempted."""
+        return Telling(record=self.record, by_command=bool(self.command), most=most)
+
+
+def facts(action: TellUser) -> dict[str, object]:
+    """Return what the command is told; docs/preempted.md has the same list."""
+    return {
+        "version": 1,
+        "job_id": action.job_id,
+        "job": action.label,
+        "name": action.name,
+        "user": action.user,
+        "preempted_at": action.at,
+        "for": action.cause,
+        "left": action.departure,
+        "lost": action.lost,
+        "times": action.times,
+        "most": action.most,
+    }
+
+
+class Teller:
+    """Runs the command for one action after the other. Its methods may be called from any thread."""
+
+    def __init__(self, config: TellConfig, *, stopwatch: Callable[[], float] = time.monotonic) -> None:
+        """Take the configuration; the thread is started with the first thing that is to be told."""
+        self._config = config
+        self._stopwatch = stopwatch
+        self._changed = threading.Condition()
+        self._waiting: deque[TellUser] = deque()
+        self._buckets: dict[str, Bucket] = {}
+        self._thread: threading.Thread | None = None
+        self._ends = False
+        self._told = self._failed = self._held_off = 0
+        self._last_failure = ""
+
+    def configure(self, config: TellConfig) -> None:
+        """Go on with this configuration."""
+        with self._changed:
+            if config.max_per_user_hour != self._config.max_per_user_hour:
+                self._buckets.clear()
+            self._config = config
+
+    def tell(self, action: TellUser) -> None:
+        """Have the command told, soon; nothing is done where there is none."""
+        with self._changed:
+            if not self._config.command or self._ends:
+                return
+            if len(self._waiting) >= MOST_WAITING or not self._bucket(action.user).take(self._stopwatch()):
+                self._held_off += 1
+                return
+            self._waiting.append(action)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tell-users", daemon=True)
+                try:
+                    self._thread.start()
+                except RuntimeError as error:  # no thread can be started; the next one tries again
+                    self._thread = None
+                    self._waiting.pop()
+                    self._count(f"no thread: {error}")
+                    return
+            self._changed.notify_all()
+
+    def counts(self) -> Mapping[str, int | str]:
+        """Return since the daemon's start: told, failed, held_off; and how the last one failed."""
+        with self._changed:
+            return {
+                "told": self._told,
+                "failed": self._failed,
+                "held_off": self._held_off,
+                "last_failure": self._last_failure,
+            }
+
+    def close(self) -> None:
+        """Tell what waits, for `timeout_s` at most, and end."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+            thread, timeout_s = self._thread, self._config.timeout_s
+        if thread is not None:
+            thread.join(timeout_s)
+
+    def _bucket(self, user: str) -> Bucket:
+        if user not in self._buckets:
+            most = self._config.max_per_user_hour
+            self._buckets[user] = Bucket(allowance=Allowance(burst=most, every_s=3600 / most))
+        return self._buckets[user]
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting:
+                    if self._ends:
+                        return
+                    self._changed.wait()
+                action, config = self._waiting.popleft(), self._config
+            why = _run(config, json.dumps(facts(action)).encode()) if config.command else "there is no command any more"
+            with self._changed:
+                self._count(why)
+            if why:
+                log.warning("the user of job %s could not be told by %s: %s", action.label, config.command[:1], why)
+
+    def _count(self, why: str) -> None:
+        if why:
+            self._failed += 1
+            self._last_failure = why
+        else:
+            self._told += 1
+
+
+def _run(config: TellConfig, said: bytes) -> str:
+    """Run the command; return why it failed, empty if it did not."""
+    try:
+        process = subprocess.Popen(
+            list(config.command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as error:
+        return str(error.strerror or error)
+    with process:
+        try:
+            _, complaint = process.communicate(said, timeout=config.timeout_s)
+        except subprocess.TimeoutExpired:
+            # The whole group: it may have children that hold the pipe open.
+            os.killpg(process.pid, signal.SIGKILL)
+            return f"it took more than {config.timeout_s:g} s"
+    if process.returncode == 0:
+        return ""
+    lines = complaint.decode("utf-8", "replace").strip().splitlines()
+    last = f": {lines[-1][:_MOST_SAID]}" if lines else ""
+    how = f"exit status {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
+    return f"{how}{last}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TellingActuator:
+    """Tells users besides what another actuator does."""
+
+    actuator: Actuator
+    teller: Teller
+
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
+        """Perform it. The outcome of telling a user is that of the note in Slurm; the command's is counted."""
+        if not isinstance(action, TellUser):
+            return self.actuator.act(action, barred)
+        self.teller.tell(action)
+        if action.record is Record.NONE:
+            return Outcome(action=action, status=Status.SENT, at=time.time())
+        return self.actuator.act(action, barred)

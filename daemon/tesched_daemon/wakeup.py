@@ -1,0 +1,228 @@
+"""A poke makes the daemon look at once, not at its next poll: the socket, who sends one, and when looks are due.
+
+A poke says "look now", so whoever may write to the socket can cause a look and no more; and each user may so often only
+(`wakeup_shares.py`). Looks that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
+turn before took, so that at most half of the time is spent on looking; and `LOOKS` is how many there are, however many
+pokes come. A look that is put off by that comes as soon as it may, and serves all who poked meanwhile.
+
+The socket is a datagram socket: a sender never waits for the daemon, and nothing is left open when one of the two dies.
+Source: unix(7).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import socket
+import stat
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tesched_daemon.rates import Allowance, Bucket
+from tesched_daemon.wakeup_shares import Shares
+
+log = logging.getLogger(__name__)
+
+#: Least seconds from the end of a turn to the start of one that was poked for.
+PAUSE_S = 0.1
+#: Seconds after a poke of its look. A submission's hook pokes a moment before slurmctld has made the job: it takes 1 to
+#: 2 ms for that. A job that finds no room has its reason from the start (seen on 22.05 and 26.05).
+AFTER_S = 0.03
+#: Seconds after a poke of its second look, for a slurmctld that took longer.
+AGAIN_S = 0.25
+#: Looks that pokes may cause: a burst of submissions at once, and 30 a minute in the long run, which is as many as
+#: polls make by default. Six calls each: 180 a minute.
+LOOKS = Allowance(burst=40, every_s=2.0)
+#: Pokes that are taken out of the queue for one call; Linux queues 10 to 512 (net.unix.max_dgram_qlen).
+_AT_ONCE = 1000
+#: So many that were there at once may have filled the queue: Linux' own limit. A larger one only makes this cautious.
+_FULL = 10
+#: Bytes that are read of a poke: "submitted", and a user's id.
+_LENGTH = 32
+#: struct ucred: process, user, group
+_CREDENTIALS = struct.Struct("3i")
+#: Linux' user of whom this host has no number (a user namespace)
+_NO_USER = 65534
+#: slurmctld's user is another than the daemon's, which has no right to give the socket away.
+_MODE = 0o666
+
+
+class PokeError(Exception):
+    """No poke could be sent. The text says why."""
+
+
+def poke(path: str) -> None:
+    """Send a poke; never waits. Raises PokeError if nobody listens on `path`.
+
+    A socket whose queue is full has pokes enough: that is no error.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as channel:
+        try:
+            channel.sendto(b"poke", path)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            if error.errno == errno.ECONNREFUSED:
+                raise PokeError(f"{path}: no daemon listens there") from None
+            raise PokeError(f"{path}: {error.strerror}") from None
+
+
+class Agenda:
+    """When the next turn is due, by a stopwatch that the caller reads: polls, and the looks that pokes ask for."""
+
+    def __init__(self) -> None:
+        """Begin with a poll that is due at once."""
+        self._poll_at = 0.0
+        self._not_before = 0.0
+        #: of the pokes so far: the look that is due now, and the second one
+        self._now: float | None = None
+        self._again: float | None = None
+        self._looks = Bucket(allowance=LOOKS)
+
+    def poke(self, at: float) -> None:
+        """Take a poke in. Any number of them before a turn begins are one."""
+        self._now = at + AFTER_S if self._now is None else self._now
+        self._again = at + AGAIN_S
+
+    def begins(self, at: float) -> bool:
+        """Take in that a turn begins, the look that all asked for who poked before; return whether anybody did."""
+        again = self._again is not None and self._again <= at
+        poked = again or (self._now is not None and self._now <= at)
+        if poked:
+            self._now = None
+            # A poll comes in any case.
+            if at < self._poll_at:
+                self._looks.take(at)
+        if again:
+            self._again = None
+        return poked
+
+    def ended(self, at: float, *, took_s: float, next_in_s: float, troubled: bool) -> None:
+        """Take in that a turn ended, and when the next poll is due.
+
+        After a turn that was `troubled` that is the next turn: pokes must not wear down a Slurm that does not answer.
+        """
+        self._poll_at = at + next_in_s
+        self._not_before = self._poll_at if troubled else at + max(PAUSE_S, took_s)
+
+    def wait_s(self, at: float) -> float:
+        """Return the seconds from `at` until the next turn."""
+        wanted = min(due for due in (self._poll_at, self._now, self._again) if due is not None)
+        if wanted < self._poll_at:
+            wanted = max(wanted, at + self._looks.wait_s(at))
+        # A poll keeps its own time, also one that is shorter than the pause after a long turn.
+        return max(min(max(wanted, self._not_before), self._poll_at) - at, 0.0)
+
+
+@contextmanager
+def listening(path: str, poked: Callable[[], None], shares: Shares | None = None) -> Iterator[None]:
+    """Call `poked` for pokes that come to the socket `path` until the block ends; one call may stand for many.
+
+    `shares` says which are served.
+
+    An empty path is no socket. One that cannot be made is a warning, and the daemon polls: it needs no poke.
+    """
+    channel = _bound(path) if path else None
+    if channel is None:
+        yield
+        return
+    ours = _identity(path)
+    end, ending = os.pipe2(os.O_CLOEXEC)
+    thread = threading.Thread(target=_listen, args=(channel, end, poked, shares or Shares()), name="poke")
+    try:
+        thread.start()
+    except RuntimeError as error:
+        log.warning("no pokes are taken, every look waits for its poll: %s", error)
+    else:
+        log.info("pokes are taken on %s", path)
+    try:
+        yield
+    finally:
+        os.close(ending)
+        if thread.ident is not None:
+            thread.join()
+        os.close(end)
+        channel.close()
+        # Somebody else's, who took its place, stays.
+        if _identity(path) == ours:
+            with suppress(OSError):
+                Path(path).unlink()
+
+
+def _bound(path: str) -> socket.socket | None:
+    """Return the socket that listens on `path`, in the place of a stale one; None after a warning that says why not."""
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        if _is_stale(path):
+            Path(path).unlink()
+        # Before anybody can send: who sent it stands beside each poke, by the kernel's word.
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        channel.bind(path)
+        Path(path).chmod(_MODE)
+    except OSError as error:
+        channel.close()
+        why = "another daemon listens there" if error.errno == errno.EADDRINUSE else error.strerror
+        log.warning("no pokes are taken, every look waits for its poll: loop.socket %s: %s", path, why)
+        return None
+    return channel
+
+
+def _is_stale(path: str) -> bool:
+    """Return whether `path` is a socket that a dead daemon has left. Raises OSError for what cannot be looked at."""
+    try:
+        if not stat.S_ISSOCK(Path(path).lstat().st_mode):
+            raise FileExistsError(errno.EEXIST, "something is there that is no socket")
+    except FileNotFoundError:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as trial:
+        try:
+            # Connecting to a datagram socket sends nothing.
+            trial.connect(path)
+        except ConnectionRefusedError:
+            return True
+    return False
+
+
+def _listen(channel: socket.socket, end: int, poked: Callable[[], None], shares: Shares) -> None:
+    """Call `poked` once for all pokes that are there, again and again, until the pipe `end` is closed."""
+    waited_for: list[socket.socket | int] = [channel, end]
+    while True:
+        ready, _, _ = select.select(waited_for, [], [])
+        if end in ready:
+            return
+        # In a flood the rest waits for the next round.
+        served = [shares.take(*poke) for poke in _received(channel, _AT_ONCE)]
+        if any(served) or (len(served) >= _FULL and shares.turned_away()):
+            poked()
+        # A flood of pokes shall not keep this thread busy either: what comes meanwhile waits in the queue.
+        select.select([end], [], [], PAUSE_S / 2)
+
+
+def _received(channel: socket.socket, most: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the pokes that are there: the user of each sender, and what it says."""
+    for _ in range(most):
+        try:
+            # Room for the credentials alone: a descriptor that somebody sends along is not taken.
+            said, beside, _, _ = channel.recvmsg(_LENGTH, socket.CMSG_LEN(_CREDENTIALS.size))
+        except BlockingIOError:
+            return
+        users = [
+            _CREDENTIALS.unpack(data)[1]
+            for level, kind, data in beside
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) == _CREDENTIALS.size
+        ]
+        yield (users[0] if users else _NO_USER), said
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return which file `path` is; None if there is none."""
+    try:
+        seen = Path(path).lstat()
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino

@@ -1,0 +1,144 @@
+"""Who may poke how often: each user by the kernel's word, the submission hook for the user of each submission.
+
+Definitions
+    poke        "look now"; what it costs is up to two looks at everything, six calls to slurmctld each.
+    sender      the user of the process that sent the poke, as the kernel says (SCM_CREDENTIALS): nobody but root can
+                send as somebody else.
+    hook        a sender that slurmctld's plugin runs as, root or SlurmUser. It may name the user of the submission.
+    share       what one user may ask for: so many pokes at once, and one more each so many seconds.
+
+Principle
+    Each user's pokes count against that user's share alone. Above it a poke is left to the next poll, which comes in
+    any case, and is counted: no submission is lost by that, it is seen later. A user who submits has a larger share
+    than one who pokes without a reason. How often tesched looks for all users together is bounded by `Agenda`.
+    The socket's queue holds ten pokes (net.unix.max_dgram_qlen). While a flood keeps it full, the kernel turns other
+    senders' pokes away, and nobody can tell whose. So a queue that was found full counts as a poke of a sender of its
+    own, which has a share, too: a submission that was turned away is seen `TURNED_AWAY.every_s` later at most.
+
+Worked example
+    A user calls `tesched poke` 100 times in a second: the first 5 are served, 95 are left to the poll, and 10 seconds
+    later one more is. Meanwhile the hook pokes for a submission of another user, whose share is untouched: served at
+    once.
+
+Parameters
+    The shares below. Each served poke is two looks at most, so a user who submits without end causes 24 looks a minute,
+    one who pokes without end 12; all together 30 (`wakeup.LOOKS`).
+
+Source
+    unix(7), SO_PASSCRED. Token buckets: RFC 2697.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from tesched_daemon.rates import Allowance, Bucket
+
+log = logging.getLogger(__name__)
+
+#: of a user who pokes
+POKES = Allowance(burst=5, every_s=10.0)
+#: of a user whose submissions the hook tells of
+SUBMISSIONS = Allowance(burst=20, every_s=5.0)
+#: of the hook's own user where it names nobody: an older hook, an admin's script
+HOOK = Allowance(burst=30, every_s=2.0)
+#: of all who may have been turned away by a full queue
+TURNED_AWAY = Allowance(burst=1, every_s=5.0)
+#: What the hook says: the user of the submission.
+_SUBMITTED = re.compile(rb"submitted (\d{1,10})")
+#: Pokes that are left to the poll are told of in the log so often, seconds.
+_TELLS_S = 60.0
+#: Slurm is asked so often, seconds, for its user while it does not answer.
+ASKS_S = 60.0
+#: Shares that are kept in mind; beyond that those at rest are forgotten.
+_KEPT = 1000
+
+#: Whose share it is: the kind, and the user.
+_Owner = tuple[str, int]
+_ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "queue": TURNED_AWAY}
+#: What `tesched status` counts, as a kind beside the calls to Slurm.
+SERVED, LEFT = "poke served", "poke left to the poll"
+
+
+class Shares:
+    """What is left of each user's share. Its methods may be called from any thread."""
+
+    def __init__(
+        self, slurm_user: Callable[[], int | None] = lambda: None, *, stopwatch: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Take what asks Slurm for the user that slurmctld runs as; it is asked when somebody else than root pokes."""
+        self._hooks = {0}
+        self._slurm_user = slurm_user
+        #: when Slurm is asked next for its user; None: it is known
+        self._ask_at: float | None = stopwatch()
+        self._stopwatch = stopwatch
+        self._lock = threading.Lock()
+        self._buckets: dict[_Owner, Bucket] = {}
+        self._counts = Counter[str]()
+        #: pokes by sender that were left to the poll since this was last told
+        self._left = Counter[int]()
+        self._told_at = stopwatch()
+
+    def take(self, sender: int, said: bytes = b"") -> bool:
+        """Take in a poke; return whether it is served at once."""
+        if sender not in self._hooks:
+            self._learn()
+        named = _SUBMITTED.fullmatch(said) if sender in self._hooks else None
+        if named:
+            return self._served(("submission", int(named[1])))
+        return self._served(("hook" if sender in self._hooks else "poke", sender))
+
+    def turned_away(self) -> bool:
+        """Take in that the queue was full; return whether that is served as a poke."""
+        with self._lock:
+            return self._bucket(("queue", 0)).take(self._stopwatch())
+
+    def counts(self) -> dict[str, int]:
+        """Return how many pokes were served so far, and how many left to the poll."""
+        with self._lock:
+            return dict(self._counts)
+
+    def _learn(self) -> None:
+        """Ask Slurm for its user, unless it is known or was asked a moment ago."""
+        now = self._stopwatch()
+        if self._ask_at is None or now < self._ask_at:
+            return
+        found = self._slurm_user()
+        if found is None:
+            self._ask_at = now + ASKS_S
+        else:
+            self._hooks, self._ask_at = {0, found}, None
+
+    def _served(self, owner: _Owner) -> bool:
+        with self._lock:
+            now = self._stopwatch()
+            served = self._bucket(owner).take(now)
+            self._counts[SERVED if served else LEFT] += 1
+            if not served:
+                self._left[owner[1]] += 1
+            self._tell(now)
+            return served
+
+    def _bucket(self, owner: _Owner) -> Bucket:
+        bucket = self._buckets.get(owner)
+        if bucket is None:
+            if len(self._buckets) >= _KEPT:
+                now = self._stopwatch()
+                self._buckets = {one: kept for one, kept in self._buckets.items() if not kept.rested(now)}
+            bucket = self._buckets[owner] = Bucket(allowance=_ALLOWANCES[owner[0]])
+        return bucket
+
+    def _tell(self, now: float) -> None:
+        if not self._left or now - self._told_at < _TELLS_S:
+            return
+        (user, count), *_ = self._left.most_common(1)
+        log.warning(
+            "%d poke(s) above a user's share were left to the next poll, %d of user %d", self._left.total(), count, user
+        )
+        self._left.clear()
+        self._told_at = now

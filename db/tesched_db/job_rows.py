@@ -1,0 +1,297 @@
+"""Which jobs the store knows, and what a new snapshot changes: only changed jobs are written."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy.orm import Session
+from tesched_core.intake.classify import Question
+from tesched_core.intake.job_times import Change, times
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.request import demand_per_node, requested_gpus
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+
+from tesched_db.tables import HistoryRow, JobRow, storable
+
+Values: TypeAlias = dict[str, Any]
+
+#: Rows in one statement, far below SQLite's 32,766 parameters.
+CHUNK = 500
+
+#: What a job that nobody classified counts as.
+UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, grace_source="")
+
+#: Reasons between which a waiting job goes back and forth; that is no news.
+_QUEUED = frozenset({"", "None", "Priority", "Resources"})
+
+#: The columns that a job's next look may change.
+_CHANGING = (
+    *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
+    *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
+    *("notice_source", "exit0"),
+    *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
+    *("start_time", "end_time", "time_limit_s", "nodes", "question"),
+)
+
+_UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
+
+
+@dataclass(slots=True)
+class Known:
+    """One job that the store holds as present."""
+
+    key: int
+    #: as last written, by column
+    values: Values
+    #: as last seen; None after a start
+    job: Job | None = None
+    traits: Traits | None = None
+
+
+@dataclass
+class Seen:
+    """The jobs that the store holds as present, and the next free key."""
+
+    jobs: dict[JobId, Known] = field(default_factory=dict)
+    next_key: int = 1
+
+    @staticmethod
+    def load(session: Session) -> Seen:
+        """Return what the store holds."""
+        present = session.scalars(select(JobRow).where(JobRow.last_seen.is_(None)))
+        last = session.scalar(select(JobRow.key).order_by(JobRow.key.desc()).limit(1))
+        return Seen(jobs={JobId(row.job_id): _known(row) for row in present}, next_key=(last or 0) + 1)
+
+    def key_of(self, job_id: JobId) -> int | None:
+        """Return our key of the job that Slurm now knows by this id; None if there is none."""
+        known = self.jobs.get(job_id)
+        return known.key if known else None
+
+    def questions(self) -> Mapping[JobId, Question]:
+        """Return what the jobs that hold nodes said of themselves when their runs began."""
+        return {
+            job_id: Question(**{**said, "partitions": tuple(said["partitions"])})
+            for job_id, known in self.jobs.items()
+            if (said := known.values["question"]) is not None
+        }
+
+    def write(self, connection: Connection, snapshot: Snapshot, seen_before: UnixSeconds | None) -> None:
+        """Write what the snapshot changes. `seen_before` is the time of the snapshot before it."""
+        changed = [
+            (job, traits)
+            for job_id, job in snapshot.jobs.items()
+            if not self._same(job_id, job, traits := snapshot.traits.get(job_id) or UNCLASSIFIED)
+        ]
+        gone = [known for job_id, known in self.jobs.items() if job_id not in snapshot.jobs]
+        if gone:
+            self._mark_gone(connection, gone, seen_before if seen_before is not None else snapshot.taken_at)
+            for known in gone:
+                del self.jobs[known.values["job_id"]]
+        if changed:
+            self._renew(connection, changed, snapshot.taken_at, seen_before)
+
+    def _same(self, job_id: JobId, job: Job, traits: Traits) -> bool:
+        known = self.jobs.get(job_id)
+        return known is not None and known.job == job and known.traits == traits
+
+    def _mark_gone(self, connection: Connection, gone: Sequence[Known], last_seen: UnixSeconds) -> None:
+        """Write that Slurm no longer knows these jobs; their last known state stays."""
+        connection.execute(
+            _UPDATE_JOB.values(last_seen=bindparam("b_last_seen")),
+            [{"b_key": known.key, "b_last_seen": last_seen} for known in gone],
+        )
+
+    def _renew(
+        self,
+        connection: Connection,
+        changed: Sequence[tuple[Job, Traits]],
+        at: UnixSeconds,
+        seen_before: UnixSeconds | None,
+    ) -> None:
+        self._find_again(connection, [job for job, _ in changed if job.job_id not in self.jobs])
+        new: list[Values] = []
+        altered: list[Values] = []
+        history: list[Values] = []
+        ended: list[int] = []
+        parted: list[Known] = []
+        for job, traits in changed:
+            values = job_values(job, traits)
+            known = self.jobs.get(job.job_id)
+            if known is not None and another_job(known.values, job):
+                parted.append(known)
+                known = None
+            values["question"] = _question(job, known)
+            if known is None:
+                known = Known(key=self.next_key, values={})
+                self.next_key += 1
+                new.append({**values, "key": known.key, "first_submit_time": job.submit_time, "first_seen": at})
+            elif values != known.values:
+                altered.append({f"b_{name}": values[name] for name in _CHANGING} | {"b_key": known.key})
+            if not known.values or _milestone(known.values) != _milestone(values):
+                history.append(_history_values(known.key, job, at))
+                if job.finished:
+                    ended.append(known.key)
+            known.job, known.traits, known.values = job, traits, values
+            self.jobs[job.job_id] = known
+        if parted:
+            self._mark_gone(connection, parted, seen_before if seen_before is not None else at)
+        if new:
+            connection.execute(insert(JobRow), new)
+        if altered:
+            connection.execute(_UPDATE_JOB.values({name: bindparam(f"b_{name}") for name in _CHANGING}), altered)
+        if history:
+            connection.execute(insert(HistoryRow), history)
+        if ended:
+            self._sum_up(connection, ended)
+
+    def _find_again(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        """Take back in the jobs that were marked gone and are seen again."""
+        latest: dict[int, JobRow] = {}
+        with Session(connection) as session:
+            for start in range(0, len(jobs), CHUNK):
+                some = [job.job_id for job in jobs[start : start + CHUNK]]
+                rows = session.scalars(select(JobRow).where(JobRow.job_id.in_(some)).order_by(JobRow.key))
+                latest.update({row.job_id: row for row in rows})
+        found = {job.job_id: (job, _known(latest[job.job_id])) for job in jobs if job.job_id in latest}
+        back = {job_id: known for job_id, (job, known) in found.items() if not another_job(known.values, job)}
+        if back:
+            connection.execute(_UPDATE_JOB.values(last_seen=None), [{"b_key": known.key} for known in back.values()])
+            self.jobs.update(back)
+
+    def _sum_up(self, connection: Connection, keys: Sequence[int]) -> None:
+        """Write how long the jobs that have just ended waited and ran."""
+        sums: list[Values] = []
+        with Session(connection) as session:
+            for start in range(0, len(keys), CHUNK):
+                for key, changes in changes_of(session, keys[start : start + CHUNK]).items():
+                    spent = times(changes, now=changes[-1].at)
+                    if spent.whole:
+                        sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
+        if sums:
+            connection.execute(_UPDATE_JOB.values(waited_s=bindparam("b_waited_s"), ran_s=bindparam("b_ran_s")), sums)
+
+
+def changes_of(session: Session, keys: Iterable[int]) -> Mapping[int, list[Change]]:
+    """Return the changes of these jobs, by key, oldest first. At most `CHUNK` keys."""
+    found: defaultdict[int, list[Change]] = defaultdict(list)
+    query = select(HistoryRow).where(HistoryRow.job_key.in_(list(keys))).order_by(HistoryRow.key)
+    for row in session.scalars(query):
+        found[row.job_key].append(
+            Change(
+                at=row.at,
+                state=JobState(row.state),
+                restarts=row.restarts,
+                completing=row.completing,
+                submit_time=row.submit_time,
+                start_time=row.start_time,
+                end_time=row.end_time,
+                nodes=tuple(row.nodes),
+                reason=row.reason,
+            )
+        )
+    return found
+
+
+def counts_of(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Return the number of jobs by class and state."""
+    counted = Counter(
+        ((snapshot.traits.get(job_id) or UNCLASSIFIED).job_class, job.state) for job_id, job in snapshot.jobs.items()
+    )
+    counts: dict[str, dict[str, int]] = {}
+    for (job_class, state), number in sorted(counted.items()):
+        counts.setdefault(job_class.value, {})[state.value] = number
+    return counts
+
+
+def another_job(values: Values, job: Job) -> bool:
+    """Return whether `job` merely has the id of the job that was last written as `values`.
+
+    Slurm's counter wraps, and starts anew when slurmctld loses its state. A requeue resets the submit time too, but
+    then the count of restarts has gone up, and the user is the same.
+    """
+    if job.submit_time == values["submit_time"]:
+        return False
+    return job.restarts == 0 or job.restarts < values["restarts"] or storable(job.user) != values["user"]
+
+
+def job_values(job: Job, traits: Traits) -> Values:
+    """Return what is written of a job, by column."""
+    nodes = max(job.request.min_nodes, 1)
+    return {
+        "job_id": job.job_id,
+        "submit_time": job.submit_time,
+        "array_job_id": job.array_job_id,
+        "array_task_id": job.array_task_id,
+        "het_job_id": job.het_job_id,
+        "het_offset": job.het_offset,
+        "label": storable(job.label),
+        "name": storable(job.name),
+        "user": storable(job.user),
+        "account": storable(job.account),
+        "partition": storable(",".join(job.partitions)),
+        "qos": storable(job.qos),
+        "job_class": traits.job_class.value,
+        "rule": storable(traits.rule),
+        "grace_period_s": traits.grace_period_s,
+        "grace_source": storable(traits.grace_source),
+        "notice_signal": traits.notice_signal,
+        "notice_target": traits.notice_target.value,
+        "notice_source": traits.notice_source,
+        "exit0": traits.exit0.value,
+        "cpus": job.request.cpus,
+        "mem_mib": demand_per_node(job.request).mem_mib * nodes,
+        "gpus": requested_gpus(job),
+        "min_nodes": nodes,
+        "state": job.state.value,
+        "flags": ",".join(sorted(job.flags)),
+        "reason": storable(job.reason),
+        "priority": job.priority,
+        "nice": job.nice,
+        "restarts": job.restarts,
+        "start_time": job.start_time,
+        "end_time": job.end_time,
+        "time_limit_s": job.time_limit_s,
+        "nodes": list(job.nodes),
+    }
+
+
+def _question(job: Job, known: Known | None) -> Values | None:
+    """Return what the job said of itself when its run began: what was written then, or what it says now."""
+    if not job.on_nodes:
+        return None
+    before: Values | None = known.values.get("question") if known else None
+    if before is not None and (before["restarts"], before["submit_time"]) == (job.restarts, job.submit_time):
+        return before
+    return {**asdict(Question.of(job)), "partitions": list(job.partitions)}
+
+
+def _known(row: JobRow) -> Known:
+    values = {name: getattr(row, name) for name in ("job_id", *_CHANGING)}
+    return Known(key=row.key, values=values)
+
+
+def _milestone(values: Values) -> tuple[Any, ...]:
+    """Return what of a job makes a new line in its history."""
+    reason = "" if values["reason"] in _QUEUED else values["reason"]
+    completing = "COMPLETING" in values["flags"].split(",")
+    return values["state"], completing, values["restarts"], values["nodes"], values["start_time"], reason
+
+
+def _history_values(key: int, job: Job, at: UnixSeconds) -> Values:
+    return {
+        "job_key": key,
+        "at": at,
+        "state": job.state.value,
+        "completing": job.completing,
+        "reason": storable(job.reason),
+        "restarts": job.restarts,
+        "submit_time": job.submit_time,
+        "start_time": job.start_time,
+        "end_time": job.end_time,
+        "nodes": list(job.nodes),
+    }

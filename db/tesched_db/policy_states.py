@@ -1,0 +1,46 @@
+"""What policies remember, as JSON, one row each. Their states are carried unread: what is in one, its policy knows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy.orm import Session
+
+from tesched_db.tables import PolicyStateRow
+
+log = logging.getLogger(__name__)
+
+
+def load(session: Session, kinds: Mapping[str, type[Any]]) -> dict[str, Any]:
+    """Return each policy's state, by its name; `kinds` are the states' types.
+
+    A state that its policy cannot read (of another release), or whose policy is not installed, is left out: the policy
+    begins anew.
+    """
+    found: dict[str, Any] = {}
+    for row in session.scalars(select(PolicyStateRow).order_by(PolicyStateRow.policy)):
+        kind = kinds.get(row.policy)
+        if kind is None:
+            continue
+        try:
+            found[row.policy] = msgspec.convert(row.state, kind, str_keys=True)
+        except msgspec.ValidationError as error:
+            log.warning("what the policy %s remembered is of another form, and it begins anew: %s", row.policy, error)
+    return found
+
+
+def write(connection: Connection, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Write in what the states differ from those of before."""
+    for name in before.keys() | now.keys():
+        state = now.get(name)
+        if state is before.get(name) or state == before.get(name):
+            continue
+        connection.execute(delete(PolicyStateRow).where(PolicyStateRow.policy == name))
+        if state is not None:
+            connection.execute(
+                insert(PolicyStateRow).values(policy=name, state=msgspec.to_builtins(state, str_keys=True))
+            )

@@ -1,0 +1,350 @@
+"""What a person asks of the store. Each call sees one instant, returns plain values, and raises StoreError."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypedDict
+
+import numpy as np
+from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
+from sqlalchemy.orm import Session
+from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
+from tesched_core.model.actions import ReasonCode, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Departure, Ending, Order, Purpose, Transition, Victim
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
+
+from tesched_db import leave_times, policy_states
+from tesched_db.deeds import recent
+from tesched_db.engine import reading
+from tesched_db.errors import store_errors
+from tesched_db.job_rows import changes_of
+from tesched_db.lease import read_pause, read_standbys
+from tesched_db.memory_rows import Remembered, order_of, victim_of, victims_of
+from tesched_db.tables import (
+    ActionRow,
+    CycleRow,
+    DaemonRow,
+    JobMemoryRow,
+    JobRow,
+    OrderRow,
+    RefusalRow,
+    TransitionRow,
+    VictimRow,
+)
+from tesched_db.view_builders import (
+    action_views,
+    cycle_views,
+    daemon_view,
+    job_views,
+    order_views,
+    refusal_views,
+    transition_of,
+)
+from tesched_db.views import (
+    JobFilter,
+    JobStory,
+    JobView,
+    OrderFilter,
+    OrderView,
+    Percentiles,
+    QueueView,
+    Retry,
+    StatusView,
+    Tally,
+)
+
+#: How far percentiles and tallies look back, seconds.
+WINDOW_S = 86400.0
+
+
+class _Notes(TypedDict):
+    noted: int
+    not_noted: int
+    not_noted_why: str
+
+
+#: Departures by which a victim had the chance to save its work.
+_SAVED = frozenset({Departure.FINISHED, Departure.REQUEUED_ITSELF, Departure.SAVED})
+
+
+def status(
+    engine: Engine, *, window_s: float = WINDOW_S, cycles: int = 10, deeds: int = 3, now: UnixSeconds | None = None
+) -> StatusView:
+    """Return the daemon's state, its last `cycles` cycles, queues, open orders, and tallies over `window_s` seconds.
+
+    With it come the last `deeds` of admins.
+    """
+    now = time.time() if now is None else now
+    with _reader(engine) as session:
+        daemon = session.get(DaemonRow, 1)
+        newest = select(CycleRow).order_by(CycleRow.key.desc()).limit(cycles)
+        return StatusView(
+            daemon=daemon_view(daemon) if daemon else None,
+            standbys=read_standbys(session.connection()),
+            paused=read_pause(session.connection(), now),
+            cycles=cycle_views(session, newest),
+            decisions=cycle_views(session, newest.where(CycleRow.idle.is_(False))),
+            queues=_queues(session, now, window_s),
+            open_orders=order_views(session, select(OrderRow).where(OrderRow.ended_at.is_(None))),
+            retries=_retries(session, now),
+            deeds=recent(session.connection(), deeds),
+            tally=_tally(session, now - window_s),
+            window_s=window_s,
+        )
+
+
+def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({})) -> Memory:
+    """Return the daemon's memory as it was last written, for a plan that shall not be carried out.
+
+    `states` are the types of what policies remember, by the policy's name; others are left out.
+    """
+    with _reader(engine) as session:
+        daemon = session.get(DaemonRow, 1)
+        if daemon is None:
+            return Memory()
+        remembered = Remembered.load(session, states).memory(daemon.cycle, daemon.next_order)
+        return replace(remembered, leave_times=leave_times.load(session))
+
+
+def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
+    """Return jobs by their id; the latest of several that had the same one comes last."""
+    which = which or JobFilter()
+    with _reader(engine) as session:
+        conditions: list[ColumnElement[bool]] = []
+        if which.user is not None:
+            conditions.append(JobRow.user == which.user)
+        if which.account is not None:
+            conditions.append(JobRow.account == which.account)
+        if which.partition is not None:
+            # A waiting job may name several, with commas between them.
+            conditions.append(("," + JobRow.partition + ",").contains(f",{which.partition},", autoescape=True))
+        if which.job_class is not None:
+            conditions.append(JobRow.job_class == which.job_class.value)
+        if which.states:
+            conditions.append(JobRow.state.in_([state.value for state in which.states]))
+        if which.ended_since is not None:
+            conditions.append(JobRow.end_time >= which.ended_since)
+        if not which.with_gone:
+            conditions.append(JobRow.last_seen.is_(None))
+        query = select(JobRow).where(*conditions).order_by(JobRow.job_id, JobRow.key).limit(which.limit)
+        return job_views(session, session.scalars(query).all())
+
+
+def job_story(
+    engine: Engine, name: str | JobId, states: Mapping[str, type[Any]] = MappingProxyType({})
+) -> JobStory | None:
+    """Return all that is remembered of a job; None if it was never seen. `states` as in `memory`.
+
+    `name` is an id or what squeue writes: `123`, `120_4`, `130+1`. Of several jobs that had it, the latest is meant.
+    """
+    with _reader(engine) as session:
+        condition = _named(str(name))
+        if condition is None:
+            return None
+        row = session.scalar(select(JobRow).where(condition).order_by(JobRow.key.desc()).limit(1))
+        if row is None:
+            return None
+        changes = tuple(changes_of(session, [row.key])[row.key])
+        (job,) = job_views(session, [row])
+        as_victim = select(VictimRow.order_id).where(VictimRow.job_key == row.key)
+        actions = select(ActionRow).where(ActionRow.job_key == row.key)
+        return JobStory(
+            job=job,
+            changes=changes,
+            runs=runs(changes),
+            times=times(changes, now=job.last_seen),
+            orders_as_preemptor=order_views(session, select(OrderRow).where(OrderRow.preemptor_key == row.key)),
+            orders_as_victim=order_views(session, select(OrderRow).where(OrderRow.order_id.in_(as_victim))),
+            refusals_as_preemptor=refusal_views(session, RefusalRow.preemptor_key == row.key),
+            refusals_as_candidate=refusal_views(
+                session, and_(RefusalRow.job_key == row.key, RefusalRow.preemptor != row.job_id)
+            ),
+            actions=action_views(session, actions.order_by(ActionRow.cycle_key, ActionRow.position)),
+            leave_times=leave_times.load(session, of=(row.user, row.name)).get((row.user, row.name), ()),
+            policy_states={} if job.gone else policy_states.load(session, states),
+        )
+
+
+def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView, ...]:
+    """Return orders with their steps, oldest first; of more than `which.limit` the newest."""
+    which = which or OrderFilter()
+    query = select(OrderRow)
+    if which.open_only:
+        query = query.where(OrderRow.ended_at.is_(None))
+    if which.since is not None:
+        query = query.where(OrderRow.created_at >= which.since)
+    if which.until is not None:
+        query = query.where(OrderRow.created_at < which.until)
+    if which.futile_only:
+        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), VictimRow.noticed_at.is_not(None))
+        query = query.where(OrderRow.ending != Ending.STARTED_HERE.value, OrderRow.order_id.in_(left))
+    newest = query.order_by(OrderRow.order_id.desc()).limit(which.limit)
+    with _reader(engine) as session:
+        return order_views(session, newest)
+
+
+def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Victim, ...]]:
+    """Return of these jobs, by their keys, what became of each as a victim, oldest first; nothing of mode shadow."""
+    found: dict[int, list[Victim]] = {}
+    with _reader(engine) as session:
+        for some in _batches(sorted(keys)):
+            query = (
+                select(VictimRow)
+                .join(OrderRow, OrderRow.order_id == VictimRow.order_id)
+                .where(VictimRow.job_key.in_(some))
+                .where(or_(OrderRow.ending.is_(None), OrderRow.ending != Ending.SHADOW.value))
+                .order_by(VictimRow.order_id, VictimRow.position)
+            )
+            for row in session.scalars(query):
+                if row.job_key is not None:
+                    found.setdefault(row.job_key, []).append(victim_of(row))
+    return {key: tuple(victims) for key, victims in found.items()}
+
+
+def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Yield them in parts that fit into one statement."""
+    for first in range(0, len(keys), 500):
+        yield keys[first : first + 500]
+
+
+def recent_transitions(engine: Engine, *, limit: int = 50, since: UnixSeconds | None = None) -> tuple[Transition, ...]:
+    """Return the newest `limit` steps of any order, oldest first."""
+    query = select(TransitionRow).order_by(TransitionRow.key.desc()).limit(limit)
+    if since is not None:
+        query = query.where(TransitionRow.at >= since)
+    with _reader(engine) as session:
+        return tuple(transition_of(row) for row in reversed(session.scalars(query).all()))
+
+
+@contextmanager
+def _reader(engine: Engine) -> Iterator[Session]:
+    with store_errors("read the state store"), Session(reading(engine)) as session:
+        yield session
+
+
+def _named(name: str) -> ColumnElement[bool] | None:
+    """Return the condition on a job's row that an id, or what squeue writes, stands for; None for anything else."""
+    if task := re.fullmatch(r"(\d{1,10})_(\d{1,10})", name):
+        return and_(JobRow.array_job_id == int(task[1]), JobRow.array_task_id == int(task[2]))
+    if component := re.fullmatch(r"(\d{1,10})\+(\d{1,10})", name):
+        return and_(JobRow.het_job_id == int(component[1]), JobRow.het_offset == int(component[2]))
+    if plain := re.fullmatch(r"(\d{1,10})(_\[.*\]|_\*)?", name):
+        return JobRow.job_id == int(plain[1])
+    return None
+
+
+def _percentiles(values: Sequence[float]) -> Percentiles:
+    if not values:
+        return Percentiles(count=0, p50=None, p95=None, p99=None)
+    p50, p95, p99 = (float(value) for value in np.percentile(np.array(values), (50, 95, 99)))
+    return Percentiles(count=len(values), p50=p50, p95=p95, p99=p99)
+
+
+def _queues(session: Session, now: UnixSeconds, window_s: float) -> tuple[QueueView, ...]:
+    states: dict[JobClass, dict[JobState, int]] = {job_class: {} for job_class in JobClass}
+    present = select(JobRow.job_class, JobRow.state, func.count()).where(JobRow.last_seen.is_(None))
+    for job_class, state, count in session.execute(present.group_by(JobRow.job_class, JobRow.state)):
+        states[JobClass(job_class)][JobState(state)] = count
+    waiting: dict[JobClass, list[float]] = {job_class: [] for job_class in JobClass}
+    pending = select(JobRow.job_class, JobRow.first_submit_time).where(
+        JobRow.last_seen.is_(None), JobRow.state == JobState.PENDING.value
+    )
+    for job_class, submitted in session.execute(pending):
+        waiting[JobClass(job_class)].append(max(now - submitted, 0.0))
+    slowdowns: dict[JobClass, list[float]] = {job_class: [] for job_class in JobClass}
+    waited: dict[JobClass, list[float]] = {job_class: [] for job_class in JobClass}
+    ended = select(JobRow.job_class, JobRow.waited_s, JobRow.ran_s).where(JobRow.end_time >= now - window_s)
+    for job_class, waited_s, ran_s in session.execute(ended):
+        if waited_s is None or ran_s is None:
+            continue
+        value = slowdown(waited_s, ran_s)
+        if value is not None:
+            slowdowns[JobClass(job_class)].append(value)
+            waited[JobClass(job_class)].append(waited_s)
+    return tuple(
+        QueueView(
+            job_class=job_class,
+            states=states[job_class],
+            waiting_s=_percentiles(waiting[job_class]),
+            longest_wait_s=max(waiting[job_class], default=None),
+            slowdown=_percentiles(slowdowns[job_class]),
+            waited_s=_percentiles(waited[job_class]),
+        )
+        for job_class in JobClass
+    )
+
+
+def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
+    query = (
+        select(JobRow.label, JobRow.user, JobMemoryRow.retry_at)
+        .join(JobRow, JobRow.job_id == JobMemoryRow.job_id)
+        .where(
+            JobMemoryRow.retry_at > now,
+            JobRow.last_seen.is_(None),
+            JobRow.state == JobState.PENDING.value,
+            JobRow.job_class == JobClass.TE.value,
+        )
+        .order_by(JobMemoryRow.retry_at, JobRow.key)
+    )
+    return tuple(Retry(label=row.label, user=row.user, at=row.retry_at) for row in session.execute(query))
+
+
+def _tally(session: Session, since: UnixSeconds) -> Tally:
+    ended: list[Order] = []
+    rows = session.scalars(select(OrderRow).where(OrderRow.ended_at >= since)).all()
+    victims = victims_of(session, [row.order_id for row in rows])
+    every = [order_of(row, victims.get(row.order_id, ())) for row in rows]
+    trials = set(
+        session.scalars(
+            select(OrderRow.order_id)
+            .join(JobRow, JobRow.key == OrderRow.preemptor_key)
+            .where(OrderRow.ended_at >= since, JobRow.job_class == JobClass.TE.value)
+        )
+    )
+    ended = [order for order in every if order.order_id in trials]
+    # However far their orders are: a victim that has left has paid.
+    gone = session.scalars(select(VictimRow).where(VictimRow.left_at >= since)).all()
+    departed = [victim_of(row) for row in gone]
+    left = [victim for victim in departed if victim.purpose is Purpose.TE]
+    gave_way = [victim for victim in departed if victim.purpose is Purpose.ROUND]
+    shadow = sum(order.ending is Ending.SHADOW for order in ended)
+    return Tally(
+        orders=len(ended) - shadow,
+        shadow=shadow,
+        started_here=sum(order.ending is Ending.STARTED_HERE for order in ended),
+        futile=sum(order.futile for order in every),
+        victims_left=len(left),
+        victims_saved=sum(victim.departure in _SAVED for victim in left),
+        died_of_notice=sum(victim.departure is Departure.DIED_OF_NOTICE for victim in left),
+        lost=sum(victim.departure is Departure.LOST for victim in departed),
+        lost_node_s=sum(lost_node_s(victim) for victim in left),
+        **_notes(session, since),
+        turns=sum(order.ending is Ending.STARTED_HERE for order in every if order.order_id not in trials),
+        gave_way=len(gave_way),
+        turns_lost_node_s=sum(lost_node_s(victim) for victim in gave_way),
+    )
+
+
+def _notes(session: Session, since: UnixSeconds) -> _Notes:
+    """Return how many notes to users were written, and how many were not; one without an outcome counts as not."""
+    query = (
+        select(ActionRow.status, ActionRow.failure)
+        .where(ActionRow.reason == ReasonCode.TELLS_USER.value, ActionRow.intended_at >= since)
+        .where(or_(ActionRow.status.is_(None), ActionRow.status != Status.WOULD.value))
+        .order_by(ActionRow.cycle_key, ActionRow.position)
+    )
+    found = session.execute(query).all()
+    failed = [row.failure or "no outcome is known" for row in found if row.status != Status.SENT.value]
+    return {
+        "noted": len(found) - len(failed),
+        "not_noted": len(failed),
+        "not_noted_why": failed[-1] if failed else "",
+    }

@@ -1,0 +1,257 @@
+"""From rows to views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy.orm import Session
+from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.notice import ExitZero, Target
+from tesched_core.model.order import PREEMPTED, Transition
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+
+from tesched_db.job_rows import CHUNK
+from tesched_db.memory_rows import order_of, victims_of
+from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
+from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
+
+
+def daemon_view(row: DaemonRow) -> DaemonView:
+    """Return the daemon's row."""
+    return DaemonView(
+        role=row.role,
+        mode=row.mode,
+        pid=row.pid,
+        pid_ticks=row.pid_ticks,
+        place=row.lease_place,
+        host=row.host,
+        version=row.version,
+        client=row.client,
+        started_at=row.started_at,
+        reported_at=row.reported_at,
+        next_at=row.next_at,
+        stopped_at=row.stopped_at,
+        seen_at=row.seen_at,
+        failure_kind=FailureKind(row.failure_kind) if row.failure_kind is not None else None,
+        failure=row.failure or "",
+        summary=row.summary,
+        cycle=row.cycle,
+        leads_since=row.lease_since,
+        calls=dict(row.calls),
+        told=dict(row.told) if row.told else {},
+        doubtful=row.doubts["count"] if row.doubts else 0,
+        doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
+    )
+
+
+def cycle_views(session: Session, query: Select[CycleRow]) -> tuple[CycleView, ...]:
+    """Return the cycles, in the query's order, with their actions."""
+    rows = session.scalars(query).all()
+    by_cycle: dict[int, list[ActionView]] = {}
+    acted = select(ActionRow).where(ActionRow.cycle_key.in_([row.key for row in rows]))
+    found = session.scalars(acted.order_by(ActionRow.cycle_key, ActionRow.position)).all()
+    for row, view in zip(found, _views_of_actions(session, found), strict=True):
+        by_cycle.setdefault(row.cycle_key, []).append(view)
+    return tuple(
+        CycleView(
+            first_cycle=row.first_cycle,
+            last_cycle=row.last_cycle,
+            first_at=row.first_at,
+            last_at=row.last_at,
+            count=row.count,
+            idle=row.idle,
+            mode=row.mode,
+            client=row.client,
+            policy=row.policy,
+            summary=row.summary,
+            failure_kind=FailureKind(row.failure_kind) if row.failure_kind is not None else None,
+            failure=row.failure or "",
+            observe_s=row.observe_s / row.count,
+            observe_max_s=row.observe_max_s,
+            step_s=row.step_s / row.count,
+            step_max_s=row.step_max_s,
+            act_s=row.act_s,
+            counts={
+                JobClass(name): {JobState(state): number for state, number in states.items()}
+                for name, states in row.counts.items()
+            },
+            actions=tuple(by_cycle.get(row.key, ())),
+        )
+        for row in rows
+    )
+
+
+def action_views(session: Session, query: Select[ActionRow]) -> tuple[ActionView, ...]:
+    """Return the actions, in the query's order."""
+    return _views_of_actions(session, session.scalars(query).all())
+
+
+def _views_of_actions(session: Session, rows: Sequence[ActionRow]) -> tuple[ActionView, ...]:
+    names = _names(session, [row.job_key for row in rows])
+    return tuple(
+        ActionView(
+            intended_at=row.intended_at,
+            kind=row.kind,
+            job_id=JobId(row.job_id),
+            label=names.get(row.job_key, (str(row.job_id), ""))[0],
+            reason=ReasonCode(row.reason),
+            text=row.text,
+            preemptor=JobId(row.preemptor) if row.preemptor is not None else None,
+            order_id=OrderId(row.order_id) if row.order_id is not None else None,
+            signal=row.signal,
+            value=row.value,
+            previous=row.previous,
+            status=Status(row.status) if row.status is not None else None,
+            at=row.at,
+            took_s=row.took_s,
+            failure_kind=FailureKind(row.failure_kind) if row.failure_kind is not None else None,
+            failure=row.failure or "",
+        )
+        for row in rows
+    )
+
+
+def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
+    """Return these jobs."""
+    daemon = session.get(DaemonRow, 1)
+    looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
+    counts: dict[int | None, int] = {}
+    for start in range(0, len(rows), CHUNK):
+        went = select(VictimRow.job_key, func.count()).where(
+            VictimRow.job_key.in_([row.key for row in rows[start : start + CHUNK]]),
+            VictimRow.departure.in_([departure.value for departure in PREEMPTED]),
+        )
+        counts |= dict(session.execute(went.group_by(VictimRow.job_key)).all())
+    return tuple(
+        JobView(
+            key=row.key,
+            job_id=JobId(row.job_id),
+            label=row.label,
+            name=row.name,
+            user=row.user,
+            account=row.account,
+            partition=row.partition,
+            qos=row.qos,
+            job_class=JobClass(row.job_class),
+            rule=row.rule,
+            grace_period_s=row.grace_period_s,
+            grace_source=row.grace_source,
+            notice_signal=row.notice_signal,
+            notice_target=Target(row.notice_target),
+            notice_source=row.notice_source,
+            exit0=ExitZero(row.exit0),
+            cpus=row.cpus,
+            mem_mib=row.mem_mib,
+            gpus=row.gpus,
+            min_nodes=row.min_nodes,
+            state=JobState(row.state),
+            flags=frozenset(flag for flag in row.flags.split(",") if flag),
+            reason=row.reason,
+            priority=row.priority,
+            nice=row.nice,
+            restarts=row.restarts,
+            first_submit_time=row.first_submit_time,
+            start_time=row.start_time,
+            end_time=row.end_time,
+            time_limit_s=row.time_limit_s,
+            nodes=tuple(row.nodes),
+            first_seen=row.first_seen,
+            last_seen=row.last_seen if row.last_seen is not None else looked,
+            gone=row.last_seen is not None,
+            preemptions=counts.get(row.key, 0),
+            waited_s=row.waited_s,
+            ran_s=row.ran_s,
+        )
+        for row in rows
+    )
+
+
+def order_views(session: Session, query: Select[OrderRow]) -> tuple[OrderView, ...]:
+    """Return the orders by their id, oldest first."""
+    rows = sorted(session.scalars(query), key=lambda row: row.order_id)
+    ids = [row.order_id for row in rows]
+    victims = victims_of(session, ids)
+    keys: dict[int, list[int | None]] = {}
+    transitions: dict[int, list[Transition]] = {}
+    for start in range(0, len(ids), CHUNK):
+        some = ids[start : start + CHUNK]
+        paid = select(VictimRow.order_id, VictimRow.job_key).where(VictimRow.order_id.in_(some))
+        for order_id, key in session.execute(paid.order_by(VictimRow.order_id, VictimRow.position)):
+            keys.setdefault(order_id, []).append(key)
+        steps = select(TransitionRow).where(TransitionRow.order_id.in_(some)).order_by(TransitionRow.key)
+        for step in session.scalars(steps):
+            transitions.setdefault(step.order_id, []).append(transition_of(step))
+    names = _names(session, [*(row.preemptor_key for row in rows), *(key for some in keys.values() for key in some)])
+    views: list[OrderView] = []
+    for row in rows:
+        order = order_of(row, victims.get(row.order_id, ()))
+        paying = [
+            names.get(key, (str(victim.job_id), ""))
+            for victim, key in zip(order.victims, keys.get(row.order_id, ()), strict=True)
+        ]
+        label, user = names.get(row.preemptor_key, (str(row.preemptor), ""))
+        views.append(
+            OrderView(
+                order=order,
+                preemptor_label=label,
+                preemptor_user=user,
+                victim_labels=tuple(name for name, _ in paying),
+                victim_users=tuple(name for _, name in paying),
+                transitions=tuple(transitions.get(row.order_id, ())),
+            )
+        )
+    return tuple(views)
+
+
+def refusal_views(session: Session, about: ColumnElement[bool]) -> tuple[RefusalView, ...]:
+    """Return the refusals that stand; if there are none, those that were the last to stand."""
+    last = session.scalar(select(func.max(RefusalRow.last_seen)).where(about))
+    stand = select(RefusalRow).where(about, RefusalRow.last_seen.is_(None)).order_by(RefusalRow.key)
+    rows = session.scalars(stand).all()
+    if not rows and last is not None:
+        ended = select(RefusalRow).where(about, RefusalRow.last_seen == last).order_by(RefusalRow.key)
+        rows = session.scalars(ended).all()
+    names = _names(session, [key for row in rows for key in (row.job_key, row.preemptor_key)])
+    daemon = session.get(DaemonRow, 1)
+    looked = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
+    return tuple(
+        RefusalView(
+            job_id=JobId(row.job_id),
+            job_label=names.get(row.job_key, (str(row.job_id), ""))[0],
+            preemptor=JobId(row.preemptor),
+            preemptor_label=names.get(row.preemptor_key, (str(row.preemptor), ""))[0],
+            code=RefusalCode(row.code),
+            text=row.text,
+            score=row.score,
+            first_seen=row.first_seen,
+            last_seen=row.last_seen if row.last_seen is not None else looked,
+            stands=row.last_seen is None,
+        )
+        for row in rows
+    )
+
+
+def _names(session: Session, keys: Iterable[int | None]) -> dict[int | None, tuple[str, str]]:
+    """Return label and user of these jobs, by key."""
+    wanted = sorted({key for key in keys if key is not None})
+    found: dict[int | None, tuple[str, str]] = {}
+    for start in range(0, len(wanted), CHUNK):
+        query = select(JobRow.key, JobRow.label, JobRow.user).where(JobRow.key.in_(wanted[start : start + CHUNK]))
+        found.update({key: (label, user) for key, label, user in session.execute(query)})
+    return found
+
+
+def transition_of(row: TransitionRow) -> Transition:
+    """Return the step that a row holds."""
+    return Transition(
+        order_id=OrderId(row.order_id),
+        at=row.at,
+        job_id=JobId(row.job_id) if row.job_id is not None else None,
+        before=row.before,
+        after=row.after,
+        text=row.text,
+    )

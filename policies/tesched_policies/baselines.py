@@ -1,0 +1,114 @@
+"""What FitGpp is measured against: nobody yields, or somebody yields by a simpler rule.
+
+All three that preempt ask running best-effort jobs one by one until the TE job fits somewhere, then let go of those
+that are not needed there (`victim_search.in_order`); they differ in whom they ask first:
+
+    lrtp       the longest remaining run time, as far as it is known, else by time limit; without either, the longest.
+               Rule of Big-C (Chen, Rao, Zhou: "Preemptive, Low Latency Datacenter Scheduling via Lightweight
+               Virtualization", USENIX ATC 2017), as FitGpp's paper compares itself with it.
+    rand       at random, the same for the same seed and the same pair of jobs.
+    youngest   the last one that started: Slurm's own preempt_youngest_first (slurm.conf(5), SchedulerParameters).
+
+Example: A has run 5 of 60 minutes, B 50 of 60 and started first. `lrtp` asks A (55 minutes left), `youngest` asks A
+too; had B a limit of 24 hours, `lrtp` would ask B.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal, RefusalCode, Refusals
+from tesched_core.policy import Policy, Proposal, View
+
+from tesched_policies.victim_search import in_order, plan_all
+
+#: Seconds that stand for "no time limit": longer than any limit, and still a number that a store can keep.
+UNLIMITED_S = 1e10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoPreemption(Policy[None]):
+    """No preemption: TE jobs wait their turn. What a site has without tesched."""
+
+    name: ClassVar[str] = "none"
+    serves_te: ClassVar[bool] = True
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        """Return no plan."""
+        return Proposal(
+            refusals=Refusals(
+                Refusal(
+                    job_id=job.job_id,
+                    preemptor=job.job_id,
+                    code=RefusalCode.POLICY_NONE,
+                    text="the policy is `none`: nobody is asked to yield",
+                )
+                for job in view.waiting
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongestRemaining(Policy[None]):
+    """`lrtp`."""
+
+    name: ClassVar[str] = "lrtp"
+    serves_te: ClassVar[bool] = True
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        """Ask whoever would hold his room longest."""
+        return plan_all(
+            view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
+        )
+
+
+def _by_remaining(view: View) -> NDArray[np.float64]:
+    remaining = view.running.ends_at - view.snapshot.taken_at
+    return -np.where(np.isfinite(remaining), remaining, UNLIMITED_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtRandom(Policy[None]):
+    """`rand`."""
+
+    seed: int = 0
+    name: ClassVar[str] = "rand"
+    serves_te: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what is no seed."""
+        if not 0 <= self.seed < 2**63:
+            raise ValueError("seed must be between 0 and 9223372036854775807")
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        """Ask in an order that depends on the seed and the two jobs alone."""
+        return plan_all(view, self._rank, in_order, why="it was drawn at random")
+
+    def _rank(self, view: View, preemptor: Job) -> NDArray[np.float64]:
+        of_both = _mixed(np.array([self.seed], dtype=np.uint64)) ^ np.uint64(preemptor.job_id)
+        drawn = _mixed(_mixed(of_both) ^ view.running.job_id.astype(np.uint64))
+        return (drawn >> np.uint64(11)).astype(np.float64) / 2**53
+
+
+def _mixed(number: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return each number's image under a one-to-one map that leaves no pattern (the finaliser of SplitMix64)."""
+    number = (number + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
+    number = (number ^ (number >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return number ^ (number >> np.uint64(31))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YoungestFirst(Policy[None]):
+    """`youngest`."""
+
+    name: ClassVar[str] = "youngest"
+    serves_te: ClassVar[bool] = True
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        """Ask the last one that started."""
+        return plan_all(view, lambda view, _: -view.running.started, in_order, why="it started last")

@@ -1,0 +1,80 @@
+"""patient: waits a moment, first in the queue, for room that comes free by itself; then asks whoever leaves soonest.
+
+Definitions
+    TE job         pending; it does not fit now. GP_j, Size(D_j) as in `fitgpp`.
+    age            seconds since the TE job could first have started.
+
+Principle
+    On a busy cluster somebody ends every few seconds, most often another TE job. Who is first in the queue gets his
+    room, and nobody pays. A preemption saves the TE job that moment, and costs a best-effort job its place, and the
+    cluster what a grace period and a restart hold idle. So nobody is asked while age < patience.
+    Then, and if it is still worth it, the victim is who leaves soonest, and of two the one that holds less:
+
+        Score(j) = GP_j + tilt * Size(D_j)        seconds
+
+    found like FitGpp's: one whose room fits, else few and cheap ones on one node.
+    No run time is needed, neither known nor guessed.
+
+Worked example
+    patience 120 s, tilt 1 s. All GPUs are busy; j1 holds a node, j2 half of one, both leave 30 s after their notice.
+    A TE job comes at 0. It is put first in the queue. At 70 a debug job ends, its room fits, the TE job starts there.
+    Had nothing ended until 120, j2 would be asked: 30 + 0.5 < 30 + 1. The TE job would start at 150, and not at 30.
+
+Parameters
+    patience_s     how long a TE job waits before anybody is asked, 120. With 0 it asks at once, like FitGpp with a
+                   large s
+    tilt_s         seconds of grace period that a whole node's room is worth, 1: it settles ties
+    P              as for FitGpp: `model.limits.Limits.max_preemptions_per_job`
+
+Source
+    tesched's own. docs/reproduction.md has what it gains, where, and what each part of it is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.cluster import Job
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.policy import Policy, Proposal, View
+
+from tesched_policies.victim_search import Found, fewest_and_cheapest, plan_all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patient(Policy[None]):
+    """The policy; see the head of this file."""
+
+    #: seconds
+    patience_s: float = 120.0
+    #: seconds of grace period that a whole node's room is worth
+    tilt_s: float = 1.0
+    name: ClassVar[str] = "patient"
+    serves_te: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a wait that makes no sense."""
+        for key in ("patience_s", "tilt_s"):
+            if not 0 <= getattr(self, key) <= 86_400:
+                raise ValueError(f"{key} must be between 0 and 86400 seconds")
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
+        return plan_all(
+            view,
+            self._rank,
+            fewest_and_cheapest,
+            self._until,
+            why="it leaves soonest of those that free enough ({score:.1f} s)",
+        )
+
+    def _rank(self, view: View, _preemptor: Job) -> NDArray[np.float64]:
+        scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size
+        return scores
+
+    def _until(self, _view: View, preemptor: Job, _found: Found) -> UnixSeconds:
+        since = preemptor.eligible_time if preemptor.eligible_time is not None else preemptor.submit_time
+        return since + self.patience_s

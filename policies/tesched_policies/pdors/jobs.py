@@ -1,0 +1,110 @@
+"""The jobs that PD-ORS looks after on a real cluster, each with what is known of it.
+
+Looked after is a best-effort batch job whose room can be weighed by equal shares of nodes. All else (trials, exempt
+jobs, arrays, heterogeneous jobs, those that ask for certain nodes) is left to Slurm, and what it holds is not there to
+be planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tesched_core.guard.eligibility import protected
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.order import Order, OrderState
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import Demand, demand_of
+from tesched_core.policy import View
+
+from tesched_policies.pdors.workload import Training, Workload, training_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Member:
+    """One job."""
+
+    #: as its user submitted it: what tesched has changed of its nodes is taken back here
+    job: Job
+    demand: Demand
+    training: Training
+    #: since when, over all its runs
+    since: UnixSeconds
+    #: it waits, and Slurm would start it if there were room and nobody held it
+    waits: bool
+    #: tesched holds it
+    held: bool
+    #: an order is about to start it
+    served: bool
+    #: what was changed for an order of its own is not all put back yet
+    settling: bool
+    #: the last order for it, as long as it is remembered
+    order: Order | None
+
+
+def managed_jobs(view: View, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
+    """Return those that PD-ORS looks after now, in order of arrival."""
+    found = sorted(_members(view, workloads, slot_s), key=lambda member: (member.since, member.job.job_id))
+    return {member.job.job_id: member for member in found}
+
+
+def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> Iterator[Member]:
+    snapshot, memory = view.snapshot, view.memory
+    orders: dict[JobId, Order] = {order.preemptor: order for _, order in sorted(memory.orders.items())}
+    for job_id, seen in snapshot.jobs.items():
+        if snapshot.job_class(job_id) is not JobClass.BE or seen.finished or not seen.batch:
+            continue
+        job = _own(seen, view)
+        waits = seen.pending and _would_start(seen, view)
+        if not (waits or seen.on_nodes) or job.array_job_id is not None or job.het_job_id is not None:
+            continue
+        if job.request.required_nodes or (seen.pending and protected(seen, view.limits)):
+            continue
+        try:
+            demand = demand_of(job, snapshot, view.room)
+        except UnsupportedRequestError:
+            continue
+        if demand.unknown_gres:
+            continue
+        traits = snapshot.traits[job_id]
+        share = view.room.total.max(axis=0) if job.request.exclusive else demand.per_node
+        past, order = memory.past.get(job_id), orders.get(job_id)
+        yield Member(
+            job=job,
+            demand=demand,
+            training=training_of(job, traits, workloads.get(traits.workload), share.astype(np.float64), slot_s),
+            since=past.submitted_at if past else job.submit_time,
+            waits=waits,
+            held=view.held_by_us(seen),
+            served=order is not None and order.state is OrderState.OPEN,
+            settling=job_id in memory.bound or (order is not None and order.ended_at is None),
+            order=order,
+        )
+
+
+def _own(job: Job, view: View) -> Job:
+    """Return the job with the nodes, and the number of them, that it asked for itself."""
+    bound = view.memory.bound.get(job.job_id)
+    if bound is None:
+        return job
+    request = replace(job.request, required_nodes=bound.previous)
+    if bound.previous_count is not None:
+        own = bound.previous_count
+        request = replace(request, min_nodes=own.least, max_nodes=own.most, tasks=own.tasks, cpus=own.cpus)
+    return replace(job, request=request)
+
+
+def _would_start(job: Job, view: View) -> bool:
+    """Return whether the job waits for room, or comes back from a requeue, or is held by tesched.
+
+    One at which Slurm has not looked yet is held before it does: else it starts wherever there is room.
+    """
+    why = room_would_not_help(job)
+    if why is None or view.held_by_us(job) or (job.reason == "BeginTime" and job.restarts > 0):
+        return True
+    return why[0] is RefusalCode.NOT_CONSIDERED_YET

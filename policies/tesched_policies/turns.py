@@ -1,0 +1,43 @@
+"""Limits of turns: what a policy that moves best-effort jobs may cost, in the policy's own table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from tesched_core.model.limits import TurnLimits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turns:
+    """Keys of [policy.NAME], beside what TE jobs may cause ([guard]); neither uses up the other's."""
+
+    #: how often one job may make room in any hour; 0: once a round, or slot
+    max_preemptions_per_job_hour: int = 0
+    #: seconds that it runs before it does; at most half a round
+    min_run_time_s: float = 60.0
+    #: most preemptions in any hour, and node-hours of ended runs in any 24 hours, in all; 0: no limit
+    max_preemptions_per_hour: int = 0
+    max_lost_node_hours_per_day: float = 0.0
+
+    def check_turns(self) -> None:
+        """Raise ValueError for a limit below zero."""
+        for key in (
+            "max_preemptions_per_job_hour",
+            "min_run_time_s",
+            "max_preemptions_per_hour",
+            "max_lost_node_hours_per_day",
+        ):
+            if not 0 <= getattr(self, key) < inf:
+                raise ValueError(f"{key} must be a number of at least 0")
+
+    def limits_of_turns(self, name: str, round_s: float) -> TurnLimits:
+        """Return what turns of the policy `name` may cost in rounds of so many seconds."""
+        fitting = TurnLimits.of_round(round_s)
+        return TurnLimits(
+            table=f"policy.{name}",
+            max_preemptions_per_job_hour=self.max_preemptions_per_job_hour or fitting.max_preemptions_per_job_hour,
+            min_run_time_s=min(self.min_run_time_s, round_s / 2),
+            max_preemptions_per_hour=self.max_preemptions_per_hour or None,
+            max_lost_node_hours_per_day=self.max_lost_node_hours_per_day or None,
+        )

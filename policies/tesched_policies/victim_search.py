@@ -1,0 +1,345 @@
+"""How a set of victims is found that makes room for one job, for any order of preference.
+
+Two searches, both ending with the smallest set that still works (no victim whose room is not needed):
+
+- `fewest_and_cheapest` looks at each node for few victims there, and takes the node with the fewest, then the lowest
+  scores; where one victim suffices, the one with the lowest score wins. FitGpp's rule is this one with its score.
+- `in_order` takes victims one by one, lowest score first, wherever they run, until the job fits somewhere. The
+  baselines are this one with theirs.
+
+`plan_all` folds either over the waiting jobs: each plan changes the room that the next job sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.levers.suspend import suffices
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Running
+from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.room import Room
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import Demand, demands_of, share_of
+from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
+from tesched_core.placement.what_if import WhatIf
+from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
+
+
+class Found(NamedTuple):
+    """Victims, and where they make room: rows of `Running` in the order in which they were asked; rows of the room."""
+
+    victims: tuple[int, ...]
+    nodes: tuple[int, ...]
+
+
+#: Scores every running BE job for one preemptor, [running]; lower yields first.
+Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
+#: Says until when a job waits for room that comes free by itself, instead of asking those who were found.
+Patience: TypeAlias = Callable[[View, Job, Found], UnixSeconds]
+#: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
+Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], Found | None]
+
+
+def fewest_and_cheapest(
+    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
+) -> Found | None:
+    """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
+
+    On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
+    not to be needed (this is not always the least number). The node with the fewest victims wins, then the lowest sum
+    of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
+    once. In the end nobody pays without whom the job would fit anywhere.
+    """
+    what_if = WhatIf(demand, running, pool, score, room)
+    open_rows = set(np.flatnonzero(demand.allowed).tolist())
+    required = set(demand.required)
+    if not required <= open_rows:
+        return None
+    cheap = what_if.at_most_one(np.array(sorted(open_rows), dtype=np.intp))
+    dear: dict[int, tuple[int, ...] | None] | None = None
+    prices: dict[int, tuple[int, ...] | None]
+    chosen: list[int] = []
+
+    def price(item: tuple[int, tuple[int, ...]]) -> tuple[int, float, int, int]:
+        row, victims = item
+        first = min((int(running.job_id[victim]) for victim in victims), default=0)
+        return len(victims), sum(float(score[victim]) for victim in victims), first, row
+
+    while len(chosen) < demand.nodes:
+        wanted = required - set(chosen)
+        if wanted:
+            prices = {row: cheap[row] if row in cheap else what_if.several(row) for row in wanted}
+        elif cheap:
+            prices = {**cheap}
+        else:
+            if dear is None:
+                dear = {row: what_if.several(row) for row in what_if.promising(open_rows - set(chosen))}
+            prices = {**dear}
+        priced = [(row, victims) for row, victims in prices.items() if victims is not None]
+        if not priced:
+            return None
+        row, victims = min(priced, key=price)
+        chosen.append(row)
+        cheap.pop(row, None)
+        if dear is not None:
+            dear.pop(row, None)
+        for victim in victims:
+            what_if.take(victim)
+        # A victim that spans nodes has made room on the others too, and is no longer to be had there.
+        touched = np.array(
+            sorted({node for victim in victims for node in what_if.nodes_of(victim)} & open_rows - set(chosen)),
+            dtype=np.intp,
+        )
+        if len(chosen) < demand.nodes and len(touched):
+            for other in touched.tolist():
+                cheap.pop(other, None)
+            cheap |= what_if.at_most_one(touched)
+            dear = None
+    rows = tuple(chosen)
+    for victim in reversed(what_if.taken()):
+        # A victim that spans nodes may have made room for the whole job, so look at all rows.
+        what_if.give_back(victim)
+        without = what_if.rows_for_all(rows)
+        if without is None:
+            what_if.take(victim)
+        else:
+            rows = without
+    return Found(what_if.taken(), tuple(sorted(rows)))
+
+
+def in_order(
+    demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
+) -> Found | None:
+    """Take victims in their order until the job fits somewhere, then give back, last first, who is not needed there."""
+    what_if = WhatIf(demand, running, pool, score, room)
+    fitting = set(np.flatnonzero(demand.fits(room)).tolist())
+    required = set(demand.required)
+    for victim in what_if.pool_in_order():
+        if len(fitting) >= demand.nodes and required <= fitting:
+            break
+        what_if.take(victim)
+        nodes = what_if.nodes_of(victim)
+        fitting |= {node for node, fits in zip(nodes, what_if.fits(nodes), strict=True) if fits}
+    if len(fitting) < demand.nodes or not required <= fitting:
+        return None
+    chosen = sorted([*demand.required, *sorted(fitting - required)][: demand.nodes])
+    what_if.minimise(chosen, what_if.taken())
+    return Found(what_if.taken(), tuple(chosen))
+
+
+def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None = None, *, why: str) -> Proposal[None]:
+    """Return a plan for each waiting TE job that resources can be freed for, and a refusal for each other job.
+
+    `why` is what is recorded of each victim; "{score}" in it is its score.
+    """
+    room, running = view.room_after_orders, view.running
+    plans: list[Plan] = []
+    refusals: list[Refusal | Block] = []
+    taken: list[int] = []
+    pool = view.eligibility.may_be_asked
+    #: shapes for which nobody was found; until something is planned, nobody is found for another of the same shape
+    hopeless: set[tuple[object, ...]] = set()
+    for job in view.waiting:
+        try:
+            demands = demands_of(job, view.snapshot, room)
+        except UnsupportedRequestError as error:
+            text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
+            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
+            continue
+        impossible = [_why_impossible(demand, room) for demand in demands]
+        if all(impossible):
+            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible[0]))
+            continue
+        demands = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
+        at_once = next((one for one in _ways(demands, room) if _free_rows(one, room) is not None), None)
+        if at_once is not None:
+            demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
+        else:
+            score = rank(view, job)
+            answer: Found | None = None
+            demand = demands[0]
+            if pool.any():
+                answers = []
+                for one in demands:  # each partition alone, as Slurm tries them
+                    if one.shape not in hopeless:
+                        victims = search(one, running, pool, score, room)
+                        if victims is None:
+                            hopeless.add(one.shape)
+                        else:
+                            answers.append((one, victims))
+                certain = [pair for pair in answers if not _may_shrink(pair, room, running)]
+                if not certain:
+                    uneven = _unevenly(demands, running, pool, score, room, search)
+                    certain = [pair for pair in uneven if not _may_shrink(pair, room, running)]
+                    if (answers or uneven) and not certain:
+                        refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
+                        continue
+                answers = certain
+                if answers:
+                    demand, answer = min(answers, key=lambda pair: _price(pair[1], score))
+            until = patience(view, job, answer) if patience and answer else 0.0
+            if until > view.snapshot.taken_at:
+                plans.append(AwaitRoom(preemptor=job.job_id, until=until))
+                continue
+            refusals += _passed_over(view, job, taken)
+            found = answer or Found((), ())
+            if pool.any():
+                refusals.append(_spared(demand, running, pool, score, found, room))
+            if answer is None:
+                refusals.append(_of_preemptor(job, RefusalCode.NO_VICTIM, _why_nobody(view, pool)))
+                continue
+        by_suspending = suffices(demand, view, found.victims, found.nodes, room)
+        plans.append(
+            MakeRoom(
+                preemptor=job.job_id,
+                by_suspending=by_suspending,
+                nodes=tuple(room.names[row] for row in found.nodes),
+                victims=tuple(_chosen(row, running, score, why) for row in found.victims),
+            )
+        )
+        hopeless.clear()
+        if found.victims:
+            taken += found.victims
+            pool = pool.copy()
+            pool[list(found.victims)] = False
+        if found.victims and not by_suspending:  # who is suspended goes on later
+            going = np.flatnonzero(np.isin(running.share_job, found.victims))
+            room = room.changed(running.share_node[going], running.frees[going])
+        room = room.changed(found.nodes, -share_of(demand, found.nodes))
+    return Proposal(intents=tuple(plans), refusals=Refusals(refusals))
+
+
+def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) -> ChosenVictim:
+    job_id = JobId(int(running.job_id[row]))
+    return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
+
+
+def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:
+    """Yield the demands, then those with shares of their own for each node that fit on what is free."""
+    yield from demands
+    for demand in demands:
+        yield from spreads(demand, room)
+
+
+def _unevenly(  # noqa: PLR0917 - what a search is given
+    demands: Sequence[Demand],
+    running: Running,
+    pool: NDArray[np.bool_],
+    score: NDArray[np.float64],
+    room: Room,
+    search: Search,
+) -> list[tuple[Demand, Found]]:
+    """Return the victims that make room for the job's tasks where no even share of them finds any."""
+    answers = []
+    for demand in demands:
+        for one in spreads(demand, room, running, pool):
+            victims = search(one, running, pool, score, room)
+            if victims is not None:
+                answers.append((one, victims))
+    return answers
+
+
+def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:
+    demand, found = pair
+    return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
+
+
+_MAY_SHRINK = (
+    "room could be made, but as its number of nodes is left open Slurm may do with fewer of them, and a victim would "
+    "have left for nothing; Slurm alone places it"
+)
+
+
+def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
+    return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
+
+
+def _free_rows(demand: Demand, room: Room) -> tuple[int, ...] | None:
+    """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
+    rows = np.flatnonzero(demand.fits(room)).tolist()
+    if len(rows) < demand.nodes or not set(demand.required) <= set(rows):
+        return None
+    others = [row for row in rows if row not in demand.required]
+    return tuple(sorted([*demand.required, *others][: demand.nodes]))
+
+
+def _price(found: Found, score: NDArray[np.float64]) -> tuple[int, float]:
+    return len(found.victims), sum(float(score[row]) for row in found.victims)
+
+
+def _why_impossible(demand: Demand, room: Room) -> str:
+    if demand.unknown_gres:
+        return f"no node has the GRES {demand.unknown_gres}"
+    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
+    if large_enough < demand.nodes and not can_ever_be_spread(demand, room):
+        return (
+            f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
+            "(partition, constraint, node list, reservation, node state) are large enough, even empty"
+        )
+    return ""
+
+
+def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
+    if not len(view.running):
+        return "no best-effort job is running"
+    if not pool.any():
+        return f"none of the {len(view.running)} running best-effort jobs may be asked to yield"
+    return f"not even all {int(pool.sum())} best-effort jobs that may be asked would free enough where it may run"
+
+
+_TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
+
+
+def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
+    """Say of each running BE job that could not be asked at all why."""
+    running, eligibility = view.running, view.eligibility
+    for rows, why, whys in (
+        (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
+        (np.array(taken, dtype=np.intp), np.zeros(len(running), dtype=np.intp), (_TAKEN,)),
+    ):
+        if len(rows):
+            in_order_of_id = rows[np.argsort(running.job_id[rows])]
+            yield Block(
+                preemptor=preemptor.job_id,
+                job_id=running.job_id[in_order_of_id],
+                why=why[in_order_of_id],
+                whys=whys,
+                score=np.full(len(rows), np.nan),
+            )
+
+
+def _spared(  # noqa: PLR0917 - what a search is given, and what it found
+    demand: Demand,
+    running: Running,
+    pool: NDArray[np.bool_],
+    score: NDArray[np.float64],
+    found: Found,
+    room: Room,
+) -> Block:
+    """Say of each candidate that was weighed and not taken why."""
+    where = running.share_node
+    may_run = demand.allowed[where]
+    enough = demand.fits_into(room.free[where] + running.frees, where) & may_run
+    nowhere = np.ones(len(running), dtype=np.bool_)
+    nowhere[running.share_job[may_run]] = False
+    alone = np.zeros(len(running), dtype=np.bool_)
+    alone[running.share_job[enough]] = True
+    dearest = max((float(score[row]) for row in found.victims), default=0.0)
+    outscored = f"it would do too; its score {{score}} is not below the chosen one's {dearest:.3f}"
+    whys: tuple[Why, ...] = (
+        (RefusalCode.NOT_ALLOWED_NODE, "it runs where the trial-and-error job may not (partition, constraint, …)"),
+        (RefusalCode.FREES_TOO_LITTLE, "its room, and what is free beside it, is too small by itself"),
+        (RefusalCode.OUTSCORED, outscored),
+        (RefusalCode.GIVEN_BACK, "its room alone does not reach the number of nodes that the job wants"),
+    )
+    why = np.where(nowhere, 0, np.where(~alone, 1, 2 if found.victims else 3))
+    weighed = pool.copy()
+    weighed[list(found.victims)] = False
+    rows = np.flatnonzero(weighed)
+    rows = rows[np.lexsort((running.job_id[rows], score[rows]))]
+    return Block(preemptor=demand.job.job_id, job_id=running.job_id[rows], why=why[rows], whys=whys, score=score[rows])

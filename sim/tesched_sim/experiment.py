@@ -1,0 +1,160 @@
+"""What is compared: a policy's name, the site that it runs on, and everything that can be set of either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from enum import StrEnum
+from typing import Any, cast
+
+import msgspec
+from tesched_core.model.limits import Limits
+from tesched_core.policy import Policy
+from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyName, PolicyConfig, TePolicyName
+
+from tesched_sim.engine import NO_LIMITS, Simulation
+from tesched_sim.result import Result
+from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, RequeuedTo
+from tesched_sim.workload import Workload, WorkloadError
+
+
+class Site(StrEnum):
+    """What the simulated Slurm is like where nothing else is set."""
+
+    #: as FitGpp's paper has it: strict FIFO, nothing takes time, the daemon sees every event, run times are known
+    PAPER = "paper"
+    #: the same with EASY backfill
+    BACKFILL = "backfill"
+    #: as Slurm comes: backfill, requeue delay, KillWait, a daemon that polls, run times known by time limit only
+    SLURM = "slurm"
+
+
+#: contenders without tesched
+ALONE = {
+    "fifo": "one queue, first in first out; nobody yields",
+    "te-first": "TE jobs in a queue of their own, ahead of the others; nobody yields",
+    "native": "Slurm's own preemption by partition priority",
+}
+_KNOWN = frozenset({"fitgpp", "patient", "lrtp", "rand", "youngest", "none"})
+
+
+def _described(kind: type[Policy[Any]]) -> str:
+    """Return the first line of what a policy's class says of itself."""
+    return next(iter((kind.__doc__ or "a policy of this site's").strip().splitlines()))
+
+
+#: contenders by name
+CONTENDERS: Mapping[str, str] = {
+    **ALONE,
+    "fitgpp": "FitGpp",
+    "patient": "waits a moment for room that comes free by itself, then asks whoever leaves soonest",
+    "lrtp": "asks whoever would stay longest",
+    "rand": "asks at random",
+    "youngest": "asks whoever started last",
+    "none": "nobody yields",
+    # a site's own
+    **{name: _described(kind) for name, kind in INSTALLED.items() if kind.serves_te and name not in _KNOWN},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Everything that can be set, but for the workload: each part under its prefix, as in `policy.fitgpp.s=2`."""
+
+    site: Behaviour = field(default_factory=Behaviour)
+    native: NativePreemption = field(default_factory=NativePreemption)
+    policy: PolicyConfig = field(default_factory=PolicyConfig)
+    guard: Limits = NO_LIMITS
+
+    @staticmethod
+    def of(site: Site) -> Setting:
+        """Return a site's own."""
+        match site:
+            case Site.PAPER:
+                return Setting(site=Behaviour.paper(te_first=True))
+            case Site.BACKFILL:
+                return Setting(site=replace(Behaviour.paper(te_first=True), backfill=Backfill.EASY))
+            case Site.SLURM:
+                # Its own place in the queue, as on 22.05; tesched puts TE jobs first by their nice value.
+                guard = Limits(wait_for_free_s=0)
+                return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
+
+    def with_value(self, key: str, value: str) -> Setting:
+        """Return it with one key set, as in `policy.fitgpp.s`, `2`. Raises WorkloadError for what cannot be set so."""
+        known = [*_keys(self)]
+        if key not in known:
+            raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
+        *path, name = key.split(".")
+        wholes: list[Any] = [self]
+        for part in path:
+            wholes.append(getattr(wholes[-1], part))
+        whole = wholes.pop()
+        tree = {one.name: getattr(whole, one.name) for one in fields(whole)}
+        tree[name] = value
+        try:
+            changed = msgspec.convert(tree, type(whole), strict=False, from_attributes=True)
+            for part in reversed(path):
+                changed = replace(wholes.pop(), **{part: changed})
+        except (msgspec.ValidationError, ValueError) as error:
+            raise WorkloadError(f"{key}={value}: {str(error).partition(' - at ')[0]}") from None
+        return cast("Setting", changed)
+
+
+def _keys(whole: Any, prefix: str = "") -> Iterator[str]:
+    for one in fields(whole):
+        value = getattr(whole, one.name)
+        if is_dataclass(value):
+            yield from _keys(value, f"{prefix}{one.name}.")
+        elif not isinstance(value, tuple):
+            yield f"{prefix}{one.name}"
+
+
+_NO_LOSSES = "these workloads have no losses; `tesched simulate-slaq` has trainings that do"
+_ONE_TYPE = "these workloads have one type of node; `tesched simulate-gavel` has several"
+_NO_RACKS = "these workloads have no racks and no servers; `tesched simulate-pdors` has jobs that want both"
+#: best-effort policies that need what these workloads do not have
+_ELSEWHERE = {"gavel": _ONE_TYPE, "slaq": _NO_LOSSES, "pdors": _NO_RACKS}
+
+
+def check(contender: str) -> None:
+    """Raise WorkloadError unless there is such a contender: a name, or with tesched `TE+BE`, as in `patient+fill`."""
+    te, plus, be = contender.partition("+")
+    if te not in CONTENDERS or (plus and te in ALONE):
+        raise WorkloadError(f"there is no policy {contender}; there are {', '.join(CONTENDERS)}")
+    if be in _ELSEWHERE:
+        raise WorkloadError(f"{contender}: {_ELSEWHERE[be]}")
+    known = [name for name, kind in INSTALLED.items() if not kind.serves_te and name not in _ELSEWHERE]
+    if plus and be not in (*known, NO_POLICY):
+        raise WorkloadError(
+            f"{contender}: there is no best-effort policy {be}; there are {', '.join((NO_POLICY, *known))}"
+        )
+
+
+def simulation(contender: str, setting: Setting, workload: Workload) -> Simulation:
+    """Return a run of one contender that has not begun. Raises WorkloadError for an unknown one."""
+    check(contender)
+    site = setting.site
+    if contender == "fifo":
+        run = Simulation(workload, replace(site, te_first=False, keeps_room=False))
+    elif contender == "te-first":
+        run = Simulation(workload, replace(site, te_first=True, keeps_room=False))
+    elif contender == "native":
+        run = Simulation(workload, replace(site, te_first=True, native=setting.native))
+    else:
+        te, _, be = contender.partition("+")
+        entries = (BeEntry(name=BePolicyName(be)),) if be and be != NO_POLICY else () if be else setting.policy.be
+        for entry in entries:
+            if entry.name in _ELSEWHERE:
+                raise WorkloadError(f"{entry.name}: {_ELSEWHERE[entry.name]}")
+        policy = replace(setting.policy, te=TePolicyName(te), be=entries)
+        run = Simulation(workload, site, policies=policy.entries(), limits=setting.guard)
+    run.policy_name = contender
+    return run
+
+
+def run_one(contender: str, setting: Setting, workload: Workload) -> Result:
+    """Run one contender on one workload. Raises WorkloadError for an unknown one."""
+    result = simulation(contender, setting, workload).run()
+    parts = {"site": asdict(setting.site), "policy": asdict(setting.policy), "guard": asdict(setting.guard)}
+    said = {f"{part}.{key}": value for part, values in parts.items() for key, value in values.items()}
+    return replace(result, settings=said)

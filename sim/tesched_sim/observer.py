@@ -1,0 +1,353 @@
+"""What the daemon's heart sees of the simulated cluster, through the same ports as of a real one.
+
+A snapshot here is a view: a job's record is written out when somebody asks for it. It stands until the clock moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.resources import JobId, Tres, with_bare_names
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+
+from tesched_sim.slurm import Slurm, State
+
+#: seconds for which a finished job is still known (MinJobAge)
+MIN_JOB_AGE_S = 300.0
+
+
+class SimulatedObserver:
+    """The observer."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        """Look at this cluster."""
+        self.slurm = slurm
+        workload, machines = slurm.workload, slurm.workload.machines
+        self.resources = machines.resources
+        self._tres: dict[bytes, Tres] = {}
+        self._requests: dict[tuple[bytes, int], Request] = {}
+        sizes, which = np.unique(workload.demand, axis=0, return_inverse=True)
+        largest = machines.total.max(axis=0)
+        of_kind = np.array([size_of(kind, largest, self.resources) for kind in sizes], dtype=np.float64)
+        #: [jobs] FitGpp's Size, in nodes like the largest
+        self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
+        #: [jobs] how long it is expected to run in all; inf: nobody knows
+        self.run_time_s = _foreseen(slurm)
+        names = [f"c{row}" for row in range(len(workload.allowed))]
+        self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
+        self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
+        #: [nodes] by partition: the simulated cluster has one for each row of the workload's `allowed`
+        self.masks = dict(zip(names, workload.allowed, strict=True))
+        self.owners = tuple(Owner(user=name) for name in workload.user_names)
+        self._partitions = MappingProxyType(
+            {
+                name: Partition(
+                    name=name, nodes=frozenset(machines.names[row] for row in np.flatnonzero(mask).tolist())
+                )
+                for name, mask in self.masks.items()
+            }
+        )
+        self._nodes = {
+            name: Node(name=name, state="MIXED", total=self.tres(total))
+            for name, total in zip(machines.names, machines.total, strict=True)
+        }
+        self.settings = SlurmSettings(
+            kill_wait_s=round(slurm.behaviour.kill_wait_s),
+            requeue_delay_s=round(slurm.behaviour.requeue_delay_s),
+            memory_is_shared_out=False,
+        )
+
+    def partitions_of(self, row: int) -> tuple[str, ...]:
+        """Return where the job may run."""
+        return self._partition_of[row]
+
+    def observe(self) -> Snapshot:
+        """Return what there is to be seen now."""
+        slurm = self.slurm
+        nodes = self._nodes
+        if not slurm.up.all():
+            down = {slurm.workload.machines.names[row] for row in np.flatnonzero(~slurm.up).tolist()}
+            nodes = {
+                name: Node(name=name, state="DOWN", total=node.total) if name in down else node
+                for name, node in nodes.items()
+            }
+        return Snapshot(
+            taken_at=slurm.now,
+            jobs=_Jobs(self),
+            nodes=nodes,
+            partitions=self._partitions,
+            settings=self.settings,
+            traits=_AllTraits(slurm),
+            columns=_Columns(self),
+        )
+
+    def tres(self, amounts: Sequence[int]) -> Tres:
+        """Return these amounts [resources] in the core's words."""
+        key = np.asarray(amounts, dtype=np.int64).tobytes()
+        if key not in self._tres:
+            named = dict(zip(self.resources, (int(amount) for amount in amounts), strict=True))
+            gres = tuple(
+                sorted((name, count) for name, count in named.items() if name not in {"cpu", "mem_mib"} and count)
+            )
+            self._tres[key] = Tres(cpus=named.get("cpu", 0), mem_mib=named.get("mem_mib", 0), gres=gres)
+        return self._tres[key]
+
+    def request(self, row: int) -> Request:
+        """Return what the job asked for, in Slurm's terms."""
+        demand, nodes = self.slurm.workload.demand[row], self.slurm.nodes_wanted[row]
+        key = (demand.tobytes(), nodes)
+        if key not in self._requests:
+            tres = self.tres(demand)
+            typed = tuple((name, count) for name, count in tres.gres if ":" in name)
+            counted = dict(with_bare_names(typed))
+            bare = tuple((name, count - counted.get(name, 0)) for name, count in tres.gres if ":" not in name)
+            self._requests[key] = Request(
+                min_nodes=nodes,
+                max_nodes=nodes,
+                cpus=nodes * tres.cpus,
+                min_cpus_per_node=0,
+                mem_per_node_mib=tres.mem_mib,
+                gres_per_node=(*typed, *(pair for pair in bare if pair[1])),
+            )
+        return self._requests[key]
+
+    def _request_of(self, row: int) -> Request:
+        request = self.request(row)
+        if row not in self.slurm.bound:
+            return request
+        names = self.slurm.workload.machines.names
+        return replace(request, required_nodes=tuple(names[node] for node in self.slurm.bound[row]))
+
+    def job(self, row: int) -> Job:
+        """Return the job's record."""
+        slurm = self.slurm
+        state, flags = slurm.state[row], frozenset[str]()
+        started = float(slurm.started_s[row])
+        if slurm.leaving[row]:
+            flags = frozenset({"COMPLETING"})
+        where = slurm.where[row]
+        tres = self.tres(slurm.workload.demand[row]) if where else Tres()
+        names = slurm.workload.machines.names
+        limit_s = float(slurm.workload.limit_s[row])
+        return Job(
+            job_id=JobId(row + 1),
+            user=slurm.workload.user_names[slurm.workload.user[row]],
+            partitions=self._partition_of[row],
+            state=_STATES[state],
+            flags=flags,
+            reason=("BeginTime" if row in slurm.ineligible else "Resources") if state is State.PENDING else "",
+            priority=slurm.priority[row],
+            nice=slurm.nice[row],
+            restarts=slurm.restarts[row],
+            submit_time=float(slurm.workload.submit_s[row]),
+            start_time=None if started != started else started,  # noqa: PLR0124 - nan
+            end_time=float(slurm.end_s[row]) if state is State.DONE else None,
+            time_limit_s=None if limit_s == np.inf else round(limit_s),
+            request=self._request_of(row),
+            allocation=tuple(NodeShare(node=names[node], tres=tres) for node in where),
+        )
+
+
+_STATES = {
+    State.PENDING: JobState.PENDING,
+    State.RUNNING: JobState.RUNNING,
+    State.SUSPENDED: JobState.SUSPENDED,
+    State.DONE: JobState.COMPLETED,
+}
+
+
+def _foreseen(slurm: Slurm) -> NDArray[np.float64]:
+    """Return [jobs] the run times that the daemon expects: the true ones, times a factor that depends on the seed."""
+    workload, behaviour = slurm.workload, slurm.behaviour
+    if not behaviour.true_run_times:
+        return np.full(len(workload), np.inf)
+    factor = np.random.default_rng(behaviour.seed).lognormal(0.0, behaviour.run_time_sigma, len(workload))
+    return workload.run_s * factor if behaviour.run_time_sigma > 0 else workload.run_s
+
+
+class _Jobs(Mapping[JobId, Job]):
+    """The jobs that slurmctld knows: submitted, and not finished for long."""
+
+    def __init__(self, eyes: SimulatedObserver) -> None:
+        self._eyes = eyes
+
+    def __getitem__(self, job_id: JobId) -> Job:
+        if job_id not in self:
+            raise KeyError(job_id)
+        return self._eyes.job(job_id - 1)
+
+    def __contains__(self, job_id: object) -> bool:
+        slurm = self._eyes.slurm
+        if not isinstance(job_id, int) or not 1 <= job_id <= len(slurm.state):
+            return False
+        state = slurm.state[job_id - 1]
+        if state is State.DONE:
+            return bool(slurm.now - slurm.end_s[job_id - 1] <= MIN_JOB_AGE_S)
+        return state is not State.FUTURE
+
+    def __iter__(self) -> Iterator[JobId]:
+        return (JobId(job_id) for job_id in range(1, len(self._eyes.slurm.state) + 1) if job_id in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class _AllTraits(Mapping[JobId, Traits]):
+    """What the workload says of each job."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self._slurm = slurm
+
+    def __getitem__(self, job_id: JobId) -> Traits:
+        if not 1 <= job_id <= len(self._slurm.te):
+            raise KeyError(job_id)
+        row = job_id - 1
+        return Traits(
+            job_class=JobClass.TE if self._slurm.te[row] else JobClass.BE,
+            rule="workload",
+            grace_period_s=self._slurm.grace_s[row],
+            grace_source="workload",
+            notice_signal="USR1",
+            notice_source="workload",
+        )
+
+    def __iter__(self) -> Iterator[JobId]:
+        return (JobId(row + 1) for row in range(len(self._slurm.te)))
+
+    def __len__(self) -> int:
+        return len(self._slurm.te)
+
+
+class _Columns:
+    """The hot questions, answered from the simulated cluster's own columns."""
+
+    def __init__(self, eyes: SimulatedObserver) -> None:
+        self._eyes = eyes
+
+    @cached_property
+    def room(self) -> Room:
+        eyes, slurm = self._eyes, self._eyes.slurm
+        free = slurm.free.copy()
+        free.setflags(write=False)
+        return Room(
+            names=slurm.workload.machines.names,
+            index=eyes.index,
+            resources=eyes.resources,
+            total=slurm.total,
+            free=free,
+            available=slurm.up.copy(),
+            partitions=eyes.masks,
+        )
+
+    @cached_property
+    def running(self) -> Running:
+        eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
+        jobs = list(slurm.running_be)
+        rows = np.array(jobs, dtype=np.int64)
+        places = [slurm.where[row] for row in jobs]
+        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in jobs], dtype=np.bool_)
+        share_job = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
+        share_node = np.array([node for nodes in places for node in nodes], dtype=np.intp)
+        job_id = rows + 1
+        frees = workload.demand[rows[share_job]]
+        frees[suspended[share_job], 0] = 0  # their CPUs are free already
+        return Running(
+            job_id=job_id,
+            started=slurm.started_s[rows],
+            queued=slurm.queued_s[rows],
+            ends_at=self._ends_at(rows),
+            grace_s=workload.grace_s[rows],
+            size=eyes.size[rows],
+            ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
+                np.int8
+            ),
+            owner=workload.user[rows].astype(np.intp),
+            owners=eyes.owners,
+            names=(),
+            row_of={JobId(job): row for row, job in enumerate(job_id.tolist())},
+            share_job=share_job,
+            share_node=share_node,
+            frees=frees,
+        )
+
+    @cached_property
+    def trials(self) -> tuple[Job, ...]:
+        return tuple(self._eyes.job(row) for row in sorted(self._eyes.slurm.te_pending))
+
+    def _ends_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return when these jobs, which run, are expected to end."""
+        eyes, slurm = self._eyes, self._eyes.slurm
+        started = slurm.started_s[rows]
+        saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        limit_at = started + slurm.workload.limit_s[rows]
+        expected = started + eyes.run_time_s[rows] - saved
+        return np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at)
+
+    @cached_property
+    def waiting(self) -> Waiting:
+        eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
+        best_effort = (row for row in slurm.lines[-1] if not slurm.te[row])
+        rows = np.fromiter(islice(best_effort, MOST_WAITING), dtype=np.int64)
+        saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        return Waiting(
+            job_id=rows + 1,
+            since=workload.submit_s[rows],
+            run_s=np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows]),
+            nodes=workload.nodes[rows].astype(np.intp),
+            demand=workload.demand[rows],
+            kind=workload.constraint[rows].astype(np.intp),
+            allowed=workload.allowed & slurm.up,
+        )
+
+    @cached_property
+    def ends(self) -> Ends:
+        slurm = self._eyes.slurm
+        rows = np.fromiter(slurm.running, dtype=np.int64)
+        places = [slurm.where[row] for row in rows.tolist()]
+        share = np.repeat(np.arange(len(rows), dtype=np.intp), [len(nodes) for nodes in places])
+        frees = slurm.workload.demand[rows[share]]
+        suspended = np.array([slurm.state[row] is State.SUSPENDED for row in rows.tolist()], dtype=np.bool_)
+        frees[suspended[share], 0] = 0
+        return Ends(
+            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
+            at=self._ends_at(rows)[share],
+            frees=frees,
+        )
+
+    def first_in_queue(
+        self, partitions: Iterable[str], excluded: Container[JobId], *, best_effort: bool = False
+    ) -> int:
+        slurm = self._eyes.slurm
+        mine = frozenset(partitions)
+        lines = slurm.lines[-1:] if best_effort else slurm.lines
+        return max(
+            (
+                next(
+                    (
+                        slurm.priority[row]
+                        for row in line
+                        if JobId(row + 1) not in excluded
+                        and not mine.isdisjoint(self._eyes.partitions_of(row))
+                        and not (best_effort and slurm.te[row])
+                    ),
+                    0,
+                )
+                for line in lines
+            ),
+            default=0,
+        )
+
+    def somebody_fits(self, row: int, free: NDArray[np.int64]) -> bool:
+        slurm, workload = self._eyes.slurm, self._eyes.slurm.workload
+        waiting = np.fromiter((one for line in slurm.lines for one in line if not slurm.te[one]), dtype=np.int64)
+        here = workload.allowed[workload.constraint[waiting], row]
+        return bool((here & (workload.demand[waiting] <= free).all(axis=1)).any())

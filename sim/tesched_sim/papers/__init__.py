@@ -1,0 +1,1 @@
+"""The papers' own idealised models, apart from the simulated Slurm: for the commands that reproduce figures."""

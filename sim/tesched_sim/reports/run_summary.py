@@ -1,0 +1,92 @@
+"""One run as reports keep it: its figures and a few thousand points. The result itself can be forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+
+from tesched_sim.reports.curves import Distribution, Payers, Series
+from tesched_sim.reports.summary import Summary, restart_intervals_s, slowdown, summarise, waited_s
+from tesched_sim.result import Result
+from tesched_sim.workload import Workload
+
+
+class ReportError(ValueError):
+    """Runs that cannot be reported on together. The text says which, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A report that cannot be made, because a package is not installed."""
+
+    package: str
+
+    def __str__(self) -> str:
+        """Return what to do."""
+        return f"{self.package} is not installed: pip install 'tesched[sim]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Case:
+    """One policy on one seed's workload."""
+
+    policy: str
+    seed: int
+    #: what was swept, in words ("policy.fitgpp.s=2"); empty if nothing was
+    variant: str
+    summary: Summary
+    settings: Mapping[str, object]
+    #: the workload, its machines and what was made up of it
+    workload: str
+    nodes: int
+    notes: tuple[str, ...]
+    #: the same for the same jobs, whatever they are called
+    fingerprint: str
+    te_slowdown: Distribution
+    be_slowdown: Distribution
+    te_wait_s: Distribution
+    be_wait_s: Distribution
+    #: from leaving the room to running again; the victims that did not come back are counted
+    restart_interval_s: Distribution
+    series: Series
+    payers: Payers
+
+    @staticmethod
+    def of(result: Result, *, seed: int, variant: str = "") -> Case:
+        """Return what reports need of a run."""
+        workload = result.workload
+        te = workload.te
+        slowdowns, waits_s = slowdown(result), waited_s(result)
+        return Case(
+            policy=result.policy,
+            seed=seed,
+            variant=variant,
+            summary=summarise(result),
+            settings=dict(result.settings),
+            workload=workload.name,
+            nodes=len(workload.machines.names),
+            notes=workload.notes,
+            fingerprint=_fingerprint(workload),
+            te_slowdown=Distribution.of(slowdowns[te]),
+            be_slowdown=Distribution.of(slowdowns[~te]),
+            te_wait_s=Distribution.of(waits_s[te]),
+            be_wait_s=Distribution.of(waits_s[~te]),
+            restart_interval_s=Distribution.of(restart_intervals_s(result)),
+            series=Series.of(result),
+            payers=Payers.of(result),
+        )
+
+    @property
+    def column(self) -> tuple[str, str]:
+        """Return what stands in one column of a report: seeds are taken together, variants and policies are not."""
+        return self.variant, self.policy
+
+
+def _fingerprint(workload: Workload) -> str:
+    digest = blake2b(digest_size=8)
+    for values in (workload.submit_s, workload.run_s, workload.nodes, workload.demand, workload.te):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()

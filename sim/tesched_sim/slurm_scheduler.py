@@ -1,0 +1,255 @@
+"""How the simulated Slurm goes over its queue: strictly in order, or with EASY backfill; and its own preemption.
+
+Two things make a pass cheap. A line whose first job did not fit is not looked at again before room was given back or
+its order has changed; and behind it, only jobs that have come since then can be backfilled until that happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+from tesched_core.model.columns import Ends
+from tesched_core.placement.shadow_time import Shadow, shadow_of
+
+from tesched_sim.priority_queue import Line
+from tesched_sim.slurm import Event, Slurm
+from tesched_sim.slurm_settings import Backfill, NativePreemption, Placement
+
+#: room [nodes, resources] that is free now and promised to nobody
+FreeRoom = Callable[[], NDArray[np.int64]]
+
+
+class Scheduler:
+    """Starts jobs."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        """Work on this cluster."""
+        self.slurm = slurm
+        self.behaviour = slurm.behaviour
+        #: room that is kept for somebody: [nodes, resources], and by row who starts where
+        self.kept = np.zeros_like(slurm.free)
+        self.reserved: dict[int, tuple[int, ...]] = {}
+        #: first jobs that did not fit when last looked at
+        self._blocked: set[int] = set()
+        #: of the first in line, whose row stands before it
+        self._shadow: tuple[int, Shadow] | None = None
+        #: when the queue is gone over next, where that is not at every event; who of `arrived` was tried before
+        self._next_pass = -1.0
+        self._tried = 0
+        self._backfills = self.behaviour.backfill is Backfill.EASY
+
+    def keep(self, row: int, nodes: tuple[int, ...]) -> None:
+        """Keep room on these nodes for a waiting job, from now until it starts or is let go."""
+        self.reserved[row] = nodes
+        for node in nodes:
+            self.kept[node] += self.slurm.workload.demand[row]
+
+    def let_go(self, row: int) -> None:
+        """Keep no room for this job any more."""
+        for node in self.reserved.pop(row, ()):
+            self.kept[node] -= self.slurm.workload.demand[row]
+        self.slurm.stirred = True
+
+    def _rebind(self, row: int) -> None:
+        """Keep room for a bound job where it must start, and nowhere else; others start beside it, as in Slurm."""
+        if row in self.reserved:
+            self.let_go(row)
+        if row in self.slurm.bound and self.slurm.waits_in(self.slurm.line_of(row), row):
+            self.keep(row, self.slurm.bound[row])
+
+    def run(self) -> None:
+        """Start whoever may start now."""
+        slurm = self.slurm
+        if not slurm.stirred and not slurm.arrived:
+            return
+        for row in sorted(slurm.rebound):
+            self._rebind(row)
+        slurm.rebound.clear()
+        if self.behaviour.pass_s and not self._is_pass(self.behaviour.pass_s):
+            self._try_arrived()
+            return
+        stirred, arrived = slurm.stirred, slurm.arrived
+        slurm.stirred, slurm.arrived, self._tried = False, [], 0
+        if stirred:
+            self._blocked.clear()
+            self._shadow = None
+            self._start_reserved()
+        for line in slurm.lines:
+            self._pass(line, arrived)
+        if self.behaviour.native is not None and len(slurm.te_pending):
+            self._preempt(self.behaviour.native)
+
+    def _is_pass(self, every_s: float) -> bool:
+        """Return whether the queue is gone over now; if not, see to it that it is at the next pass."""
+        now = self.slurm.now
+        if now == self._next_pass:
+            return True
+        if self._next_pass < now:
+            self._next_pass = (floor(now / every_s) + 1) * every_s
+            self.slurm.push(self._next_pass, Event.WAKE, 0)
+        return False
+
+    def _try_arrived(self) -> None:
+        slurm = self.slurm
+        for row in slurm.arrived[self._tried :]:
+            line = slurm.line_of(row)
+            if slurm.waits_in(line, row) and line.first() == row and row not in self.reserved:
+                nodes = self.place(row, self._free())
+                if nodes is not None:
+                    slurm.start(row, nodes)
+        self._tried = len(slurm.arrived)
+
+    def _free(self) -> NDArray[np.int64]:
+        return self.slurm.free - self.kept if self.reserved else self.slurm.free
+
+    def _start_reserved(self) -> None:
+        slurm = self.slurm
+        for row, nodes in list(self.reserved.items()):
+            demand = slurm.workload.demand[row]
+            if all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes):
+                self.let_go(row)
+                slurm.start(row, nodes)
+        slurm.stirred = False
+
+    def _pass(self, line: Line, arrived: list[int]) -> None:
+        slurm = self.slurm
+        while (row := self._first(line)) is not None:
+            if row in self._blocked:
+                behind = [other for other in arrived if other != row and slurm.waits_in(line, other)]
+                behind.sort(key=lambda other: (-slurm.priority[other], other))
+            else:
+                nodes = self.place(row, self._free())
+                if nodes is not None:
+                    slurm.start(row, nodes)
+                    continue
+                self._blocked.add(row)
+                tried = islice(line, self.behaviour.backfill_depth or None)
+                behind = [other for other in tried if other != row] if self._backfills else []
+            if self._backfills:
+                self._backfill(row, behind)
+            return
+
+    def _first(self, line: Line) -> int | None:
+        """Return the first in line for whom no room is kept."""
+        if not self.reserved:
+            return line.first() if len(line) else None
+        return next((row for row in line if row not in self.reserved), None)
+
+    def place(
+        self, row: int, free: NDArray[np.int64], among: NDArray[np.bool_] | None = None
+    ) -> tuple[int, ...] | None:
+        """Return where the job would start in this room, or None."""
+        slurm = self.slurm
+        mask = slurm.fits(row, free)
+        if among is not None:
+            mask &= among
+        wanted = slurm.nodes_wanted[row]
+        if self.behaviour.placement is Placement.FIRST_FIT:
+            if wanted == 1:
+                node = int(mask.argmax())
+                return (node,) if mask[node] else None
+            nodes = np.flatnonzero(mask)
+            return tuple(nodes[:wanted].tolist()) if len(nodes) >= wanted else None
+        nodes = np.flatnonzero(mask)
+        if len(nodes) < wanted:
+            return None
+        left = (free[nodes] / np.maximum(slurm.total[nodes], 1)).sum(axis=1)
+        if self.behaviour.placement is Placement.LEAST_LOADED:
+            left = -left
+        return tuple(nodes[np.argsort(left, kind="stable")[:wanted]].tolist())
+
+    # Backfill.
+
+    def _backfill(self, first: int, others: Iterable[int]) -> None:
+        """Start those of `others` that fit and do not delay the first one."""
+        slurm = self.slurm
+        rows = np.fromiter(others, dtype=np.intp)
+        if not len(rows):
+            return
+        most = self._free().max(axis=0)
+        rows = rows[(slurm.workload.demand[rows] <= most).all(axis=1)]
+        # Room only shrinks in the course of this: where one job of a shape found none, no other will.
+        without_room: set[int] = set()
+        without_spare: set[int] = set()
+        for row in rows.tolist():
+            shape = slurm.shape[row]
+            if row in self.reserved or shape in without_room:
+                continue
+            if self._shadow is None or self._shadow[0] != first:
+                self._shadow = first, self._shadow_of(first)
+            shadow, demand = self._shadow[1], slurm.workload.demand[row]
+            outlasts = slurm.now + float(slurm.workload.limit_s[row]) > shadow.at
+            if outlasts and shape in without_spare:
+                continue
+            free = self._free()
+            nodes = self.place(row, free, shadow.spared(len(free), demand) if outlasts else None)
+            if nodes is None:
+                (without_spare if outlasts else without_room).add(shape)
+                continue
+            if outlasts:
+                shadow.take(nodes, demand)
+            slurm.start(row, nodes)
+
+    def _shadow_of(self, row: int) -> Shadow:
+        """Return when the job will start, if everybody who runs stays as long as his time limit lets him."""
+        slurm, workload = self.slurm, self.slurm.workload
+        running = np.fromiter(slurm.running, dtype=np.intp)
+        places = [slurm.where[job] for job in running.tolist()]
+        jobs = np.repeat(running, [len(nodes) for nodes in places])
+        ends = Ends(
+            node=np.array([node for nodes in places for node in nodes], dtype=np.intp),
+            at=slurm.started_s[jobs] + workload.limit_s[jobs],
+            frees=workload.demand[jobs],
+        )
+        allowed = workload.allowed[workload.constraint[row]] & slurm.up
+        wanted = slurm.nodes_wanted[row]
+        return shadow_of(workload.demand[row], wanted, allowed, self._free(), ends=ends, now=slurm.now)
+
+    # Slurm's own preemption.
+
+    def _preempt(self, native: NativePreemption) -> None:
+        """Let best-effort jobs go for the first TE job that does not fit: on the first node that has enough of them."""
+        slurm = self.slurm
+        for row in list(slurm.te_pending):
+            if row in self.reserved or row in slurm.ineligible:
+                continue
+            chosen = self._native_victims(row, native)
+            if chosen is None:
+                continue
+            nodes, victims = chosen
+            self.keep(row, nodes)
+            for victim in victims:
+                slurm.evict(victim, row, native.grace_s, told=native.tells_job)
+        self._start_reserved()
+
+    def _native_victims(self, row: int, native: NativePreemption) -> tuple[tuple[int, ...], list[int]] | None:
+        slurm = self.slurm
+        demand = slurm.workload.demand
+        free = self._free()
+        may_run = slurm.workload.allowed[slurm.workload.constraint[row]] & slurm.up
+        by_node: dict[int, list[int]] = {}
+        rows = [job for job in slurm.running_be if not slurm.leaving[job]]  # in order of start
+        for job in reversed(rows) if native.youngest_first else rows:
+            for node in slurm.where[job]:
+                by_node.setdefault(node, []).append(job)
+        nodes: list[int] = []
+        victims: dict[int, None] = {}
+        for node in np.flatnonzero(may_run).tolist():
+            room = free[node] + sum((demand[job] for job in victims if node in slurm.where[job]), 0)
+            asked: list[int] = []
+            for job in by_node.get(node, []):
+                if (room >= demand[row]).all():
+                    break
+                if job not in victims:
+                    asked.append(job)
+                    room = room + demand[job]
+            if (room >= demand[row]).all():
+                nodes.append(node)
+                victims |= dict.fromkeys(asked)
+            if len(nodes) == slurm.nodes_wanted[row]:
+                return tuple(nodes), list(victims)
+        return None

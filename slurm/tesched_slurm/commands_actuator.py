@@ -1,0 +1,269 @@
+"""Acts on Slurm through its own commands, scontrol and scancel: Slurm 22.05 and later."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tesched_core.intake.pending_reason import has_reason
+from tesched_core.model.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Hold,
+    Notify,
+    Outcome,
+    Release,
+    Requeue,
+    Rerun,
+    Resume,
+    SetDependency,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    SetThrottle,
+    Status,
+    Suspend,
+    TellUser,
+)
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.notice import Target
+from tesched_core.model.resources import JobId
+from tesched_core.ports import Barred, never_barred
+
+from tesched_slurm.columns import Row, folded, read_rows, strange
+from tesched_slurm.details import Details
+from tesched_slurm.job_records import read_job
+from tesched_slurm.notes import write_note
+from tesched_slurm.queue import details_alone
+from tesched_slurm.run_command import Commands
+
+#: Seconds in which a trial is raised and bound by one look at it. Slurm itself refuses to bind one that has started.
+ONE_LOOK_S = 0.5
+
+#: Seconds for which a look at a job holds, and how many are taken until one does. A job that was requeued meanwhile is
+#: not eligible to run again for longer than that.
+LOOK_HOLDS_S = 1.0
+LOOKS = 3
+
+#: scancel's word for which of a job's processes get a signal; without one it is the steps
+_SCANCEL: Mapping[Target, tuple[str, ...]] = MappingProxyType(
+    {Target.STEPS: (), Target.BATCH: ("--batch",), Target.FULL: ("--full",)}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandsWatcher:
+    """Looks at one job through squeue."""
+
+    commands: Commands
+
+    def looked_at(self, job_id: JobId) -> bool:
+        """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
+        answer = self.commands.run(("squeue", "-a", "-h", "-t", "all", "-j", str(job_id), "-o", "%T|%r"))
+        if isinstance(answer, Failure):
+            return True
+        state, _, reason = answer.strip().partition("|")
+        return state != JobState.PENDING or has_reason(reason)
+
+
+def look_at(commands: Commands, job_id: JobId) -> Row | Failure:
+    """Return what squeue says of this job."""
+    # With a job come the others of its array; where its record is shown as one with theirs, each task is asked for.
+    for options in ((), ("-r",)):
+        rows = read_rows(commands, "-t", "all", "-j", str(job_id), *options)
+        if isinstance(rows, Failure):
+            return rows
+        for row in folded(rows):
+            if row.job_id == str(job_id):
+                return row
+    return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
+
+
+@dataclass(kw_only=True)
+class CommandsActuator:
+    """Acts through scontrol and scancel."""
+
+    commands: Commands
+    #: the job that was raised last, as it was then, and when
+    _raised: tuple[float, Job] | None = None
+
+    def act(self, action: Action, barred: Barred = never_barred, seen: Job | None = None) -> Outcome:
+        """Perform the action; Slurm's errors come back as values.
+
+        `seen` is the job if it has just been looked at; it is not the last task of an array.
+        """
+        began = time.time()
+        known = seen or self._just_raised(action, began)
+
+        def look() -> Job | Failure:
+            nonlocal known
+            first, known = known, None
+            return first or self._look(action.job_id)
+
+        seen_now = fresh_look(look, barred)
+        if seen_now is None:
+            return skipped(action, began)
+        failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now)
+        if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
+            self._raised = began, seen_now
+        return Outcome(
+            action=action,
+            status=Status.FAILED if failure else Status.SENT,
+            at=began,
+            took_s=time.time() - began,
+            failure=failure,
+        )
+
+    def _just_raised(self, action: Action, now: float) -> Job | None:
+        """Return the job if it was raised a moment ago and is now to be bound: one look is enough for both."""
+        if isinstance(action, SetNodes) and self._raised is not None:
+            at, job = self._raised
+            if job.job_id == action.job_id and 0 <= now - at < ONE_LOOK_S:
+                return job
+        return None
+
+    def _perform(self, action: Action, seen: Job) -> Failure | None:
+        job = _address(seen)
+        match action:
+            case Notify():
+                where = _SCANCEL[action.target]
+                return not_that_run(seen, action.restarts) or self._do(
+                    "scancel", f"--signal={action.signal}", *where, job
+                )
+            case Requeue():
+                return self._requeue(action, seen)
+            case Rerun():
+                return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
+            case SetDependency():
+                return self._do("scontrol", "update", f"jobid={job}", f"dependency={action.dependency}")
+            case Suspend():
+                return self._do("scontrol", "suspend", job)
+            case Resume():
+                return self._do("scontrol", "resume", job)
+            case SetNice():
+                return self._do("scontrol", "update", f"jobid={job}", f"nice={action.nice}")
+            case SetPriority():
+                return self._do("scontrol", "update", f"jobid={job}", f"priority={action.priority}")
+            case SetNodes():
+                if not seen.pending:
+                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
+                return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
+            case SetThrottle():
+                return self._throttle(action)
+            case Hold():
+                if not seen.pending:
+                    # Slurm would take a running job's priority, and hold it at its next requeue.
+                    return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
+                return self._do("scontrol", "hold", job)
+            case Release():
+                return self._do("scontrol", "release", job)
+            case TellUser():
+                return write_note(self.commands, action, seen, job)
+
+    def _throttle(self, action: SetThrottle) -> Failure | None:
+        """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).
+
+        Slurm sets it, and then fails for each task of the array that has finished.
+        """
+        failure = self._do("scontrol", "update", f"jobid={action.job_id}", f"arraytaskthrottle={action.throttle}")
+        if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
+            return failure
+        row = look_at(self.commands, action.job_id)
+        details = row if isinstance(row, Failure) else details_alone(self.commands, row)
+        return None if isinstance(details, Details) and details.throttle == action.throttle else failure
+
+    def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
+        job = _address(seen)
+        # incomplete: slurmctld leaves a job alone that has ended since the look, and answers as if it had done it.
+        failure = not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", "incomplete", job)
+        if failure is None and seen.state is JobState.SUSPENDED:
+            # Slurm puts a suspended job back in the queue held.
+            return self._do("scontrol", "release", job)
+        return failure
+
+    def _look(self, job_id: JobId) -> Job | Failure:
+        row = look_at(self.commands, job_id)
+        if isinstance(row, Failure):
+            return row
+        try:
+            return read_job(row, None)
+        except ValueError as error:
+            return strange("squeue", error)
+
+    def _do(self, *argv: str) -> Failure | None:
+        answer = self.commands.run(argv)
+        return answer if isinstance(answer, Failure) else None
+
+
+def _nodes(action: SetNodes) -> Iterator[str]:
+    """Yield scontrol's words for it.
+
+    Of the number of nodes Slurm 22.05 changes the upper end alone where a task would be left without a node, so the
+    tasks come first; and where it refuses a number, the CPUs stay changed all the same, so none is sent that may be.
+    """
+    count = action.count
+    if count is not None:
+        yield from (f"numtasks={count.tasks}",) if count.tasks else ()
+        yield f"numnodes={count}"
+        yield from (f"numcpus={count.cpus}",) if count.cpus else ()
+    yield f"reqnodelist={','.join(action.nodes)}"
+
+
+def _address(job: Job) -> str:
+    """Return the id that means this job alone: the last task of an array bears the id of the whole array."""
+    return job.label if job.array_task_id is not None else str(job.job_id)
+
+
+def skipped(action: Action, began: float) -> Outcome:
+    """Return that nothing was sent: the look at the job took too long, or the store was lost meanwhile."""
+    return Outcome(action=action, status=Status.SKIPPED, at=began, took_s=time.time() - began)
+
+
+def fresh_look(look: Callable[[], Job | Failure], barred: Barred) -> Job | Failure | None:
+    """Return the job as it is right before the command; None if nothing may be sent any more.
+
+    A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again.
+    """
+    for _ in range(LOOKS):
+        began = time.time()
+        seen = look()
+        if isinstance(seen, Failure):
+            return seen
+        if barred():
+            return None
+        if 0 <= time.time() - began < LOOK_HOLDS_S:
+            return seen
+    return None
+
+
+def not_that_run(job: Job, restarts: int) -> Failure | None:
+    """Return why the job is not the run that was meant, looked at right before acting.
+
+    Slurm would requeue a job that has finished, too, and so run it a second time.
+    """
+    if job.state not in {JobState.RUNNING, JobState.SUSPENDED} or job.completing:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
+    if job.restarts != restarts:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
+    return None
+
+
+def not_ended_as(job: Job, restarts: int) -> Failure | None:
+    """Return why the job is not one whose run, the one that was meant, has ended, looked at right before acting."""
+    if not job.finished or job.state is JobState.CANCELLED or job.completing:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
+    if job.restarts != restarts:
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunActuator:
+    """Does nothing, and says that it would have."""
+
+    def act(self, action: Action, barred: Barred = never_barred) -> Outcome:  # noqa: ARG002 (the port's)
+        """Return that the action would have been sent."""
+        return Outcome(action=action, status=Status.WOULD, at=time.time())

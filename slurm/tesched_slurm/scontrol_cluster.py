@@ -1,0 +1,201 @@
+"""Reads `scontrol -d -o show node`, `… partition`, `… reservation`, `… topology` and `scontrol show config`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tesched_core.model.cluster import Node, Partition, Reservation, SlurmSettings, Switch
+from tesched_core.model.resources import Tres, with_bare_names
+
+from tesched_slurm import slurm_formats as words
+
+_PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
+_REASON = re.compile(r" Reason=(.*?)(?: \[\S+@\S+\])?\s*$")
+_SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
+
+
+#: what one character behind a node's state means; source: sinfo(1), NODE STATE CODES
+_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+
+
+def _records(answer: str, key: str) -> list[dict[str, str]]:
+    lines = [line for line in answer.splitlines() if line.startswith(f"{key}=")]
+    return [{**dict(_PAIR.findall(line.partition(" Reason=")[0])), "": line} for line in lines]
+
+
+def node_states(value: str) -> tuple[str, frozenset[str]]:
+    """Return the base state and the flags of a word such as `IDLE+DRAIN`, `DOWN*`."""
+    base, *flags = value.rstrip("".join(_SUFFIXES)).split("+")
+    flags += [flag for suffix, flag in _SUFFIXES.items() if suffix in value]
+    return base, frozenset(flag.rstrip("*") for flag in flags)
+
+
+def read_nodes(answer: str) -> tuple[Node, ...]:
+    """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
+    nodes = []
+    for pairs in _records(answer, "NodeName"):
+        base, flags = node_states(pairs["State"])
+        cpus = int(pairs.get("CPUEfctv") or pairs["CPUTot"])
+        spec_mib = int(pairs.get("MemSpecLimit", "0"))
+        reason = _REASON.search(pairs[""])
+        nodes.append(
+            Node(
+                name=pairs["NodeName"],
+                state=base,
+                flags=flags,
+                total=Tres(
+                    cpus=cpus,
+                    mem_mib=int(pairs["RealMemory"]) - spec_mib,
+                    gres=with_bare_names(words.gres(pairs.get("Gres", ""))),
+                ),
+                held=_held(pairs),
+                sockets=int(pairs.get("Sockets", "0")),
+                cores_per_socket=int(pairs.get("CoresPerSocket", "0")),
+                threads_per_core=int(pairs.get("ThreadsPerCore", "0")),
+                tmp_mib=int(pairs.get("TmpDisk", "0")),
+                features=words.names(pairs.get("ActiveFeatures", "")),
+                partitions=words.names(pairs.get("Partitions", "")),
+                reason=reason[1] if reason else "",
+            )
+        )
+    return tuple(nodes)
+
+
+def _held(pairs: Mapping[str, str]) -> Tres | None:
+    if "CPUAlloc" not in pairs or "AllocMem" not in pairs:
+        return None
+    gres = with_bare_names(words.gres(pairs.get("GresUsed", "")))
+    return Tres(cpus=int(pairs["CPUAlloc"]), mem_mib=int(pairs["AllocMem"]), gres=gres)
+
+
+def read_partitions(answer: str) -> tuple[Partition, ...]:
+    """Return the partitions. Raises KeyError or ValueError for an answer of another form."""
+    return tuple(
+        Partition(
+            name=pairs["PartitionName"],
+            state=pairs["State"],
+            nodes=frozenset(words.hosts(pairs["Nodes"])),
+            priority_tier=int(pairs["PriorityTier"]),
+            preempt_mode=pairs["PreemptMode"],
+            grace_time_s=int(pairs["GraceTime"]),
+            max_time_s=words.seconds(pairs["MaxTime"]),
+            min_nodes=_number(pairs.get("MinNodes", "")) or 0,
+            max_nodes=_number(pairs["MaxNodes"]),
+            max_cpus_per_node=_number(pairs.get("MaxCPUsPerNode", "")),
+            max_cpus_per_socket=_number(pairs.get("MaxCPUsPerSocket", "")),
+            max_mem_per_node_mib=_number(pairs.get("MaxMemPerNode", "")),
+            max_mem_per_cpu_mib=_number(pairs.get("MaxMemPerCPU", "")),
+            oversubscribe="EXCLUSIVE" if pairs.get("Exclusive") == "NODE" else pairs.get("OverSubscribe", "NO"),
+            # 26.05 has one word for both: Exclusive=NO, NODE, USER or TOPO.
+            exclusive_user="YES" in pairs.get("ExclusiveUser", "") or pairs.get("Exclusive") == "USER",
+            def_cpus_per_gpu=job_default(pairs.get("JobDefaults", ""), "DefCpuPerGPU"),
+            def_mem_per_gpu_mib=job_default(pairs.get("JobDefaults", ""), "DefMemPerGPU"),
+            default=pairs["Default"] == "YES",
+            allow_accounts=words.names(pairs.get("AllowAccounts", "")),
+            allow_qos=words.names(pairs.get("AllowQos", "")),
+        )
+        for pairs in _records(answer, "PartitionName")
+    )
+
+
+def read_reservations(answer: str) -> tuple[Reservation, ...]:
+    """Return the reservations, present and future."""
+    return tuple(
+        Reservation(
+            name=pairs["ReservationName"],
+            start_time=words.moment(pairs["StartTime"]) or 0.0,
+            end_time=words.moment(pairs["EndTime"]) or 0.0,
+            nodes=frozenset(words.hosts(pairs["Nodes"])),
+            users=words.names(pairs.get("Users", "")),
+            accounts=words.names(pairs.get("Accounts", "")),
+            flags=words.names(pairs.get("Flags", "")),
+            cores="CoreIDs" in pairs,
+        )
+        for pairs in _records(answer, "ReservationName")
+    )
+
+
+def _number(value: str) -> int | None:
+    return int(value) if value.isdecimal() else None
+
+
+def job_default(value: str, name: str) -> int:
+    """Return what `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500` says of this name; 0 for nothing."""
+    found = re.search(rf"(?:^|,){name}=(\d+)", value)
+    return int(found[1]) if found else 0
+
+
+def has_topology(answer: str) -> bool:
+    """Return whether `scontrol show config` names a plugin of which `scontrol show topology` has something to say."""
+    found = dict(_SETTING.findall(answer)).get("TopologyPlugin", "")
+    return found.strip().removeprefix("topology/") in {"tree", "block"}
+
+
+def read_topology(answer: str) -> tuple[Switch, ...]:
+    """Return the leaves of `scontrol show topology`: switches of level 0, or base blocks.
+
+    Raises KeyError for an answer of another form.
+    """
+    found = []
+    for line in answer.splitlines():
+        pairs = dict(_PAIR.findall(line))
+        if "BlockName" in pairs or pairs.get("Level") == "0":
+            name = pairs["BlockName"] if "BlockName" in pairs else pairs["SwitchName"]
+            found.append(Switch(name=name, nodes=words.hosts(pairs["Nodes"])))
+    return tuple(found)
+
+
+#: Words of AccountingStorageEnforce with which no limit keeps a job from starting (slurm.conf(5)).
+_ENFORCES_NO_LIMITS = frozenset({"none", "(null)", "associations", "wckeys", "nosteps", "nojobs"})
+
+
+def read_settings(answer: str) -> SlurmSettings:
+    """Return what tesched must know of slurm.conf. Raises KeyError or ValueError for an answer of another form."""
+    values = {key: value.strip() for key, value in _SETTING.findall(answer)}
+
+    def number(key: str) -> int:
+        return int(values[key].split()[0])
+
+    def codes(key: str) -> frozenset[int]:
+        found: set[int] = set()
+        for part in words.names(values.get(key, "(null)")):
+            low, dash, high = part.partition("-")
+            found |= set(range(int(low), int(high if dash else low) + 1))
+        return frozenset(found)
+
+    expire = re.search(r"cred_expire=(\d+)", values.get("AuthInfo", ""))
+    delay = re.search(r"requeue_delay=(\d+)", values.get("SchedulerParameters", ""))
+    select = values.get("SelectTypeParameters", "")
+    return SlurmSettings(
+        release=values["SLURM_VERSION"],
+        cluster_name=values["ClusterName"],
+        kill_wait_s=number("KillWait"),
+        requeue_exit=codes("RequeueExit"),
+        requeue_exit_hold=codes("RequeueExitHold"),
+        requeue_delay_s=int(delay[1]) if delay else int(expire[1] if expire else 120) + 1,
+        priority_type=values["PriorityType"],
+        # 26.05 writes (null) where older releases have the plugin that does nothing.
+        preempt_type=words.text(values["PreemptType"]) or "preempt/none",
+        limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(
+            values.get("AccountingStorageEnforce", "limits").lower().split(",")
+        ),
+        has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd",
+        min_job_age_s=number("MinJobAge"),
+        job_requeue=values["JobRequeue"] == "1",
+        memory_is_shared_out="MEMORY" in select.upper() or not select,
+        select_type=values.get("SelectType", ""),
+        whole_sockets="CR_SOCKET" in select.upper(),
+        def_cpus_per_gpu=job_default(values.get("JobDefaults", ""), "DefCpuPerGPU"),
+        def_mem_per_gpu_mib=job_default(values.get("JobDefaults", ""), "DefMemPerGPU"),
+    )

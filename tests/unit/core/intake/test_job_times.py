@@ -1,0 +1,125 @@
+"""Waiting and run time over restarts, by hand-counted examples."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.intake.job_times import Change, Run, bounded_slowdown, lost_node_s, runs, slowdown, times
+from tesched_core.model.cluster import JobState
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Departure, Victim, VictimState
+from tesched_core.model.resources import JobId
+
+
+def pending(at: float, *, restarts: int = 0, submitted: float = 0.0) -> Change:
+    return Change(at=at, state=JobState.PENDING, restarts=restarts, submit_time=submitted)
+
+
+def running(at: float, start: float, *, restarts: int = 0, submitted: float = 0.0) -> Change:
+    return Change(
+        at=at, state=JobState.RUNNING, restarts=restarts, submit_time=submitted, start_time=start, nodes=("n1",)
+    )
+
+
+def ended(at: float, start: float | None, end: float, *, restarts: int = 0) -> Change:
+    return Change(at=at, state=JobState.COMPLETED, restarts=restarts, start_time=start, end_time=end, nodes=("n1",))
+
+
+def test_the_worked_example_of_the_module() -> None:
+    seen = [
+        pending(1),
+        running(101, 100),
+        pending(161, restarts=1, submitted=160),
+        running(202, 200, restarts=1, submitted=160),
+        ended(303, 200, 300, restarts=1),
+    ]
+    spent = times(seen, now=1000)
+    assert (spent.waited_s, spent.ran_s, spent.jct_s, spent.slowdown) == (140, 160, 300, 1.875)
+    assert [(run.restarts, run.start, run.end) for run in runs(seen)] == [(0, 100, 160), (1, 200, 300)]
+
+
+def test_a_requeued_job_ends_its_run_when_its_processes_are_being_ended() -> None:
+    seen = [
+        running(10, 10),
+        Change(at=50, state=JobState.PENDING, restarts=1, completing=True, submit_time=70, nodes=("n1",)),
+    ]
+    # Its new submit time lies after the look, so it says nothing of when the run ended.
+    assert runs(seen) == (Run(restarts=0, start=10, end=50, nodes=("n1",)),)
+
+
+def test_a_restart_between_two_looks_is_two_runs() -> None:
+    seen = [running(10, 10), running(100, 90, restarts=1, submitted=40), ended(120, 90, 120, restarts=1)]
+    assert [(run.start, run.end) for run in runs(seen)] == [(10, 40), (90, 120)]
+    assert times(seen, now=120).waited_s == 10 + 50
+
+
+def test_a_job_that_ran_between_two_looks_has_run() -> None:
+    seen = [pending(1), ended(20, 5, 15)]
+    assert (times(seen, now=20).ran_s, times(seen, now=20).waited_s) == (10, 5)
+
+
+def test_a_job_cancelled_in_the_queue_never_ran_and_has_no_slowdown() -> None:
+    seen = [pending(1), Change(at=30, state=JobState.CANCELLED, restarts=0, end_time=29)]
+    spent = times(seen, now=30)
+    assert (spent.waited_s, spent.ran_s, spent.slowdown, spent.bounded_slowdown) == (29, 0, None, 2.9)
+
+
+def test_a_suspended_job_waits() -> None:
+    seen = [
+        running(10, 10),
+        Change(at=30, state=JobState.SUSPENDED, restarts=0, start_time=10),
+        running(70, 10),
+        ended(80, 10, 80),
+    ]
+    spent = times(seen, now=80)
+    assert (spent.ran_s, spent.waited_s) == (20 + 10, 10 + 40)
+
+
+def test_a_running_job_is_counted_up_to_now() -> None:
+    spent = times([running(20, 5)], now=25)
+    assert (spent.ran_s, spent.waited_s, spent.ended_at, spent.jct_s) == (20, 5, None, None)
+
+
+def test_a_finished_job_that_still_completes_ran_once() -> None:
+    first = Change(at=51, state=JobState.COMPLETED, restarts=0, completing=True, start_time=10, end_time=50)
+    seen = [running(10, 10), first, ended(60, 10, 50)]
+    assert times(seen, now=60).ran_s == 40
+
+
+def test_of_a_job_first_seen_after_a_restart_not_all_is_known() -> None:
+    assert not times([running(20, 5, restarts=2)], now=25).whole
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "ran_s", "plain", "bounded"),
+    [(0, 100, 1, 1), (90, 10, 10, 10), (9, 1, 10, 1), (99, 1, 100, 10), (5, 0, None, 1)],
+)
+def test_slowdowns(waited_s: float, ran_s: float, plain: float | None, bounded: float) -> None:
+    assert slowdown(waited_s, ran_s) == plain
+    assert bounded_slowdown(waited_s, ran_s) == bounded
+
+
+@pytest.mark.parametrize(
+    ("departure", "lost"),
+    [
+        (Departure.REQUEUED, 2 * 60),
+        (Departure.REQUEUED_ITSELF, 2 * 60),
+        (Departure.FINISHED, 0),
+        (Departure.DIED, 0),
+        (Departure.VANISHED, 0),
+    ],
+)
+def test_only_a_requeue_loses_time(departure: Departure, lost: float) -> None:
+    victim = Victim(
+        job_id=JobId(1),
+        state=VictimState.LEFT,
+        restarts=0,
+        grace_period_s=30,
+        notice_signal="USR1",
+        notice_target=Target.BATCH,
+        score=1.0,
+        nodes=("n1", "n2"),
+        started_at=100,
+        left_at=160,
+        departure=departure,
+    )
+    assert lost_node_s(victim) == lost

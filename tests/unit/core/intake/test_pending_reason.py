@@ -1,0 +1,214 @@
+"""Which waiting jobs would start if there were room."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.model.actions import OrderId
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Lever, Order, OrderState, Raise
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.te_queue import te_queue
+from tesched_core.placement.columns_of import columns_of
+
+from tests.builders import NOW, cluster, node, running, share, traits, waiting
+
+C = RefusalCode
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Resources",
+        "Priority",
+        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+    ],
+)
+def test_room_helps_a_job_that_waits_for_room(reason: str) -> None:
+    assert room_would_not_help(waiting(1, reason=reason)) is None
+
+
+# The reason words of squeue(1), JOB REASON CODES, and what each waits for.
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        ("JobHeldUser", C.HELD),
+        ("JobHeldAdmin", C.HELD),
+        ("JobHoldMaxRequeue", C.HELD),
+        ("job_requeued_in_held_state", C.HELD),
+        ("Dependency", C.DEPENDENCY),
+        ("DependencyNeverSatisfied", C.DEPENDENCY),
+        ("BeginTime", C.BEGIN_TIME),
+        ("Licenses", C.LICENSES),
+        ("Reservation", C.RESERVATION),
+        ("ReservationDeleted", C.RESERVATION),
+        ("PartitionDown", C.PARTITION_DOWN),
+        ("PartitionInactive", C.PARTITION_DOWN),
+        ("PartitionTimeLimit", C.LIMIT),
+        ("PartitionNodeLimit", C.LIMIT),
+        ("NodeDown", C.NODE_DOWN),
+        ("ReqNodeNotAvail", C.NODE_DOWN),
+        ("ReqNodeNotAvail,_UnavailableNodes:n[1-2]", C.NODE_DOWN),
+        ("ReqNodeNotAvail,_May_be_reserved_for_other_job", C.NODE_DOWN),
+        ("BadConstraints", C.NODE_DOWN),
+        ("AssociationJobLimit", C.LIMIT),
+        ("AssocGrpCpuLimit", C.LIMIT),
+        ("AssocGrpNodeLimit", C.LIMIT),
+        ("AssocMaxJobsLimit", C.LIMIT),
+        ("QOSGrpGRES", C.LIMIT),
+        ("QOSMaxCpuPerUserLimit", C.LIMIT),
+        ("QOSMaxJobsPerUserLimit", C.LIMIT),
+        ("QOSUsageThreshold", C.LIMIT),
+        ("MaxCpuPerAccount", C.LIMIT),
+        ("MaxMemPerLimit", C.LIMIT),
+        ("JobArrayTaskLimit", C.LIMIT),
+        ("", C.NOT_CONSIDERED_YET),
+        ("None", C.NOT_CONSIDERED_YET),
+        ("InvalidAccount", C.OTHER_REASON),
+        ("InvalidQOS", C.OTHER_REASON),
+        ("Cleaning", C.OTHER_REASON),
+        ("Prolog", C.OTHER_REASON),
+        ("FrontEndDown", C.OTHER_REASON),
+        ("NonePlusUltra", C.OTHER_REASON),
+        ("resources", C.OTHER_REASON),
+    ],
+)
+def test_room_does_not_help_a_job_that_waits_for_something_else(reason: str, code: RefusalCode) -> None:
+    why = room_would_not_help(waiting(1, reason=reason))
+    assert why is not None
+    assert why[0] is code
+    assert f"Slurm says: {reason or 'nothing yet'}" in why[1]
+
+
+@pytest.mark.parametrize("reason", ["Resources", "Priority", "", "Dependency"])
+def test_priority_0_is_a_hold_whatever_slurm_says_besides(reason: str) -> None:
+    why = room_would_not_help(waiting(1, reason=reason, priority=0))
+    assert why == (C.HELD, f"it is held (Slurm says: {reason or 'priority 0'})")
+
+
+def test_no_room_is_made_for_a_heterogeneous_job() -> None:
+    why = room_would_not_help(waiting(1, het_job_id=JobId(1)))
+    assert why is not None
+    assert why[0] is C.UNSUPPORTED
+
+
+#: the trials of a queue in which job 1 waits for room
+ONE = columns_of(cluster([], [waiting(1)])).trials
+
+
+def order(state: OrderState, raised: Raise | None = None) -> Memory:
+    """Return the memory of one order for job 1."""
+    one = Order(
+        order_id=OrderId(1),
+        preemptor=JobId(1),
+        state=state,
+        created_at=NOW,
+        expires_at=NOW + 60,
+        nodes=("n1", "n2"),
+        victims=(),
+        raised=raised,
+        ended_at=NOW if state is OrderState.ENDED else None,
+    )
+    return Memory(orders={OrderId(1): one})
+
+
+class TestSortOut:
+    """Who is served, in what order; a refusal for everybody else."""
+
+    def test_first_come_first_served_and_ties_by_job_id(self) -> None:
+        jobs = [
+            waiting(4, submit_time=NOW - 1),
+            waiting(3, submit_time=NOW - 3),
+            waiting(2, submit_time=NOW - 2),
+            waiting(1, submit_time=NOW - 2),
+        ]
+        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), NOW)
+        assert [job.job_id for job in served] == [3, 1, 2, 4]
+        assert refusals == ()
+
+    def test_only_waiting_te_jobs_are_looked_at(self) -> None:
+        snapshot = cluster(
+            [node("n1")],
+            [
+                running(1, share("n1", 1)),
+                waiting(2),
+                waiting(3),
+                waiting(4, state=JobState.CANCELLED),
+                waiting(5, flags=frozenset({"COMPLETING"})),
+            ],
+            exempt=[2],
+        )
+        be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
+        assert te_queue(columns_of(be).trials, Memory(), NOW) == ((), ())
+
+    def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
+        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW)
+        assert served == ()
+        assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
+        assert "n1,n2" in refusal.text
+
+    def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
+        # Else the second order would take the first one's raised value for the job's own, and leave it behind.
+        raised = Raise(lever=Lever.NICE, previous=0, value=-50)
+        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised), NOW)
+        assert served == ()
+        assert refusal.code is C.ORDER_OPEN
+        back = replace(raised, restored=True)
+        assert len(te_queue(ONE, order(OrderState.SETTLING, back), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
+
+    def test_a_job_whose_order_has_ended_is_served(self) -> None:
+        raised = Raise(lever=Lever.NICE, previous=0, value=-50)
+        assert len(te_queue(ONE, order(OrderState.ENDED, raised), NOW)[0]) == 1
+
+    def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
+        memory = Memory(retry_at={JobId(1): NOW + 120})
+        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW)
+        assert [job.job_id for job in served] == [2]
+        assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
+        assert refusal.text.endswith("tried again after guard.retry_after_s")
+
+    def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
+        memory = Memory(retry_at={JobId(1): NOW + 120})
+        _, (refusal,) = te_queue(columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW)
+        assert refusal.code is C.BEGIN_TIME
+
+
+class TestAJobAtWhichSlurmHasNotLooked:
+    """Where the site does not await Slurm's first look, it is served if it can wait for nothing but room."""
+
+    NEW = replace(waiting(1, reason="None"), eligible_time=NOW - 1)
+
+    def test_it_is_awaited_unless_the_site_says_otherwise(self) -> None:
+        trials = columns_of(cluster([], [self.NEW])).trials
+        served, (refusal,) = te_queue(trials, Memory(), NOW)
+        assert (served, refusal.code) == ((), C.NOT_CONSIDERED_YET)
+        assert te_queue(trials, Memory(), NOW, await_first_look=False) == ((self.NEW,), ())
+
+    @pytest.mark.parametrize(
+        "job",
+        [
+            replace(NEW, dependency="afterok:7"),
+            replace(NEW, licenses="matlab:1"),
+            replace(NEW, reservation="course"),
+            replace(NEW, eligible_time=NOW + 1),
+            replace(NEW, eligible_time=None),
+            replace(NEW, priority=0),
+            replace(NEW, array_tasks="1-4", array_job_id=JobId(1)),
+            replace(NEW, array_job_id=JobId(1)),
+            replace(NEW, het_job_id=JobId(1)),
+        ],
+    )
+    def test_anything_else_that_it_asks_for_may_be_what_it_waits_for(self, job: Job) -> None:
+        served, (refusal,) = te_queue(columns_of(cluster([], [job])).trials, Memory(), NOW, await_first_look=False)
+        assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
+
+    def test_what_slurm_says_once_it_has_looked_counts(self) -> None:
+        limited = replace(self.NEW, reason="AssocGrpCpuLimit")
+        _, (refusal,) = te_queue(columns_of(cluster([], [limited])).trials, Memory(), NOW, await_first_look=False)
+        assert refusal.code is C.LIMIT

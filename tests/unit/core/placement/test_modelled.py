@@ -1,0 +1,179 @@
+"""A TE job with a request that placement does not model gets a refusal that names it, and no victim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.cluster import Partition, Request, Reservation, SlurmSettings, Switch
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.modelled import unsupported
+from tesched_core.policy import MakeRoom
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import NOW, cluster, node, running, share, view_of, waiting
+
+FULL = [running(1, share("n1", 32)), running(2, share("n2", 32))]
+EVERYWHERE = frozenset({"n1", "n2"})
+TWO = Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+TWO_TYPES = (("gpu:a", 1), ("gpu:b", 1))
+SWITCHES = (Switch(name="s1", nodes=("n1",)), Switch(name="s2", nodes=("n2",)))
+
+
+def site(
+    request: Request,
+    *,
+    partition: Partition | None = None,
+    settings: SlurmSettings | None = None,
+    reservation: Reservation | None = None,
+) -> Snapshot:
+    """Return two full nodes, and one job that waits."""
+    te = waiting(9, request, reservation=reservation.name if reservation else "")
+    return cluster(
+        [node("n1"), node("n2")],
+        [*FULL, te],
+        partitions=[partition or Partition(name="p", nodes=EVERYWHERE)],
+        reservations=[reservation] if reservation else [],
+        settings=settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "named"),
+    [
+        (Request(not_modelled=("--new-option=7", "--other")), "--new-option=7, --other"),
+        (replace(TWO, contiguous=True), "--contiguous"),
+        (Request(core_spec="2"), "--core-spec=2"),
+        (
+            Request(threads_per_core=1, gres_per_node=(("gpu", 1),), cpus_per_gres=(("gpu", 2),)),
+            "--threads-per-core=1 with CPUs for each GPU",
+        ),
+        (Request(sharing="MCS"), "--exclusive=mcs"),
+        (Request(sharing="TOPO"), "--exclusive=topo"),
+        (Request(sharing="SOMETHING"), "--exclusive=something"),
+        (Request(sockets_per_node=2), "--sockets-per-node=2"),
+        (Request(cores_per_socket=4), "--cores-per-socket=4"),
+        (Request(tasks_per_socket=1), "--ntasks-per-socket=1"),
+        (Request(tasks_per_core=2, gres_per_node=(("gpu", 1),)), "--ntasks-per-core=2"),
+        (
+            Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, tasks_per_node=3),
+            "--ntasks-per-node=3 with 2 tasks on 2 nodes",
+        ),
+        (Request(cpus=6, tasks=6, tasks_per_node=3), "--ntasks-per-node=3 with 6 tasks on 1 nodes"),
+        (Request(tasks_per_node=2), "--ntasks-per-node=2 with 1 tasks on 1 nodes"),
+        (
+            replace(TWO, max_nodes=3, cpus_per_gres=(("gpu", 3),), gres_per_node=(("gpu", 1),)),
+            "--cpus-per-gpu=3 on 2 nodes",
+        ),
+        (replace(TWO, min_cpus_per_node=3), "--mincpus=3 on 2 nodes"),
+        (
+            Request(cpus=3, tasks=3, cpus_per_gres=(("gpu", 1),), gres_per_node=(("gpu", 1),)),
+            "--cpus-per-gpu=1 with 3 tasks",
+        ),
+        (
+            Request(cpus=2, tasks=2, max_nodes=4, cpus_per_gres=(("gpu", 2),), gres_per_node=TWO_TYPES),
+            "--cpus-per-gpu=2 with GPUs of 2 types",
+        ),
+        (Request(gres_per_socket=(("gpu", 1),)), "--gpus-per-socket=gpu:1"),
+        (Request(exclusive=True, gres_per_node=(("shard", 1),)), "--exclusive with shards"),
+        (Request(features="a*2"), "--constraint=a*2"),
+    ],
+)
+def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named: str) -> None:
+    proposal = FitGpp().propose(view_of(site(replace(request_, mem_per_node_mib=1))), None)
+    assert proposal.plans == ()
+    (refusal,) = proposal.refusals
+    assert (refusal.job_id, refusal.code) == (9, RefusalCode.UNSUPPORTED)
+    assert f"({named})" in refusal.text
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "named"),
+    [
+        (
+            site(TWO, partition=Partition(name="p", nodes=EVERYWHERE, oversubscribe="FORCE:2")),
+            "OverSubscribe=FORCE:2 of partition p",
+        ),
+        (
+            site(replace(TWO, sharing="YES"), partition=Partition(name="p", nodes=EVERYWHERE, oversubscribe="YES:4")),
+            "OverSubscribe=YES:4 of partition p",
+        ),
+        (
+            site(TWO, partition=Partition(name="p", nodes=EVERYWHERE, max_cpus_per_socket=4)),
+            "MaxCPUsPerSocket=4 of partition p",
+        ),
+        (
+            site(
+                replace(TWO, max_nodes=6, tasks=6, cpus=6, gres_per_node=(("gpu", 1),)),
+                settings=SlurmSettings(def_cpus_per_gpu=2),
+            ),
+            "DefCpuPerGPU=2 with 6 tasks",
+        ),
+        (
+            site(
+                replace(TWO, tasks=6, cpus=6, gres_per_node=(("gpu", 1),), exclusive=True),
+                settings=SlurmSettings(def_cpus_per_gpu=2),
+            ),
+            "DefCpuPerGPU=2 with 6 tasks",
+        ),
+        (  # 26.05 starts 2 tasks a node: each type of GPU for itself brings 2 CPUs
+            site(
+                Request(cpus=4, tasks=4, max_nodes=4, gres_per_node=TWO_TYPES, mem_per_node_mib=1),
+                settings=SlurmSettings(def_cpus_per_gpu=2),
+            ),
+            "DefCpuPerGPU=2 with 4 tasks",
+        ),
+        (  # 26.05 would have refused it, had it not been submitted with a hold
+            site(
+                replace(TWO, tasks=6, cpus=6, gres_per_node=(("gpu", 1),)),
+                settings=SlurmSettings(def_cpus_per_gpu=2, release="26.05.1"),
+            ),
+            "DefCpuPerGPU=2 with 6 tasks",
+        ),
+        (
+            site(
+                Request(exclusive=True, mem_per_node_mib=1),
+                partition=Partition(name="p", nodes=EVERYWHERE, max_cpus_per_node=4),
+            ),
+            "--exclusive with MaxCPUsPerNode=4 of partition p",
+        ),
+        (site(TWO, settings=SlurmSettings(select_type="select/linear")), "SelectType=select/linear"),
+        (site(TWO, settings=SlurmSettings(whole_sockets=True)), "SelectTypeParameters=CR_Socket"),
+        (site(replace(TWO, switches=2), settings=SlurmSettings(switches=SWITCHES)), "--switches=2"),
+        (
+            site(
+                TWO,
+                reservation=Reservation(
+                    name="half", start_time=NOW - 1, end_time=NOW + 1e6, nodes=EVERYWHERE, cores=True
+                ),
+            ),
+            "--reservation=half (of cores, not of whole nodes)",
+        ),
+    ],
+)
+def test_a_site_that_is_not_modelled_costs_no_victim(snapshot: Snapshot, named: str) -> None:
+    proposal = FitGpp().propose(view_of(snapshot), None)
+    assert proposal.plans == ()
+    assert [one.code for one in proposal.refusals] == [RefusalCode.UNSUPPORTED]
+    assert f"({named})" in proposal.refusals[0].text
+
+
+@pytest.mark.parametrize(
+    ("request_", "settings"),
+    [
+        (replace(TWO, switches=1), None),  # no topology: Slurm takes no notice
+        (Request(cpus=1, mem_per_node_mib=1, switches=1), SlurmSettings(switches=SWITCHES)),  # one node, one switch
+        (Request(cpus=1, mem_per_node_mib=1, contiguous=True), None),
+        (Request(cpus=1, mem_per_node_mib=1, sharing="YES"), None),  # OverSubscribe=NO gives it cores of its own
+        (Request(cpus=1, mem_per_node_mib=1, core_spec="*"), None),
+        (Request(cpus=1, mem_per_node_mib=1, tasks_per_core=1), SlurmSettings(select_type="select/cons_tres")),
+    ],
+)
+def test_what_changes_nothing_is_served(request_: Request, settings: SlurmSettings | None) -> None:
+    snapshot = site(request_, settings=settings)
+    assert not unsupported(snapshot.jobs[JobId(9)], snapshot)
+    (plan,) = FitGpp().propose(view_of(snapshot), None).plans
+    assert isinstance(plan, MakeRoom)
+    assert plan.victims

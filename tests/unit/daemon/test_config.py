@@ -1,0 +1,104 @@
+"""The configuration: what it takes, and what it says of what it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_core.model.snapshot import JobClass
+from tesched_daemon.config import Config, load, parse
+from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.loop import Mode
+from tesched_policies.baselines import AtRandom
+
+
+def test_an_empty_file_is_the_defaults_and_touches_nothing() -> None:
+    config = parse("", "x.toml")
+    assert config == Config()
+    assert config.mode is Mode.SHADOW
+
+
+def test_every_section_reaches_its_part() -> None:
+    config = parse(
+        """
+        mode = "enforce"
+        [store]
+        url = "postgresql+psycopg://db/tesched"
+        [slurm]
+        client = "commands"
+        timeout_s = 5
+        [loop]
+        poll_interval_s = 1
+        [policy]
+        te = "rand"
+        [policy.rand]
+        seed = 7
+        [guard]
+        max_preemptions_per_job = 3
+        protected_users = ["root", "svc-*"]
+        [classes]
+        default_class = "exempt"
+        [[classes.rules]]
+        name = "debug"
+        job_class = "te"
+        grace_period_s = 5
+        match = { partitions = ["debug"], max_time_limit_s = 3600 }
+        [classes.user_word]
+        may_say_te = true
+        within = { max_gpus = 1 }
+        """,
+        "x.toml",
+    )
+    assert config.mode is Mode.ENFORCE
+    assert config.store.url == "postgresql+psycopg://db/tesched"
+    assert config.slurm.timeout_s == 5.0
+    assert config.policy.entries()[0].policy == AtRandom(seed=7)
+    assert config.guard.protected_users == ("root", "svc-*")
+    assert config.classes.default_class is JobClass.EXEMPT
+    assert config.classes.rules[0].match.max_time_limit_s == 3600
+    assert config.classes.user_word.within.max_gpus == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("mood = 'shadow'", ["mood", "unknown key", "did you mean mode?"]),
+        ("[guard]\nmax_preemptions = 1", ["guard.max_preemptions", "guard.max_preemptions_per_job"]),
+        ("[[classes.rules]]\nname='a'\njob_class='te'\nmatch={user='x'}", ["classes.rules[0].match.user", "users"]),
+        ("mode = 'on'", ["mode", "one of", "observe", "shadow", "enforce", '"on"']),
+        ("[guard]\nmin_run_time_s = 'long'", ["guard.min_run_time_s", "a number", '"long"']),
+        ("[guard]\ncool_down_s = -1", ["guard", "cool_down_s", "at least 0"]),
+        ("[guard]\nretry_after_s = inf", ["guard", "retry_after_s"]),
+        ("[loop]\npoll_interval_s = 0", ["loop", "poll_interval_s", "0.1"]),
+        ("[loop]\npoll_interval_s = 60\nbackoff_max_s = 30", ["loop", "backoff_max_s"]),
+        ("[classes]\ndefault_notice_signal = 'KILL'", ["classes", "USR1"]),
+        ("[classes]\ndefault_grace_period_s = 1e9", ["classes", "86400"]),
+        (
+            "[[classes.rules]]\nname='a'\njob_class='te'\n[[classes.rules]]\nname='a'\njob_class='be'",
+            ["classes", "two rules are named 'a'"],
+        ),
+        ("[[classes.rules]]\njob_class='te'", ["classes.rules[0]", "name"]),
+        ("[[classes.rules]]\nname='a'\njob_class='te'\nmax_gpus=2", ["did you mean classes.rules[0].match.max_gpus?"]),
+        ("poll_interval_s = 2", ["did you mean loop.poll_interval_s?"]),
+        ("[policy.fitgpp]\ns = nan", ["policy", "fitgpp.s"]),
+        ("guard = 3", ["guard", "a table", "not 3"]),
+        ("mode = \n", ["not valid TOML", "line 1"]),
+    ],
+)
+def test_a_bad_file_is_told_by_its_name_its_key_and_what_would_be_right(text: str, named: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse(text, "site.toml")
+    said = str(caught.value)
+    assert said.startswith("site.toml: ")
+    assert "\n" not in said
+    for word in named:
+        assert word in said, said
+
+
+def test_a_missing_or_unreadable_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
+        load(tmp_path / "none.toml")
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"binary\.toml: cannot be read"):
+        load(binary)

@@ -1,0 +1,245 @@
+"""Each user's share of pokes: a flood by one user takes nothing from the others, and nobody pokes as somebody else."""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tesched_daemon.rates import Allowance, Bucket
+from tesched_daemon.wakeup import listening, poke
+from tesched_daemon.wakeup_shares import ASKS_S, HOOK, LEFT, POKES, SERVED, SUBMISSIONS, TURNED_AWAY, Shares
+
+from tests.flooding import USER, flooding
+
+SLURM, ADA, BOB = 64030, 1000, 1001
+
+
+class Clock:
+    """A stopwatch that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 1000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def shares(clock: Clock) -> Shares:
+    return Shares(lambda: SLURM, stopwatch=clock)
+
+
+def served(shares: Shares, count: int, sender: int, said: bytes = b"poke") -> int:
+    """Return how many of so many pokes at once are served."""
+    return sum(shares.take(sender, said) for _ in range(count))
+
+
+def test_a_bucket_gives_its_burst_and_then_one_at_a_time() -> None:
+    bucket = Bucket(allowance=Allowance(burst=3, every_s=10.0))
+    assert [bucket.take(50.0) for _ in range(4)] == [True, True, True, False]
+    assert bucket.wait_s(50.0) == pytest.approx(10)
+    assert not bucket.take(59.9)
+    assert bucket.take(60.0)
+    assert not bucket.take(60.0)
+    assert not bucket.rested(80.0)
+    assert bucket.rested(90.0)
+
+
+def test_a_stopwatch_that_two_threads_read_gives_nothing_twice() -> None:
+    bucket = Bucket(allowance=Allowance(burst=1, every_s=10.0))
+    assert bucket.take(50.0)
+    assert not bucket.take(49.0)
+    assert bucket.wait_s(50.0) == pytest.approx(10)
+
+
+def test_a_flood_of_one_user_takes_nothing_from_another_nor_from_the_hook(shares: Shares) -> None:
+    assert served(shares, 10_000, ADA) == POKES.burst
+    assert served(shares, 3, BOB) == 3
+    assert served(shares, 10, SLURM, b"submitted 1001") == 10
+    assert shares.counts() == {SERVED: POKES.burst + 13, LEFT: 10_000 - POKES.burst}
+
+
+def test_who_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares) -> None:
+    assert served(shares, 500, SLURM, b"submitted 1000") == SUBMISSIONS.burst
+    assert served(shares, 5, SLURM, b"submitted 1001") == 5
+    # The hook's own share is another, too: an admin's `tesched poke`, or a hook that names nobody.
+    assert served(shares, 500, SLURM, b"submitted") == HOOK.burst
+    assert served(shares, 500, 0, b"poke") == HOOK.burst
+    assert SUBMISSIONS.burst > POKES.burst
+    assert SUBMISSIONS.every_s < POKES.every_s
+
+
+def test_nobody_but_the_hook_pokes_for_others(shares: Shares) -> None:
+    assert served(shares, 100, ADA, b"submitted 1001") == POKES.burst
+    assert served(shares, 3, SLURM, b"submitted 1001") == 3
+    # What is no user's id is the hook's own.
+    for odd in (b"submitted -1", b"submitted 99999999999", b"submitted 1 2", b"submitted x", b"", b"\xff" * 32):
+        assert shares.take(SLURM, odd)
+
+
+def test_a_share_comes_back_with_time(shares: Shares, clock: Clock) -> None:
+    served(shares, 100, ADA)
+    clock.at += POKES.every_s
+    assert served(shares, 100, ADA) == 1
+    clock.at += POKES.every_s * POKES.burst
+    assert served(shares, 100, ADA) == POKES.burst
+
+
+def test_slurms_user_is_asked_for_until_it_is_known_and_not_at_each_poke(clock: Clock) -> None:
+    answers = [None, SLURM]
+    asked: list[float] = []
+
+    def slurm_user() -> int | None:
+        asked.append(clock.at)
+        return answers.pop(0)
+
+    shares = Shares(slurm_user, stopwatch=clock)
+    served(shares, 10, 0, b"submitted 1000")
+    assert asked == [], "root needs no name"
+    assert served(shares, 10, SLURM) == POKES.burst
+    clock.at += ASKS_S
+    assert served(shares, 10, SLURM) == 10
+    served(shares, 10, ADA)
+    assert asked == [1000.0, 1000.0 + ASKS_S]
+
+
+def test_a_full_queue_is_a_poke_now_and_then(shares: Shares, clock: Clock) -> None:
+    assert [shares.turned_away() for _ in range(3)] == [True, False, False]
+    clock.at += TURNED_AWAY.every_s
+    assert shares.turned_away()
+
+
+def test_what_is_left_to_the_poll_is_told_once_a_minute(
+    shares: Shares, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    served(shares, 105, ADA)
+    served(shares, 6, BOB)
+    assert not caplog.records
+    clock.at += 60
+    shares.take(0)
+    assert [record.getMessage() for record in caplog.records] == [
+        "101 poke(s) above a user's share were left to the next poll, 100 of user 1000"
+    ]
+    clock.at += 60
+    shares.take(0)
+    assert len(caplog.records) == 1
+
+
+def test_users_without_end_take_no_memory_without_end(shares: Shares, clock: Clock) -> None:
+    for user in range(5000):
+        shares.take(SLURM, b"submitted %d" % user)
+        clock.at += 1.0
+    assert len(shares._buckets) < 1500
+
+
+@pytest.fixture
+def path() -> Iterator[str]:
+    """Give a short path, in a folder that every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="poke-") as folder:
+        Path(folder).chmod(0o755)
+        yield f"{folder}/poke.sock"
+
+
+class Heard:
+    """Counts the calls of a listener."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self._news = threading.Condition()
+
+    def __call__(self) -> None:
+        with self._news:
+            self.times.append(time.monotonic())
+            self._news.notify_all()
+
+    def wait_for(self, count: int, timeout_s: float = 30.0) -> None:
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.times) >= count, timeout_s), self.times
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_the_kernel_says_who_pokes_and_a_descriptor_sent_along_is_not_taken(path: str) -> None:
+    taken: list[tuple[int, bytes]] = []
+
+    class Noted(Shares):
+        def take(self, sender: int, said: bytes = b"") -> bool:
+            taken.append((sender, said))
+            return True
+
+    heard = Heard()
+    with listening(path, heard, Noted()):
+        poke(path)
+        heard.wait_for(1)
+        before = open_files()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [channel.fileno()] * 10))
+            channel.sendmsg([b"with a descriptor"], [rights], 0, path)
+        heard.wait_for(2)
+        assert open_files() == before
+        with flooding(path, 5):
+            deadline = time.monotonic() + 30
+            while len(taken) < 7:
+                assert time.monotonic() < deadline, taken
+                time.sleep(0.01)
+    assert taken[:2] == [(os.geteuid(), b"poke"), (os.geteuid(), b"with a descriptor")]
+    assert taken[2:] == [(USER, b"submitted 0")] * 5
+
+
+def test_a_poke_above_its_share_causes_nothing(path: str) -> None:
+    taken: list[bytes] = []
+
+    class Choosy(Shares):
+        def take(self, sender: int, said: bytes = b"") -> bool:
+            taken.append(said)
+            return said == b"yes"
+
+    heard = Heard()
+    with (
+        listening(path, heard, Choosy()),
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel,
+    ):
+        for number, said in enumerate((b"no", b"yes"), 1):
+            channel.sendto(said, path)
+            deadline = time.monotonic() + 30
+            while len(taken) < number:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+    # The listener ends after what it has begun.
+    assert len(heard.times) == 1
+
+
+def test_a_flood_from_another_process_delays_nobody_for_longer_than_its_bound(path: str) -> None:
+    heard, shares = Heard(), Shares()
+    with listening(path, heard, shares), flooding(path):
+        # Its share, and one for a queue that was full.
+        heard.wait_for(1)
+        deadline = time.monotonic() + 30
+        while shares.counts().get(LEFT, 0) < 1000:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # The flood cannot say that it is the hook: its pokes are all of one share.
+        assert shares.counts()[SERVED] <= POKES.burst + 1
+        before = len(heard.times)
+        poked = time.monotonic()
+        poke(path)
+        # Either it came through, or it was turned away and the queue's own share serves it.
+        heard.wait_for(before + 1)
+        assert heard.times[before] - poked <= TURNED_AWAY.every_s + 1.0
+    began, ended = heard.times[0], time.monotonic()
+    bound = POKES.burst + 1 + (ended - began) / POKES.every_s + 1 + (ended - began) / TURNED_AWAY.every_s + 1
+    assert len(heard.times) <= bound + 1

@@ -1,0 +1,49 @@
+"""The house: the rooms that pyproject.toml lists are the folders that are there, and none is a stub."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+ROOMS = sorted(path.parent for path in ROOT.glob("*/tesched_*/__init__.py"))
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_the_wheel_holds_every_room_but_the_test_cluster(project: dict[str, Any]) -> None:
+    packages = set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    there = {str(room.relative_to(ROOT)) for room in ROOMS}
+    assert packages == there - {"slurm_test_cluster/tesched_testcluster"}
+
+
+def test_every_tool_sees_the_same_rooms(project: dict[str, Any]) -> None:
+    outer = {room.parent.name for room in ROOMS}
+    tools = project["tool"]
+    assert set(tools["hatch"]["build"]["dev-mode-dirs"]) == outer
+    assert set(tools["mypy"]["mypy_path"]) == outer | {"docs/examples"}
+    assert set(tools["mypy"]["files"]) == outer | {"tests", "benchmarks", "docs/examples"}
+    assert set(tools["importlinter"]["root_packages"]) == {room.name for room in ROOMS} - {"tesched_testcluster"}
+
+
+def test_no_outer_folder_is_a_package() -> None:
+    assert not [str(path) for path in ROOT.glob("*/__init__.py")]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_no_room_is_a_stub(room: Path) -> None:
+    defined = [
+        node
+        for path in room.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    ]
+    assert defined
+    assert (room / "py.typed").exists()

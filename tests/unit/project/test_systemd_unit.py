@@ -1,0 +1,222 @@
+"""What systemd is given: the unit agrees with what the daemon does, and systemd's own tools find nothing wrong."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tomllib
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from tesched_cli.main import main
+from tesched_daemon import service as daemon
+from tesched_daemon.config import DEFAULT_PATH, SlurmConfig, StoreConfig
+from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.loop import Pace
+
+ROOT = Path(__file__).parents[3]
+SYSTEMD = ROOT / "systemd"
+UNIT = SYSTEMD / "tesched.service"
+#: where docs/installation.md puts the wheel's environment
+PREFIX = "/opt/tesched"
+UNITS = {".service", ".timer"}
+#: `CommandsObserver.observe`: the configuration, jobs, nodes, partitions, reservations, and the ids.
+CALLS_OF_A_LOOK = 6
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return the root of a system in which tesched is installed, as far as systemd's tools look."""
+    for source, target in shared_data().items():
+        if source.startswith("systemd/"):
+            place = tmp_path / "etc" / target.removeprefix("lib/")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / source, place)
+    for program in (f"{PREFIX}/bin/tesched", "/bin/kill"):
+        place = tmp_path / program.lstrip("/")
+        place.parent.mkdir(parents=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    return tmp_path
+
+
+def shared_data() -> dict[str, str]:
+    """Return which file of the source a wheel puts where below its environment."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    data: dict[str, str] = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    return data
+
+
+def said(*words: str | Path) -> str:
+    """Run one of systemd's tools and return all that it says; it must succeed."""
+    if shutil.which(str(words[0])) is None:
+        pytest.fail(f"{words[0]} is missing: run 'sudo slurm_test_cluster/install-slurm.sh'")
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def unit() -> configparser.ConfigParser:
+    # A key may stand twice (SystemCallFilter); the last one is kept.
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read(UNIT)
+    return parser
+
+
+def test_it_starts_the_daemon_on_the_default_configuration(unit: configparser.ConfigParser) -> None:
+    words = shlex.split(unit["Service"]["ExecStart"])
+    assert words == [f"{PREFIX}/bin/tesched", "daemon", "--config", str(DEFAULT_PATH)]
+    # click itself has to understand them.
+    command = main.commands[words[1]]
+    assert command.make_context("daemon", words[2:]).params["once"] is False
+    assert unit["Unit"]["ConditionPathExists"] == str(DEFAULT_PATH)
+    assert f"/etc/{unit['Service']['ConfigurationDirectory']}" == str(DEFAULT_PATH.parent)
+
+
+def test_the_default_store_is_in_the_only_folder_that_may_be_written(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert service["ProtectSystem"] == "strict"
+    assert "ReadWritePaths" not in service
+    store = Path(StoreConfig().url.removeprefix("sqlite:///"))
+    assert str(store.parent) == f"/var/lib/{service['StateDirectory']}"
+
+
+def test_slurmctlds_user_reaches_the_default_socket(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert str(Path(Pace().socket).parent) == f"/run/{service['RuntimeDirectory']}"
+    # Others may go through the folder; the daemon gives the socket itself its mode, whatever UMask says.
+    assert int(service["RuntimeDirectoryMode"], 8) & 0o001
+
+
+def test_the_watchdog_outlasts_the_longest_wait_and_a_slow_look(unit: configparser.ConfigParser) -> None:
+    watchdog_s = float(unit["Service"]["WatchdogSec"])
+    look_s = CALLS_OF_A_LOOK * SlurmConfig().timeout_s
+    assert watchdog_s > 2 * Pace().backoff_max_s + look_s
+
+
+def test_a_start_has_time_for_a_slow_first_look(unit: configparser.ConfigParser) -> None:
+    # READY is sent after the first turn; before that the watchdog does not count.
+    assert float(unit["Service"]["TimeoutStartSec"]) > 2 * CALLS_OF_A_LOOK * SlurmConfig().timeout_s
+
+
+def test_a_stop_leaves_a_slow_look_and_its_command_time_to_end(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert float(service["TimeoutStopSec"]) > CALLS_OF_A_LOOK * SlurmConfig().timeout_s
+    # The default, control-group, would send SIGTERM to the scontrol under way as well.
+    assert service["KillMode"] == "mixed"
+
+
+def test_a_reload_is_the_signal_that_has_the_configuration_read_again(unit: configparser.ConfigParser) -> None:
+    # systemd 252, Debian 12's, knows no Type=notify-reload: it would run the daemon as Type=simple.
+    assert unit["Service"]["Type"] == "notify"
+    assert shlex.split(unit["Service"]["ExecReload"]) == ["/bin/kill", "-HUP", "$MAINPID"]
+    asked: SimpleQueue[object] = SimpleQueue()
+    with daemon._signals(asked):  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGHUP)
+        assert asked.get(timeout=10) is daemon._Ask.RELOAD
+
+
+def test_a_refused_system_call_does_not_kill(unit: configparser.ConfigParser) -> None:
+    # Importing NumPy may call mbind, which the filter refuses.
+    assert unit["Service"]["SystemCallErrorNumber"] == "EPERM"
+
+
+def test_memory_and_tasks_are_bounded_well_above_what_was_measured(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    most, unit_of = re.fullmatch(r"(\d+)([GM])", service["MemoryMax"]).groups()  # type: ignore[union-attr]
+    # 780 MiB for 100,000 jobs; scontrol's own text of them stands beside it.
+    assert 2 * 2 * 780 <= int(most) * {"M": 1, "G": 1024}[unit_of] <= 8 * 1024
+    # OpenBLAS of NumPy and of SciPy: 64 threads each.
+    assert int(service["TasksMax"]) >= 4 * 64
+    # A scontrol that grows too large is a failed look, not the end of the daemon.
+    assert service["OOMPolicy"] == "continue"
+    assert service["LimitCORE"] == "0"
+
+
+def test_the_kernels_word_on_who_pokes_is_not_taken_away(unit: configparser.ConfigParser) -> None:
+    assert "PrivateUsers" not in unit["Service"]
+
+
+def test_prune_is_kept_as_close_as_the_daemon(unit: configparser.ConfigParser) -> None:
+    other = configparser.ConfigParser(strict=False, interpolation=None)
+    other.optionxform = str  # type: ignore[assignment,method-assign]
+    other.read(SYSTEMD / "tesched-prune.service")
+    for key, value in unit["Service"].items():
+        if key.startswith(("Protect", "Private", "Restrict", "Capability", "SystemCall", "Memory", "Tasks", "Limit")):
+            assert other["Service"][key] == value, key
+
+
+def test_only_the_daemon_itself_speaks_to_systemd(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert (service["Type"], service["NotifyAccess"], service["User"]) == ("notify", "main", "tesched")
+
+
+def test_it_may_reach_munge_slurmctld_and_no_other_kind_of_address(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert set(service["RestrictAddressFamilies"].split()) == {"AF_UNIX", "AF_INET", "AF_INET6"}
+    assert service["CapabilityBoundingSet"] == ""
+    assert {"munge.service", "slurmctld.service", "network-online.target"} <= set(unit["Unit"]["After"].split())
+
+
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in SYSTEMD.iterdir() if path.suffix in {".service", ".timer"})
+)
+def test_systemd_finds_nothing_wrong(root: Path, name: str) -> None:
+    # Only this unit's own faults: the units that it names are not in the folder. Manual pages are tested elsewhere.
+    words = ("systemd-analyze", "verify", f"--root={root}", "--recursive-errors=no", "--man=no", name)
+    assert said(*words) == ""
+
+
+def test_systemd_rates_its_exposure_as_low() -> None:
+    rated = said("systemd-analyze", "security", "--offline=true", "--no-pager", UNIT)
+    found = re.search(r"exposure level for tesched\.service: ([0-9.]+)", rated)
+    assert found, rated
+    assert float(found[1]) <= 2.5
+
+
+def test_the_user_is_made_without_a_shell_and_without_a_password(root: Path, unit: configparser.ConfigParser) -> None:
+    said("systemd-sysusers", f"--root={root}", "tesched.conf")
+    name, password, _, _, _, home, shell = (root / "etc" / "passwd").read_text().strip().split(":")
+    assert (name, password, shell) == (unit["Service"]["User"], "x", "/usr/sbin/nologin")
+    assert (root / "etc" / "shadow").read_text().split(":")[1].startswith("!")
+    assert home == f"/var/lib/{unit['Service']['StateDirectory']}"
+    assert (root / "etc" / "group").read_text().startswith(f"{unit['Service']['Group']}:")
+
+
+def test_the_folders_are_made_as_the_unit_makes_them(root: Path, unit: configparser.ConfigParser) -> None:
+    said("systemd-sysusers", f"--root={root}", "tesched.conf")
+    # No path is below this one: the lines are read, and nothing is made, which only root could.
+    assert said("systemd-tmpfiles", "--create", f"--root={root}", "--prefix=/nowhere", "tesched.conf") == ""
+    text = (SYSTEMD / "tesched.tmpfiles").read_text()
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    made = {path: (mode, user, group) for kind, path, mode, user, group, _ in lines if kind == "d"}
+    service = unit["Service"]
+    state, configuration = f"/var/lib/{service['StateDirectory']}", f"/etc/{service['ConfigurationDirectory']}"
+    assert made[state] == (service["StateDirectoryMode"], service["User"], service["Group"])
+    # The daemon cannot write its own configuration.
+    assert made[configuration] == (service["ConfigurationDirectoryMode"], "root", service["Group"])
+    assert made[f"{configuration}/{DROP_INS}"] == made[configuration]
+    fixed = {path: (mode, user, group) for kind, path, mode, user, group, _ in lines if kind == "z"}
+    # It may hold a password.
+    assert fixed[str(DEFAULT_PATH)] == fixed[f"{configuration}/{DROP_INS}/*.toml"] == ("0640", "root", service["Group"])
+
+
+def test_every_file_for_systemd_is_in_the_wheel() -> None:
+    shared = shared_data()
+    # The example configuration is in the package: `tesched config example` prints it.
+    files = {f"systemd/{path.name}" for path in SYSTEMD.iterdir() if path.suffix != ".toml"}
+    assert {source for source in shared if source.startswith("systemd/")} == files
+    assert shared["systemd/tesched.service"] == "lib/systemd/system/tesched.service"
+
+
+def test_the_installation_takes_from_the_environment_what_the_wheel_puts_there() -> None:
+    text = (ROOT / "docs" / "installation.md").read_text()
+    named = set(re.findall(rf"{PREFIX}/((?:lib|share)/\S+)", text))
+    assert named == set(shared_data().values())

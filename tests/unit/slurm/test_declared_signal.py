@@ -1,0 +1,152 @@
+"""The signal that a batch script declares, read as sbatch reads it; whatever else is in it declares nothing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from tesched_core.intake.classify import Classification, classified
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job
+from tesched_core.model.notice import Declared, Signal, Target
+from tesched_core.model.snapshot import Snapshot
+from tesched_slurm.declared_signal import MOST_CHARACTERS, MOST_SCRIPTS, ScriptDeclarations, declared_in
+from tesched_slurm.run_command import Commands
+
+from tests.builders import NOW, running, share
+
+USR1 = Signal(name="USR1", seconds_s=60.0)
+BATCH = Signal(name="USR2", target=Target.BATCH, seconds_s=90.0)
+
+SCRIPTS = [
+    ("#!/bin/bash\n#SBATCH --signal=USR1@60\nsrun x\n", USR1),
+    ("#!/bin/bash\n#SBATCH --signal USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH -n 4 --signal=B:USR2@90 # a comment\n", BATCH),
+    ("#!/bin/bash\n#SBATCH --signal='B:USR2@90'\n", BATCH),
+    ('#!/bin/bash\n#SBATCH --signal="B:USR2@90"\n', BATCH),
+    ('#!/bin/bash\n#SBATCH "--signal=B:USR2@90"\n', BATCH),
+    ("#!/bin/bash\n#SBATCH --signal=B\\:USR2@90\n", BATCH),
+    ("#!/bin/bash\n#SBATCH --sig=USR1@60\n", USR1),
+    ("#!/bin/bash\n#SBATCH --signal=USR1\n", Signal(name="USR1")),
+    # the last one counts
+    ("#!/bin/bash\n#SBATCH --signal=TERM@5\n\n# text\n  # text\n#SBATCH --signal=USR1@60\nx\n", USR1),
+    # not before the first command any more
+    ("#!/bin/bash\ncd /tmp\n#SBATCH --signal=USR1@60\n", None),
+    ("#!/bin/bash\n  true\n#SBATCH --signal=USR1@60\n", None),
+    # no option lines
+    ("#!/bin/bash\n # SBATCH --signal=USR1@60\n", None),
+    ("#!/bin/bash\n ##SBATCH --signal=USR1@60\n##SBATCH --signal=USR1@60\n", None),
+    ("#!/bin/bash\n#sbatch --signal=USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH -n 4 # --signal=USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH --job-name='--signal=USR1@60 x'\n", None),
+    ("#!/bin/bash\n#SBATCH --signal\n", None),
+    ("#!/bin/bash\n#SBATCH --signal=\n", None),
+    ("#!/bin/bash\n#SBATCH --signal=KILL@60\n", None),
+    ("#!/bin/bash\n#SBATCH --signal=USR1@60x\n", None),
+    ("#!/bin/bash\n#SBATCH --signal='USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH --s=USR1@60\n", None),
+    ("#!/bin/bash\n#SBATCH --signal=$(touch /tmp/x)\n", None),
+    ("", None),
+    ("\0", None),
+    # an option that cannot be read leaves none of the earlier ones in force
+    ("#!/bin/bash\n#SBATCH --signal=USR1@60\n#SBATCH --signal=9\n", None),
+]
+
+
+@pytest.mark.parametrize(("script", "signal"), SCRIPTS)
+def test_what_a_script_declares(script: str, signal: Signal | None) -> None:
+    assert declared_in(script).signal == signal
+
+
+def test_a_script_is_looked_at_up_to_a_bound() -> None:
+    line = "#SBATCH --signal=USR1@60\n"
+    assert declared_in("#\n" * (MOST_CHARACTERS // 2 - len(line)) + line).signal == USR1
+    assert declared_in("#\n" * MOST_CHARACTERS + line).signal is None
+    assert declared_in("#SBATCH " + "'\"\\ x" * 1_000_000).signal is None
+
+
+def test_any_text_is_read() -> None:
+    rng = random.Random(5)  # noqa: S311 - texts, no secrets
+    options = ["#SBATCH", " ", "--signal", "=", "B:", "USR1", "@", "60"]
+    parts = [*options, "\n", "'", '"', "\\", "#", "\0", "\udcff", "²", "x"]
+    for _ in range(20_000):
+        declared_in("".join(rng.choices(parts, k=rng.randint(0, 30))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted(Commands):
+    """Commands that answer from a dictionary."""
+
+    answers: dict[str, str | Failure]
+    asked: list[str] = field(default_factory=list)
+
+    def run(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
+        assert variables is None
+        assert tuple(argv[:3]) == ("scontrol", "write", "batch_script")
+        assert tuple(argv[4:]) == ("-",)
+        self.asked.append(argv[3])
+        return self.answers[argv[3]]
+
+
+def snapshot(*jobs: Job) -> Snapshot:
+    return classified(Snapshot.of(NOW, jobs=jobs), Classification())
+
+
+ONE, TWO = running(1, share("n1", 1)), running(2, share("n1", 1))
+DECLARES = "#!/bin/bash\n#SBATCH --signal=USR1@60\n"
+
+
+def test_a_script_is_read_once_for_each_job() -> None:
+    commands = Scripted(answers={"1": DECLARES, "2": "#!/bin/bash\n"})
+    reader = ScriptDeclarations(commands=commands)
+    first = reader.read(snapshot(ONE, TWO))
+    assert [found.signal for found in first.values()] == [USR1, None]
+    assert reader.read(snapshot(ONE, TWO)) == first
+    assert commands.asked == ["1", "2"]
+    # Requeued, it waits and runs again; then another job has its id.
+    waits = replace(ONE, restarts=1, submit_time=ONE.submit_time + 9, allocation=())
+    assert reader.read(snapshot(waits, TWO))[ONE.job_id].signal == USR1
+    assert reader.read(snapshot(replace(waits, allocation=ONE.allocation), TWO)) == first
+    assert commands.asked == ["1", "2"]
+    reader.read(snapshot(replace(ONE, submit_time=ONE.submit_time + 20), TWO))
+    assert commands.asked == ["1", "2", "1"]
+
+
+def test_only_running_best_effort_batch_jobs_are_asked_about() -> None:
+    commands = Scripted(answers={})
+    interactive = replace(ONE, batch=False)
+    waits = replace(TWO, allocation=())
+    assert ScriptDeclarations(commands=commands).read(snapshot(interactive, waits)) == {}
+
+
+def test_so_many_scripts_at_a_look() -> None:
+    jobs = [running(number, share("n1", 1)) for number in range(1, 2 * MOST_SCRIPTS)]
+    commands = Scripted(answers={str(job.job_id): "" for job in jobs})
+    reader = ScriptDeclarations(commands=commands, stopwatch=lambda: 0.0)
+    assert len(reader.read(snapshot(*jobs))) == MOST_SCRIPTS
+    assert len(reader.read(snapshot(*jobs))) == len(jobs)
+
+
+def test_so_long_at_a_look() -> None:
+    jobs = [running(number, share("n1", 1)) for number in range(1, 10)]
+    commands = Scripted(answers={str(job.job_id): "" for job in jobs})
+    ticks = iter(range(100))
+    reader = ScriptDeclarations(commands=commands, stopwatch=lambda: next(ticks) / 5)
+    assert 1 <= len(reader.read(snapshot(*jobs))) < 9
+
+
+@pytest.mark.parametrize("kind", FailureKind)
+def test_a_script_that_cannot_be_read_declares_nothing_and_is_tried_again_only_if_slurm_was_away(
+    kind: FailureKind,
+) -> None:
+    commands = Scripted(answers={"1": Failure(kind=kind, message="no"), "2": DECLARES})
+    reader = ScriptDeclarations(commands=commands)
+    found = reader.read(snapshot(ONE, TWO))
+    if kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
+        assert found == {}
+        assert commands.asked == ["1"]
+    else:
+        assert found[ONE.job_id] == Declared(source="its script could not be read")
+        assert found[TWO.job_id].signal == USR1

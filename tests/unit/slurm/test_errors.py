@@ -1,0 +1,55 @@
+"""What Slurm's error texts mean for us."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_slurm.errors import failure
+from tesched_slurm.run_command import Commands
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("slurm_load_jobs error: Invalid job id specified", FailureKind.NOT_FOUND),
+        ("Invalid job id specified for job 99", FailureKind.NOT_FOUND),
+        ("Job is no longer pending execution for job 7", FailureKind.ALREADY_DONE),
+        ("Job is pending execution for job 7", FailureKind.ALREADY_DONE),
+        ("Job/step already completing or completed for job 7", FailureKind.ALREADY_DONE),
+        ("Access/permission denied for job 7", FailureKind.DENIED),
+        ("Requested operation is presently disabled for job 7", FailureKind.REFUSED),
+        ("Unable to contact slurm controller (connect failure)", FailureKind.UNREACHABLE),
+        ("Socket timed out on send/recv operation", FailureKind.UNREACHABLE),
+        ("scontrol: error: Could not establish a configuration source", FailureKind.UNREACHABLE),
+        ("Zero Bytes were transmitted or received", FailureKind.UNREACHABLE),
+        ("Resource temporarily unavailable", FailureKind.BUSY),
+        ("the moon is full", FailureKind.UNKNOWN),
+    ],
+)
+def test_kinds(text: str, kind: FailureKind) -> None:
+    assert failure(text).kind is kind
+
+
+def test_the_message_is_the_last_line() -> None:
+    assert failure("a warning\n\nslurm_suspend error: Access/permission denied\n\n") == Failure(
+        kind=FailureKind.DENIED, message="slurm_suspend error: Access/permission denied"
+    )
+
+
+def test_silence() -> None:
+    assert failure("") == Failure(kind=FailureKind.UNKNOWN, message="no message")
+
+
+def test_a_command_that_is_not_installed() -> None:
+    found = Commands().run(("tesched-no-such-command",))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.UNREACHABLE
+    assert "installed" in found.message
+
+
+def test_a_command_that_hangs_ends_in_time() -> None:
+    found = Commands(timeout_s=0.2).run((sys.executable, "-c", "import signal; signal.pause()"))
+    assert isinstance(found, Failure)
+    assert found.kind is FailureKind.UNREACHABLE

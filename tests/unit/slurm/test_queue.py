@@ -1,0 +1,308 @@
+"""Jobs are read as Slurm means them; no text of a user's forges, hides or ends anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, JobState
+from tesched_slurm.columns import COLUMNS, Query, Row, folded, rows_of
+from tesched_slurm.details import find, find_alone
+from tesched_slurm.job_records import read_job
+from tesched_slurm.queue import ALONE, Queue
+from tesched_slurm.run_command import Commands
+
+from tests.unit.slurm.squeue_says import PLAIN, scontrol, squeue
+
+#: texts that a user would like to be read as Slurm's
+HOSTILE = (
+    "two words",
+    "x NodeList=n7 JobState=COMPLETED Account=vip",
+    "x UserId=bob(1) GroupId=x(1) MCS_label= Priority=5 Command=/x",
+    " Network=x NodeList=@x'$(id)'",
+    "a\nJobId=99 JobName=b",
+    "|#\n",
+    "[/x]\x1b[31m\u202e",
+    "Ünïcode = '\"",
+    "DOMAIN\\user",
+    "--all",
+    "",
+    "x" * 1024,
+)
+
+
+@dataclass
+class Slurm:
+    """Answers as a Slurm with these jobs."""
+
+    #: by the job's id, or by what else is asked
+    alone: dict[str, str] = field(default_factory=dict)
+    rows_by_task: list[Row] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class Answering(Commands):
+    """Commands that a test answers."""
+
+    slurm: Slurm
+
+    def _answer(self, argv, variables=None):  # type: ignore[no-untyped-def]
+        self.slurm.asked.append(tuple(argv))
+        if argv[0] == "scontrol":
+            said = self.slurm.alone.get(argv[-1])
+            return said if said is not None else Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
+        query = Query()
+        columns = query.environment["SQUEUE_FORMAT2"].split(",")
+        told = variables["SQUEUE_FORMAT2"].split(",")
+        answer = squeue(query, self.slurm.rows_by_task)
+        for ours, theirs in zip(columns, told, strict=True):
+            answer = answer.replace(ours.partition(":")[2], theirs.partition(":")[2])
+        return answer
+
+
+def reading(slurm: Slurm) -> Queue:
+    commands = Answering()
+    object.__setattr__(commands, "slurm", slurm)
+    return Queue(commands=commands)
+
+
+def read(queue: Queue, rows: list[Row], answer: str) -> dict[int, Job]:
+    jobs = queue.read(rows, answer)
+    assert not isinstance(jobs, Failure), jobs
+    return {job.job_id: job for job in jobs}
+
+
+def only(row: Row, answer: str) -> Job:
+    (job,) = read(reading(Slurm()), [row], answer).values()
+    return job
+
+
+def test_an_ordinary_job_is_read_whole() -> None:
+    job = only(PLAIN, scontrol(PLAIN))
+    assert (job.job_id, job.name, job.user, job.priority, job.state) == (1, "train", "ada", 100, JobState.RUNNING)
+    (share,) = job.allocation
+    assert (share.node, share.tres.cpus, share.tres.mem_mib, share.tres.gpus, share.cpu_ids) == (
+        "n1",
+        2,
+        2000,
+        1,
+        "0,16",
+    )
+    assert job.request.mem_per_cpu_mib == 1000
+    assert job.request.mem_per_node_mib is None
+    assert job.request.excluded_nodes == ("n7",)
+    assert (job.time_limit_s, job.doubt, job.partly_read) == (3600, "", "")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_users_text_is_read_as_it_was_typed_and_forges_nothing(text: str) -> None:
+    row = PLAIN._replace(name=text, account=text or "(null)", mcs_label=text or "(null)", comment=text)
+    query = Query()
+    rows = rows_of(query, squeue(query, [row]))
+    assert rows == [row]
+    job = only(row, scontrol(row, network=text, comment=text))
+    assert (job.name, job.comment, job.account) == (text, text.strip(), text)
+    assert (job.user, job.priority, job.state, job.nodes) == ("ada", 100, JobState.RUNNING, ("n1",))
+    assert job.doubt == job.partly_read == ""
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_characters="\0", codec="utf-8")), min_size=3, max_size=3))
+def test_any_text_is_read_as_it_was_typed(texts: list[str]) -> None:
+    name, comment, admin_comment = texts
+    row = PLAIN._replace(name=name, comment=comment, admin_comment=admin_comment)
+    query = Query()
+    assert rows_of(query, squeue(query, [row, PLAIN])) == [row, PLAIN]
+
+
+def test_separators_are_new_for_each_call_and_on_no_command_line() -> None:
+    one, other = Query(), Query()
+    assert one.environment["SQUEUE_FORMAT2"] != other.environment["SQUEUE_FORMAT2"]
+    assert not any(
+        word.partition(":")[2] in " ".join(one.argv) for word in one.environment["SQUEUE_FORMAT2"].split(",")
+    )
+
+
+def test_a_name_with_the_separator_of_another_call_is_a_name() -> None:
+    before, now = Query(), Query()
+    stolen = before.environment["SQUEUE_FORMAT2"].rpartition(":")[2]
+    row = PLAIN._replace(name=f"x{stolen}\n2")
+    assert rows_of(now, squeue(now, [row])) == [row]
+
+
+def test_an_answer_of_another_form_is_no_answer() -> None:
+    query = Query()
+    said = squeue(query, [PLAIN])
+    for broken in (
+        said[:-20],
+        said.replace("RUNNING", "RUNNING" + query.environment["SQUEUE_FORMAT2"].split(",")[0][6:]),
+    ):
+        assert isinstance(rows_of(query, broken), Failure)
+    assert rows_of(query, "") == []
+
+
+def test_a_record_inside_of_anothers_text_is_not_believed_and_the_job_is_asked_for_alone() -> None:
+    victim = PLAIN._replace(job_id="55", array_job_id="55", node_list="n[1-2]", num_nodes="2")
+    true = scontrol(victim, shares="Nodes=n1 CPU_IDs=0 Mem=500 GRES= Nodes=n2 CPU_IDs=0-2 Mem=1500 GRES=")
+    forged = scontrol(victim, shares="Nodes=n1 CPU_IDs=0-31 Mem=1 GRES= Nodes=n2 CPU_IDs=0 Mem=1 GRES=")
+    liar = PLAIN._replace(comment=f"x\n{forged}")
+    answer = scontrol(liar, comment=liar.comment) + true
+    found = find(answer, {row.job_id: row for row in (victim, liar)})
+    assert found.doubtful == {"55"}
+    queue = reading(Slurm(alone={"55": true}))
+    jobs = read(queue, [liar, victim], answer)
+    assert [share.tres.cpus for share in jobs[55].allocation] == [1, 3]
+    assert jobs[55].partly_read == ""
+    assert jobs[1].nodes == ("n1",)
+
+
+def test_many_forged_records_cost_a_few_calls_and_each_job_gets_its_turn() -> None:
+    victims = [
+        PLAIN._replace(job_id=str(number), array_job_id=str(number), node_list="n[1-2]") for number in range(100, 120)
+    ]
+    true = {row.job_id: scontrol(row, shares="Nodes=n[1-2] CPU_IDs=0 Mem=1000 GRES=") for row in victims}
+    liar = PLAIN._replace(comment="x\n" + "".join(true.values()))
+    answer = scontrol(liar, comment=liar.comment) + "".join(true.values())
+    slurm = Slurm(alone=true)
+    queue = reading(slurm)
+    jobs = read(queue, [liar, *victims], answer)
+    assert len(slurm.asked) == ALONE
+    assert sum(not job.partly_read for job in jobs.values()) == 1 + ALONE
+    for _ in range(3):
+        jobs = read(queue, [liar, *victims], answer)
+    assert len(slurm.asked) == 20
+    assert not any(job.doubt or job.partly_read for job in jobs.values())
+    # What was once read of an unchanged job is not asked for again.
+    read(queue, [liar, *victims], answer)
+    assert len(slurm.asked) == 20
+
+
+def test_a_jobs_record_is_found_alone_though_its_own_text_holds_another() -> None:
+    liar = PLAIN._replace(name="x\nJobId=1 JobName=x")
+    details = find_alone(scontrol(liar), liar)
+    assert details is not None
+    assert details.node_list == "n1"
+
+
+def test_a_job_of_which_scontrol_says_nothing_is_there_and_its_shares_are_in_doubt() -> None:
+    row = PLAIN._replace(node_list="n[1-2]", num_nodes="2", num_cpus="3", tres_alloc="cpu=3,mem=2000M,node=2")
+    job = only(row, "")
+    assert job.nodes == ("n1", "n2")
+    # Rather too much on each node than too little.
+    assert [share.tres.cpus for share in job.allocation] == [2, 2]
+    assert job.partly_read
+    assert not job.doubt
+
+
+def test_details_of_another_run_are_not_taken_for_this_ones() -> None:
+    before = PLAIN._replace(restart_cnt="0", node_list="n3")
+    now = PLAIN._replace(restart_cnt="1", node_list="n[1-2]", num_nodes="2")
+    job = only(now, scontrol(before, shares="Nodes=n3 CPU_IDs=0-1 Mem=1 GRES="))
+    assert job.nodes == ("n1", "n2")
+    assert job.partly_read
+    assert not job.doubt
+
+
+def test_a_record_that_cannot_be_read_is_kept_as_last_known_and_the_others_are_read() -> None:
+    queue = reading(Slurm())
+    other = PLAIN._replace(job_id="2", array_job_id="2")
+    read(queue, [PLAIN, other], scontrol(PLAIN) + scontrol(other))
+    broken = PLAIN._replace(num_cpus="many")
+    jobs = read(queue, [broken, other], scontrol(other))
+    assert jobs[1].nodes == ("n1",)
+    assert jobs[1].state is JobState.RUNNING
+    assert "could not be read" in jobs[1].doubt
+    assert jobs[2].doubt == ""
+    assert read(queue, [PLAIN, other], scontrol(PLAIN) + scontrol(other))[1].doubt == ""
+
+
+def test_a_record_that_could_never_be_read_is_no_job_that_is_gone() -> None:
+    job = only(PLAIN._replace(node_list="n[1-"), "")
+    assert (job.job_id, job.user, job.state) == (1, "ada", JobState.UNKNOWN)
+    assert job.doubt
+
+
+@pytest.mark.parametrize(("said", "status", "by_signal"), [("768", 3, 0), ("10", 0, 10), ("3:0", 3, 0), ("0:9", 0, 9)])
+def test_how_a_job_ended_is_read_on_every_release(said: str, status: int, by_signal: int) -> None:
+    job = read_job(PLAIN._replace(state="FAILED", exit_code=said), None)
+    assert (job.exit_status, job.exit_signal) == (status, by_signal)
+
+
+def test_waiting_tasks_that_share_a_record_are_one_job() -> None:
+    tasks = [PLAIN._replace(job_id="3", array_job_id="3", array_task_id=str(index)) for index in (9, 0, 1, 2)]
+    (row,) = folded(tasks)
+    assert row.array_task_id == "0-2,9"
+
+
+def test_a_task_that_squeue_hides_behind_its_array_is_asked_for() -> None:
+    array = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0,2-4", state="PENDING", node_list="")
+    alone = array._replace(job_id="6", array_task_id="0", restart_cnt="1")
+    rest = [array._replace(array_task_id=str(index)) for index in (2, 3, 4)]
+    answer = scontrol(alone, array="ArrayJobId=3 ArrayTaskId=0 ArrayTaskThrottle=2 ") + scontrol(
+        array, array="ArrayJobId=3 ArrayTaskId=2-4%2 ArrayTaskThrottle=2 "
+    )
+    jobs = read(reading(Slurm(rows_by_task=[alone, *rest])), [array], answer)
+    assert {job.label for job in jobs.values()} == {"3_0", "3_[2-4%2]"}
+    assert jobs[6].restarts == 1
+    assert jobs[3].array_throttle == 2
+
+
+def test_groups_and_users_may_have_blanks_in_their_names() -> None:
+    row = PLAIN._replace(user_name="domain user", user_id="1000")
+    job = only(row, scontrol(row, group="domain users"))
+    assert (job.user, job.partly_read, job.nodes) == ("domain user", "", ("n1",))
+
+
+def test_every_column_has_a_name_of_squeues() -> None:
+    assert len(COLUMNS) == len(Row._fields) == len(set(COLUMNS))
+
+
+@pytest.mark.parametrize(
+    ("said", "column", "most"),
+    [
+        ("1", "1", 8),  # 22.05, of a job that names no most: squeue guesses
+        ("1-1", "1", 1),
+        ("2-3", "3", 3),
+        ("1-8", "8", 8),  # 26.05
+    ],
+)
+def test_a_job_that_names_no_most_gets_up_to_a_node_a_task(said: str, column: str, most: int) -> None:
+    row = PLAIN._replace(state="PENDING", num_tasks="8", max_nodes=column, tres_alloc="cpu=8,mem=800M,node=1,billing=8")
+    answer = scontrol(row).replace(" NumNodes=1 ", f" NumNodes={said} ")
+    assert only(row, answer).request.max_nodes == most
+
+
+@pytest.mark.parametrize(
+    ("state", "memory", "counted", "read_as"),
+    [
+        ("PENDING", "0", "1400M", 1400),
+        ("PENDING", "0", "8G", 8192),
+        ("PENDING", "500M", "500M", None),
+        ("RUNNING", "0", "8G", None),
+    ],
+)
+def test_what_slurm_counts_is_read_where_a_waiting_job_has_no_memory_of_its_own(
+    state: str, memory: str, counted: str, read_as: int | None
+) -> None:
+    row = PLAIN._replace(state=state, min_memory=memory, tres_alloc=f"cpu=1,mem={counted},node=1,billing=1")
+    assert read_job(row, None).request.mem_counted_mib == read_as
+
+
+@pytest.mark.parametrize(
+    ("said", "memory", "memory_for", "by_node", "by_gpu"),
+    [
+        ("gres:gpu:600", "0", "MinMemoryNode=0", None, (("gpu", 600),)),  # --mem-per-gpu
+        ("gpu:700", "500M", "MinMemoryNode=500M", 500, ()),  # --mem=500, and DefMemPerGPU of 22.05
+        ("gpu:700", "0", "MinMemoryNode=0", 0, ()),  # nothing, or --mem=0
+        ("gpu:700", "700M", "MinMemoryTRES=700M", 0, ()),  # 26.05: it does not say what is asked for
+    ],
+)
+def test_a_default_for_each_gpu_is_not_the_jobs_own_request(
+    said: str, memory: str, memory_for: str, by_node: int | None, by_gpu: tuple[tuple[str, int], ...]
+) -> None:
+    row = PLAIN._replace(state="PENDING", mem_per_tres=said, cpus_per_tres=said, min_memory=memory)
+    request = only(row, scontrol(row, memory=memory_for)).request
+    assert (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gres) == (by_node, None, by_gpu)
+    assert request.cpus_per_gres == by_gpu

@@ -1,0 +1,91 @@
+"""Nodes, partitions and reservations as scontrol prints them on 22.05 and 26.05."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.model.cluster import Partition
+from tesched_core.model.resources import Tres
+from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations, read_settings
+
+NODE = (
+    "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=16 CPUTot=16 CPULoad=0.37 ActiveFeatures=x"
+    " Gres=gpu:a:4,shard:a:8 GresDrain=N/A GresUsed={used} NodeAddr=127.0.0.1 RealMemory=16000 AllocMem=200"
+    " Sockets=2 Boards=1 State=MIXED ThreadsPerCore=2 TmpDisk=7 Weight=1 Owner=N/A Partitions=main \n"
+)
+PARTITION_2205 = (
+    "PartitionName=lim AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=NO ExclusiveUser=YES GraceTime=0"
+    " MaxNodes=2 MaxTime=UNLIMITED MinNodes=1 LLN=NO MaxCPUsPerNode=8 Nodes=m1,n[1-2] PriorityTier=1"
+    " OverSubscribe=YES:2 PreemptMode=OFF State=UP TotalCPUs=40 JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500"
+    " DefMemPerNode=UNLIMITED MaxMemPerNode=4000 \n"
+)
+PARTITION_2605 = (
+    "PartitionName=lim AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=NO QoS=N/A Exclusive={exclusive}"
+    " GraceTime=0 MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=4"
+    " NodeSets=ALL Nodes=n1 PriorityTier=1 OverSubscribe=NO PreemptMode=OFF State=UP JobDefaults=(null)"
+    " DefMemPerNode=UNLIMITED MaxMemPerCPU=30 \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("used", "gres"),
+    [
+        ("gpu:a:2(IDX:0-1),shard:a:0(IDX:N/A)", (("gpu", 2), ("gpu:a", 2))),
+        ("gpu:a:1(IDX:0),shard:a:3(-/2,2/2,1/2,0/2)", (("gpu", 1), ("gpu:a", 1), ("shard", 3), ("shard:a", 3))),
+        ("gpu:0", ()),
+    ],
+)
+def test_what_a_node_says_is_held(used: str, gres: tuple[tuple[str, int], ...]) -> None:
+    (node,) = read_nodes(NODE.format(used=used))
+    assert node.held == Tres(cpus=4, mem_mib=200, gres=gres)
+    assert (node.sockets, node.cores_per_socket, node.threads_per_core, node.tmp_mib) == (2, 4, 2, 7)
+
+
+def test_a_partition_of_2205() -> None:
+    (partition,) = read_partitions(PARTITION_2205)
+    assert partition == Partition(
+        name="lim",
+        nodes=frozenset({"m1", "n1", "n2"}),
+        preempt_mode="OFF",
+        min_nodes=1,
+        max_nodes=2,
+        max_cpus_per_node=8,
+        max_mem_per_node_mib=4000,
+        oversubscribe="YES:2",
+        exclusive_user=True,
+        def_cpus_per_gpu=2,
+        def_mem_per_gpu_mib=500,
+    )
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "oversubscribe", "alone"),
+    [("NO", "NO", False), ("USER", "NO", True), ("NODE", "EXCLUSIVE", False)],
+)
+def test_a_partition_of_2605(exclusive: str, oversubscribe: str, *, alone: bool) -> None:
+    (partition,) = read_partitions(PARTITION_2605.format(exclusive=exclusive))
+    assert (partition.oversubscribe, partition.exclusive_user) == (oversubscribe, alone)
+    limits = partition.max_cpus_per_node, partition.max_cpus_per_socket, partition.max_mem_per_cpu_mib
+    assert limits == (None, 4, 30)
+
+
+def test_a_reservation_of_cores_is_told_from_one_of_nodes() -> None:
+    answer = (
+        "ReservationName=r1 StartTime=1795348382 EndTime=1795351982 Duration=01:00:00 Nodes=n1 NodeCnt=1 CoreCnt=2"
+        " Features=(null) PartitionName=main Flags=   NodeName=n1 CoreIDs=0-1 TRES=cpu=2 Users=root Accounts=(null)\n"
+        "ReservationName=r2 StartTime=1795348382 EndTime=1795351982 Duration=01:00:00 Nodes=n2 NodeCnt=1 CoreCnt=8"
+        " Features=(null) PartitionName=(null) Flags=SPEC_NODES TRES=cpu=8 Users=root Accounts=(null)\n"
+    )
+    assert [(one.name, one.cores) for one in read_reservations(answer)] == [("r1", True), ("r2", False)]
+
+
+def test_defaults_of_the_site() -> None:
+    answer = (
+        "ClusterName             = tesched\nKillWait                = 2 sec\nJobRequeue              = 1\n"
+        "JobDefaults             = DefCpuPerGPU=3,DefMemPerGPU=900\nMinJobAge               = 300 sec\n"
+        "PreemptType             = (null)\nPriorityType            = priority/basic\n"
+        "SLURM_VERSION           = 26.05.5\nSelectType              = select/cons_tres\n"
+        "SelectTypeParameters    = CR_SOCKET_MEMORY\n"
+    )
+    settings = read_settings(answer)
+    assert (settings.def_cpus_per_gpu, settings.def_mem_per_gpu_mib) == (3, 900)
+    assert (settings.select_type, settings.whole_sockets) == ("select/cons_tres", True)
