@@ -15,6 +15,7 @@ from tesched_core.model.notice import Declared
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.told_error import ToldError
 
 
 class Observer(Protocol):
@@ -125,7 +126,7 @@ class CycleReport:
     doubts: tuple[tuple[str, str, str], ...] = ()
 
 
-class JournalError(Exception):
+class JournalError(ToldError):
     """The journal cannot be read or written now. Nothing may be done that it does not know of."""
 
 
