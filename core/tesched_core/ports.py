@@ -1,4 +1,4 @@
-"""The doors of the heart: who sees, who hears, who acts, who remembers. The real cluster and the simulated one fit."""
+"""Ports of the heart: observer, reports, actuator, journal. The real cluster and the simulated one fit."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class JournalError(ToldError):
 class Lead:
     """Whether this daemon may decide, and begin anything new."""
 
-    #: who leads, in words; empty if nobody else does
+    #: the leader, in words; empty if no other daemon leads
     leader: str = ""
     #: why nothing new is to be begun, in words; empty if it may be
     paused: str = ""
@@ -143,12 +143,12 @@ class Lead:
 class Journal(Protocol):
     """Remembers. Each call is one transaction, and raises JournalError if it cannot be done.
 
-    Of several daemons on one store one leads, by a lease that each write renews. Who writes without it is told so by
-    JournalError, and nothing is written.
+    Of several daemons on one store one leads, by a lease that each write renews. A daemon that writes without it is
+    told so by JournalError, and nothing is written.
     """
 
     def lead(self) -> Lead:
-        """Return who leads, and whether an admin has paused it."""
+        """Return the leader, and whether an admin has paused it."""
         ...
 
     def resign(self) -> None:

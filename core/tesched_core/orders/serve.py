@@ -121,7 +121,7 @@ def _planned(
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: they start."""
+    """Return the plans but for those without victims of jobs at which Slurm has not looked: these start."""
     soon = [
         plan
         for plan in plans
