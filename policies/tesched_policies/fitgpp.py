@@ -1,7 +1,7 @@
 """FitGpp: the victim is small, leaves quickly, and its room fits.
 
 Definitions
-    TE job       pending; somebody shall yield so that it starts. D_TE is what it wants.
+    TE job       pending; a victim shall leave so that it starts. D_TE is what it wants.
     J            all best-effort jobs that now hold nodes.
     D_j, GP_j    what j holds over all its nodes; its grace period in seconds.
     C            what j's first node has.
@@ -20,7 +20,7 @@ Principle
 
     With a weight of quality a third term is added, which is not the paper's: quality * gain_j / max over J of gain,
     where gain is by how much the training's loss is expected to fall soon, as `policy.be = "slaq"` foretells it; of a
-    worker, its part of that. Of whom nothing is foretold, the mean counts: silence is neither good nor bad.
+    worker, its part of that. Where nothing is foretold, the mean counts: silence is neither good nor bad.
 
 Worked example
     Nodes of 32 CPUs and 8 GPUs, s = 4. The TE job wants 2 GPUs.
@@ -91,7 +91,7 @@ def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
 
 
 def gains(view: View) -> NDArray[np.float64]:
-    """Return [running] each one's expected gain, 1 for the greatest; the mean for those of whom nothing is known."""
+    """Return [running] each one's expected gain, 1 for the greatest; the mean where nothing is known."""
     jobs, known = view.snapshot.jobs, view.gains
     found = np.full(len(view.running), np.nan)
     for row, job_id in enumerate(view.running.job_id.tolist()):

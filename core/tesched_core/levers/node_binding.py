@@ -2,7 +2,7 @@
 
 A TE job with victims waits for their resources: it is bound to their nodes (ReqNodeList) before the notice goes out.
 Else it may start elsewhere a moment later, on resources that came free by themselves, and the victim leaves for
-nothing, since a notice cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes, as ever.
+nothing, since a notice cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes.
 
 A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes. If it has
 asked for a range of nodes (--nodes=2-4) it is told at the same time how many of them it gets.

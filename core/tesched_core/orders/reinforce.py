@@ -5,8 +5,8 @@ job that it expects to be gone before the trial can start there: the trial is bo
 but backfill goes by time limits, and knows nothing of an order. Then the victims would leave for nothing.
 
 So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. A job that
-came after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to nothing,
-and it sits on room that was promised. All other limits hold.
+came after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to
+nothing, and it sits on room that was promised. All other limits hold.
 
 Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
 where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the

@@ -1,1 +1,1 @@
-"""Gavel's policies: which type of accelerator for whom, for which part of the time (Narayanan et al., OSDI 2020)."""
+"""Gavel's policies: a job's types of accelerators, for which part of the time (Narayanan et al., OSDI 2020)."""

@@ -1,8 +1,8 @@
-"""On which nodes a round's jobs start, and who of those without a turn there makes room for them.
+"""Nodes on which a round's jobs start, and the jobs without a turn there that make room for them.
 
 Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one whose holders go, as
-a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: whoever
-should be alone, or wait, keeps his part of the GPU until somebody else has a turn on it.
+a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job that
+should be alone, or wait, keeps its part of the GPU until another has a turn on it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Places:
     view: View
     kinds: Kinds
     managed: GavelJobs
-    #: [jobs] the type of this round, and who should share the GPU, or NOWHERE
+    #: [jobs] the type of this round, and the job that should share the GPU, or NOWHERE
     want: NDArray[np.intp]
     beside: NDArray[np.intp]
     #: [nodes, resources] free, as far as this look has given it away
     free: NDArray[np.int64] = field(init=False)
-    #: rows of jobs without a turn where they run, who may be asked, by node
+    #: rows of jobs without a turn where they run, and that may be victims, by node
     going: dict[int, list[int]] = field(init=False)
-    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to somebody's
+    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to another's
     need: NDArray[np.int64] = field(init=False)
     _claimed: set[int] = field(init=False, default_factory=set)
-    #: who moves by a plan of this look: nobody else may ask him
+    #: jobs that move by a plan of this poll: no other plan may ask them
     _moving: set[int] = field(init=False, default_factory=set)
     #: where jobs are to be by the plans of this look, and by orders
     _host: dict[int, int] = field(init=False, default_factory=dict)
@@ -85,7 +85,7 @@ class Places:
                     self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
 
     def _apart(self) -> NDArray[np.bool_]:
-        """Return who runs on the right type, but not beside the right one, and came later than whoever stays."""
+        """Return the jobs on the right type, but not beside the right one, that came later than the one that stays."""
         managed, beside = self.managed, self.beside
         found = np.zeros(len(managed), dtype=np.bool_)
         stays = (managed.on != NOWHERE) & (managed.on == self.want)
@@ -100,17 +100,17 @@ class Places:
         return found
 
     def plans(self) -> tuple[MakeRoom, ...]:
-        """Return a plan for whoever has a turn, does not have it yet and can be placed."""
+        """Return a plan for each job that has a turn, does not have it yet and can be placed."""
         managed, want = self.managed, self.want
         starts = np.flatnonzero((want != NOWHERE) & managed.ready & ~managed.served)
         away = (want != managed.on) | self._apart()
         moves = np.flatnonzero((want != NOWHERE) & managed.movable & away & ~managed.served)
         found: list[MakeRoom] = []
-        # Who comes to somebody's GPU comes after him; the largest first: it finds a place least easily.
+        # A job that comes to another's GPU comes after it; the largest first: it finds a place least easily.
         for rows in (starts, moves):
             for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(managed.gpus[row]), row)):
                 if row in self._claimed:
-                    continue  # it leaves for somebody else, and starts when it is back in the queue
+                    continue  # it leaves for another, and starts when it is back in the queue
                 plan = self._plan(row)
                 if plan is not None:
                     found.append(plan)
@@ -121,7 +121,7 @@ class Places:
         return other != NOWHERE and (row > other or self._where(other) is not None)
 
     def _where(self, row: int) -> int | None:
-        """Return the node on which the job is for this round, or will be; None as long as nobody knows."""
+        """Return the node on which the job is for this round, or will be; None as long as that is not known."""
         if row in self._host:
             return self._host[row]
         managed = self.managed
@@ -151,7 +151,7 @@ class Places:
         return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return nodes with room for it alone, and who has to go for that."""
+        """Return nodes with room for it alone, and the jobs that have to go for that."""
         demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
@@ -168,7 +168,7 @@ class Places:
         return None
 
     def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return the node of the partner's GPU, and who has to go so that the job has a part of it."""
+        """Return the node of the partner's GPU, and the jobs that have to go so that this one has a part of it."""
         managed, room = self.managed, self.view.room
         mate = int(managed.mate[other])
         asked: list[_Unit] = []
@@ -181,7 +181,7 @@ class Places:
             asked.append((mate,))
             free += self._freed((mate,), node)
         elif self._is_on(other, node) and (room.free[node, self._shards] < managed.shards[row]).all():
-            return None  # somebody has them whom nobody may ask
+            return None  # a job has them that may not be a victim
         need = self._beside_need(row)
         return ([node], asked) if bool((free >= need)[need > 0].all()) else None
 
@@ -195,7 +195,7 @@ class Places:
         return need
 
     def _victims(self, row: int, node: int) -> list[_Unit] | None:
-        """Return who has to go from this node, none of them superfluous; None if it does not fit whoever goes."""
+        """Return the jobs that have to go from this node, none of them superfluous; None if it does not fit anyway."""
         free, need = self.free[node].copy(), self.need[row]
         asked: list[_Unit] = []
 
@@ -219,7 +219,7 @@ class Places:
         return asked
 
     def _units(self, node: int, row: int) -> list[_Unit]:
-        """Return who could leave the node: who shares a GPU leaves together, or it does not come free."""
+        """Return the jobs that could leave the node: those that share a GPU leave together, or it stays taken."""
         others = self._others(node, row)
         found: list[_Unit] = []
         for other in others:

@@ -1,4 +1,4 @@
-"""A round in which two jobs may share accelerators: who runs where, alone or with whom.
+"""Rounds in which two jobs may share accelerators: which runs where, alone or beside another.
 
 Definitions
     combination    a job alone, or a pair of jobs on the same accelerators (problem.py).
@@ -8,8 +8,8 @@ Definitions
 Principle
     As in rounds.py, with combinations in the place of jobs: one type after the other takes them by falling priority,
     deficit, fraction; a job alone before a pair, then by age. Whose job is placed, alone or in a pair, is not placed
-    again in this round. A pair takes the accelerators of one of its jobs. Room that nobody is entitled to goes to jobs
-    alone: they are faster there than in a pair to which nobody is entitled.
+    again in this round. A pair takes the accelerators of one of its jobs. Accelerators to which none is entitled go
+    to jobs alone: they are faster there than in a pair that is not entitled.
 
 Worked example
     One GPU, three jobs; the pair of a and b has X = 1/2, c alone 1/2. Nothing was received, so both have the same
@@ -52,7 +52,7 @@ class Placed:
 
     #: each job's type, (M,), or NOWHERE
     kind: NDArray[np.intp]
-    #: with whom it shares its accelerators, (M,), or ALONE
+    #: the job with which it shares its accelerators, (M,), or ALONE
     partner: NDArray[np.intp]
 
 

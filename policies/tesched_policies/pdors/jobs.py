@@ -35,7 +35,7 @@ class Member:
     training: Training
     #: since when, over all its runs
     since: UnixSeconds
-    #: it waits, and Slurm would start it if there were room and nobody held it
+    #: it waits, and Slurm would start it if resources were free and it were not held
     waits: bool
     #: tesched holds it
     held: bool

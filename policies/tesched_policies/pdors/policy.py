@@ -10,16 +10,16 @@ Definitions
 Principle
     At its arrival a job is held, and gets the run with the largest payoff: what its end is worth minus the price of its
     nodes, slot by slot. Prices rise with what is promised (prices.py). If the payoff is above 0 the run is promised;
-    otherwise the job is left over. A promise is kept: nobody who comes later takes its slots.
+    otherwise the job is left over. A promise is kept: no later job takes its slots.
     Look after look:
-    - Who was promised a run starts as soon as so many nodes are free, in one rack if that was promised, if that harms
-      no other promise; at the latest in its slot. He is bound to these nodes, their number is set, and he is released.
-    - Who is left over starts wherever there is room that nobody is promised, on the nodes on which he ends soonest.
-      After a whole horizon he is promised the best run that there is, whatever it costs, so that nobody waits for ever.
-    - If the nodes are not free one slot after they should be, because somebody runs longer than expected, the job is
+    - A promised job starts as soon as so many nodes are free, in one rack if that was promised, if that harms
+      no other promise; at the latest in its slot. It is bound to these nodes, their number is set, and it is released.
+    - A job that is left over starts on any nodes that are promised to none, those on which it ends soonest.
+      After a whole horizon it is promised the best run that there is, whatever it costs, so that none waits for ever.
+    - If the nodes are not free one slot after they should be, because another runs longer than expected, the job is
       planned anew; and so is one that was preempted, with the part of its work that is left. Both keep a promise.
-    - Who does not start as bound (Slurm refuses, or has a reason of its own) is set free and left to Slurm.
-    Who runs is never moved. TE jobs come first: what is promised to them, and what they hold, is not there.
+    - A job that does not start as bound (Slurm refuses, or has a reason of its own) is set free and left to Slurm.
+    A running job is never moved. TE jobs come first: what is promised to them, and what they hold, is not there.
 
 Worked example
     Two racks of two nodes. A wants 2 nodes, and in one rack takes 3 slots, across 6. One node of each rack is taken for
@@ -35,7 +35,7 @@ Parameters
 
 Source
     PD-ORS (model.py), section on the online algorithm. What is ours: one run of fixed nodes, the earlier start, what
-    becomes of those who are left over or late. docs/pdors-on-slurm.md says what is lost by that.
+    becomes of those that are left over or late. docs/pdors-on-slurm.md says what is lost by that.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class _Turn:
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
-    #: part of its work that is left, of those who came back; they keep a promise
+    #: part of its work that is left, of those that came back; they keep a promise
     again: dict[JobId, float] = field(init=False, default_factory=dict)
     starting: list[MakeRoom] = field(init=False, default_factory=list)
     #: for how many runs were weighed
@@ -163,7 +163,7 @@ class _Turn:
     # What has become of the plans.
 
     def follow(self) -> None:
-        """Take in what is seen: who has started and where, who is back in the queue, whom Slurm did not start."""
+        """Take in what is seen: which jobs have started and where, which are back, which Slurm did not start."""
         for job_id, member in self.members.items():
             plan = self.plans.get(job_id)
             if member.job.on_nodes:
@@ -213,7 +213,7 @@ class _Turn:
         return max(plan.rest * (1 - max(ran_s, 0.0) / max(plan.run_s, 1.0)), LEAST_REST)
 
     def enter(self) -> None:
-        """Fill the calendar: who holds what, and what is promised."""
+        """Fill the calendar: what is held, and what is promised."""
         snapshot, now = self.view.snapshot, self.view.now
         resources = self.view.room.resources
         for job in snapshot.jobs.values():
@@ -266,7 +266,7 @@ class _Turn:
     # What is planned.
 
     def plan_arrivals(self) -> None:
-        """Plan for those who have no plan, or none that can be kept."""
+        """Plan for those that have no plan, or none that can be kept."""
         patience_s = self.policy.slots * self.policy.slot_s
         late = [
             job_id

@@ -14,11 +14,11 @@ Principle
        level_m += c w_m.
     3. Jobs with w_m > 0 whose row has a price above 0 are bottlenecks: the row is tight in every optimum (complementary
        slackness). They stay at their level for good.
-    4. Go on with what the others can still have, until nobody is rising.
+    4. Go on with what the others can still have, until none is rising.
 
     There is always a price above 0, so that it ends after at most M turns. A bottleneck whose price happens to be 0 is
     found in a later turn, in which c is 0. So the paper's mixed-integer program for the bottlenecks is not needed.
-    The result is lexicographically the greatest: nobody can be lifted without pushing down somebody who has no more
+    The result is lexicographically the greatest: no job can be lifted without pushing down one that has no more
     (per weight). It also uses what las leaves over.
 
 Worked example

@@ -1,4 +1,4 @@
-"""The names of Gavel's policies, for whoever has to know them and not the policies: these bring SciPy with them."""
+"""The names of Gavel's policies, for code that needs the names alone: the policies bring SciPy with them."""
 
 from __future__ import annotations
 
