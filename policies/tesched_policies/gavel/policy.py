@@ -9,7 +9,8 @@ Principle
     At the beginning of a round the policy divides the time anew if jobs have come or gone, and round_scheduling.py
     says which job has which type: the one furthest behind its share comes first. Poll after poll, a job that runs where
     it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait makes
-    room for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it in a gap.
+    room for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
+    in a gap.
     Resources that come free in the middle of a round go to the next job, unless that would move another.
     What TE jobs and others hold or were promised is not there to be divided.
 

@@ -9,8 +9,8 @@ Principle
     max over x of  min over m of  sf_m n(m, x) / w_m
 
     under the constraints of constraints.py: a linear program (max_min.py). The weight divides: a job with twice the
-    weight must get twice the throughput to reach the same level. sf_m multiplies: a job on 8 accelerators gets an eighth of
-    the time of one on a single accelerator. A job that fits nowhere gets nothing and does not count.
+    weight must get twice the throughput to reach the same level. sf_m multiplies: a job on 8 accelerators gets an
+    eighth of the time of one on a single accelerator. A job that fits nowhere gets nothing and does not count.
 
     Sharing incentive. With 1/M of the cluster each (the isolated allocation) every job is at sum of N / M, unless that
     is more than all its time. So with equal weights and sf_m >= sum of N / M for all m no job gets less than with 1/M
