@@ -8,8 +8,8 @@ Principle
     In the paper's rounds no job pays for a start. So it does not matter there that a job that has not been on a
     type for long is first on it, and that two jobs as fast on the one type as on the other change places. What
     such a job gets done hangs on the sum of its time on types that are alike, and on nothing else. So
-    - time on the one is booked as time on the other, each by its part of the share (`booked`): a job that has been on one
-      of them for as long as it should be on all has had its part of all;
+    - time on the one is booked as time on the other, each by its part of the share (`booked`): a job that was on
+      one of them for as long as it should be on all has had its part of all;
     - and it stays where it is if there is room besides, or if the job that should come there, of the same size, is as
       fast where it would have gone: then that one goes there (`kept`). No job gets another speed, none waits.
 
