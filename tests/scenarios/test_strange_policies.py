@@ -23,6 +23,7 @@ from tesched_core.policy import (
 )
 from tesched_core.step import step
 from tesched_policies.baselines import NoPreemption
+from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -47,6 +48,28 @@ class StrangeToo(Strange):
     """The same for BE jobs."""
 
     name: ClassVar[str] = "strange_too"
+    serves_te: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing(Policy[None]):
+    """Raise an error, or return what is no proposal."""
+
+    name: ClassVar[str] = "failing"
+    serves_te: ClassVar[bool] = True
+    returns: object = None
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        if self.returns is not None:
+            return self.returns  # type: ignore[return-value]
+        raise KeyError("no such node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailingToo(Failing):
+    """The same for BE jobs."""
+
+    name: ClassVar[str] = "failing_too"
     serves_te: ClassVar[bool] = False
 
 
@@ -112,3 +135,18 @@ def test_a_policy_keeps_to_the_partitions_of_its_entry() -> None:
     _, decision = step(drive.memory, drive.snapshot(0), entries, drive.limits)
     assert decision.actions == ()
     assert "its own partitions and QOS" in " ".join(one.text for one in decision.refusals)
+
+
+def test_a_policy_that_fails_is_told_and_the_others_go_on() -> None:
+    drive = site(FailingToo())
+    drive.policy = FitGpp()
+    assert len(drive.cycle(0)) > 0, "room is made for the trial all the same"
+    assert drive.decision.summary.startswith("the policy failing_too has failed: KeyError: 'no such node'; ")
+
+
+@pytest.mark.parametrize("returns", [None, "a text"])
+def test_trials_whose_policy_fails_are_told_why_they_wait(returns: object) -> None:
+    drive = site(Failing(returns=returns))
+    assert drive.cycle(0) == ()
+    assert drive.why_not(TRIAL) is RefusalCode.POLICY_FAILED
+    assert "has failed" in drive.decision.summary

@@ -43,6 +43,8 @@ class RefusalCode(StrEnum):
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
+    # a policy raised an error
+    POLICY_FAILED = "policy_failed"
     # why a BE job is where its policy has it
     NOTE = "note"
     # a policy proposed something for a job that it may not manage

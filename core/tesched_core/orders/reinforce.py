@@ -34,6 +34,7 @@ from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.orders.ask import ask
 from tesched_core.placement.reserved import room_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
@@ -108,7 +109,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
 
 def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:
     """Return the plans that the guard admits, and the refusals of the others."""
-    proposal = policy.propose(view, state)
+    proposal, _ = ask(policy, view, state)  # what went wrong is told when it is asked for all
     dropped: list[Refusal] = []
     admissible = admitted(proposal.plans, view, view.limits, dropped.append, asked=asked)
     plans = [plan for plan in admissible if isinstance(plan, MakeRoom) and not plan.by_suspending]

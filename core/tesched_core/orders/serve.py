@@ -16,6 +16,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.ask import ask
 from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import open_order
 from tesched_core.orders.turnover import await_turnover
@@ -31,6 +32,8 @@ class Served:
     plans: list[Plan] = field(default_factory=list)
     #: victims that were asked in this cycle
     asked: int = 0
+    #: policies that raised an error, in words
+    failures: list[str] = field(default_factory=list)
 
     def add_victims(self, memory: Memory, refusals: Refusals, asked: int) -> None:
         """Take in what was done for orders whose resources others have taken."""
@@ -40,7 +43,7 @@ class Served:
 def serve(policy: Policy[Any], state: object, view: View, served: Served, context: CycleContext) -> Proposal[Any]:
     """Ask the policy and open its orders; return its proposal, whose other intents are for the levers."""
     if policy.serves_te:
-        proposal, plans, refusals = _planned(policy, state, view, served.asked)
+        proposal, plans, refusals = _planned(policy, state, view, served)
         plans, too_soon = _not_too_soon(plans, view.snapshot)
         behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, context)) is not None}
         plans = tuple(plan for plan in plans if plan.preemptor not in behind)
@@ -49,7 +52,9 @@ def serve(policy: Policy[Any], state: object, view: View, served: Served, contex
         served.refusals += refusals + Refusals(behind.values()) + too_soon + awaiting + not_seen
         proposal = replace(proposal, intents=())  # it serves TE jobs, and changes nothing of others
     else:
-        proposal, strange = _of_its_own(policy, policy.propose(view, state), view, context)
+        answer, failed = ask(policy, view, state)
+        served.failures += [failed] if failed else []
+        proposal, strange = _of_its_own(policy, answer, view, context)
         dropped: list[Refusal] = []
         plans = admitted(
             proposal.plans, view, view.limits, dropped.append, asked=served.asked, turns=policy.turn_limits
@@ -96,7 +101,7 @@ def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContex
 
 
 def _planned(
-    policy: Policy[Any], state: object, view: View, asked: int
+    policy: Policy[Any], state: object, view: View, served: Served
 ) -> tuple[Proposal[Any], tuple[Plan, ...], Refusals]:
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
@@ -106,11 +111,16 @@ def _planned(
     refusals = Refusals()
     limits = view.limits
     while True:
-        proposal = policy.propose(view, state)
+        proposal, failed = ask(policy, view, state)
+        served.failures += [failed] if failed else []
         dropped: list[Refusal] = []
         waiting = {job.job_id for job in view.waiting}
         plans = admitted(
-            [plan for plan in proposal.plans if plan.preemptor in waiting], view, limits, dropped.append, asked=asked
+            [plan for plan in proposal.plans if plan.preemptor in waiting],
+            view,
+            limits,
+            dropped.append,
+            asked=served.asked,
         )
         full = orders_under_way(view.memory, view.snapshot, Purpose.TE) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
