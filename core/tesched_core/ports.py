@@ -1,4 +1,4 @@
-"""The doors of the heart: who sees, who hears, who acts, who remembers. The real cluster and the simulated one fit."""
+"""Ports of the core: observer, reports, actuator, journal. The real cluster and the simulated one fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What jobs have said of themselves. Each report is the same object for as long as nothing is new."""
+    """Reports of jobs on themselves. Each report is the same object for as long as nothing is new."""
 
     by_job: Mapping[JobId, Reported] = field(default_factory=dict)
     #: of job arrays, what their tasks said, gathered (`training.py`)
@@ -61,7 +61,7 @@ class Speeds(Protocol):
         ...
 
     def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
-        """Return steps a second by accelerator type of a workload whose GPU is shared with another: one GPU each.
+        """Return steps a second by accelerator type of a workload that shares its GPU with another: one GPU each.
 
         By workload and the other one. Raises JournalError.
         """
@@ -103,7 +103,7 @@ class Actuator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleReport:
-    """What the daemon says of itself after each cycle."""
+    """Report of the daemon on itself after each cycle."""
 
     at: UnixSeconds
     mode: str
@@ -131,9 +131,9 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """Whether this daemon may decide, and begin anything new."""
+    """Lead: whether this daemon may decide, and begin anything new."""
 
-    #: who leads, in words; empty if nobody else does
+    #: the leading process, in words; empty if no other leads
     leader: str = ""
     #: why nothing new is to be begun, in words; empty if it may be
     paused: str = ""
@@ -142,12 +142,12 @@ class Lead:
 class Journal(Protocol):
     """Remembers. Each call is one transaction, and raises JournalError if it cannot be done.
 
-    Of several daemons on one store one leads, by a lease that each write renews. Who writes without it is told so by
+    Of several daemons on one store one leads, by a lease that each write renews. A daemon that writes without it gets
     JournalError, and nothing is written.
     """
 
     def lead(self) -> Lead:
-        """Return who leads, and whether an admin has paused it."""
+        """Return which daemon leads, and whether an admin has paused it."""
         ...
 
     def resign(self) -> None:

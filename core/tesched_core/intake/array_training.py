@@ -13,8 +13,8 @@ Principle
       Workers that took over from another, and told some iterations again, are averaged with it there.
     - Work per core-second is the sum over those that told it there: what all of them do in a second of a core each.
     - An iteration was reached when the first worker told it.
-    - Who is gone from slurmctld stays in the mean: the parts of those are gathered into one, which counts as many.
-    What does not hang on the order: which worker was heard first, and who told twice. Speeds stay with the tasks.
+    - A worker gone from slurmctld stays in the mean: the parts of those are gathered into one, which counts as many.
+    The order does not matter: neither which worker was heard first, nor which told twice. Speeds stay with the tasks.
 
     The newest iterations may be those of the fastest worker alone, until the others are heard.
 
@@ -49,7 +49,7 @@ class Part:
     """The losses of some of a training's workers, as one curve."""
 
     curve: Curve
-    #: [points] whose mean each loss is: how many workers
+    #: [points] number of workers that each loss is the mean of
     workers: NDArray[np.float64]
 
     @staticmethod
@@ -180,7 +180,7 @@ def _again(before: _Array, tasks: Mapping[int, Reported]) -> _Array:
         ended = gathered([*([ended] if ended else []), *(Part.of(told.curve) for told in gone.values())])
     workload, target_loss = before.workload or last.workload, before.target_loss
     target_loss = last.target_loss if target_loss is None else target_loss
-    # Who is gone keeps its word for as long as nobody else says anything.
+    # The word of workers that are gone stands until another one says something.
     silent = Reported(workload=workload, target_loss=target_loss)
     return _Array(
         tasks=dict(tasks),

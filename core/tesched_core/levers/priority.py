@@ -1,11 +1,11 @@
-"""Who is first in the queue: the preemptor while room is made for it, its victims when they are back in the queue.
+"""Priorities in the queue: of the preemptor while room is made for it, of its victims when they are back in the queue.
 
 Priorities are moved by the nice value, which leaves Slurm in charge of them. Slurm ignores nice, with exit status 0,
 for a job whose priority was set explicitly (scontrol(1), Nice): such a preemptor gets another explicit priority.
 
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
-change whether it arrived, so an earlier one may be in place. Any other was set by somebody else: it is left.
+change whether it arrived, so an earlier one may be in place. Any other was set from outside: it is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_PRIORITY = 4294967293
 MIN_NICE = -2147483645
 #: Room above the others, so that a priority that grows with age does not overtake at once.
 PRIORITY_MARGIN = 1000
-#: The same for a victim that is back in the queue: less, so that it stays behind whoever room is made for.
+#: The same for a victim that is back in the queue: less, so that it stays behind the preemptors.
 VICTIM_MARGIN = PRIORITY_MARGIN // 2
 
 
@@ -75,7 +75,7 @@ def _has_started(job: Job) -> bool:
 
 
 def keep_first(order: Order, context: CycleContext) -> Order:
-    """Put the preemptor first in the queue, before anybody makes room, or somebody else takes it; keep it there."""
+    """Put the preemptor first in the queue, before a victim leaves, or another job takes the room; keep it there."""
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.held:
         return order

@@ -25,7 +25,7 @@ ALONE = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLayout:
-    """Which columns there are."""
+    """Layout of the columns: which there are."""
 
     names: tuple[str, ...]
     #: columns of the partitions with MaxCPUsPerNode, and of those whose jobs may share cores

@@ -21,18 +21,18 @@ from tesched_core.model.room import Room
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """When what is held comes free: one entry a job and node, jobs of every class."""
+    """Times when held resources come free: one entry a job and node, jobs of every class."""
 
     #: row of the room
     node: NDArray[np.intp]
-    #: when the job is expected to end; inf: nobody knows
+    #: when the job is expected to end; inf: unknown
     at: NDArray[np.float64]
     #: [shares, resources]
     frees: NDArray[np.int64]
 
 
 class Owner(NamedTuple):
-    """What the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
+    """Properties that the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
 
     user: str = ""
     account: str = ""
@@ -149,7 +149,7 @@ class ClusterColumns(Protocol):
 
     @property
     def ends(self) -> Ends:
-        """Return when whoever holds nodes, of any class, is expected to leave them."""
+        """Return when the jobs that hold nodes, of any class, are expected to leave them."""
         ...
 
     def first_in_queue(

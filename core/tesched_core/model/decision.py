@@ -1,4 +1,4 @@
-"""What was decided in one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
+"""Decisions of one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 class RefusalCode(StrEnum):
-    """Why somebody was looked at and nothing was asked of him."""
+    """Why a job was considered and nothing was asked of it."""
 
     # why a waiting TE job gets no room made
     HELD = "held"
@@ -83,7 +83,7 @@ class RefusalCode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Somebody who was looked at and of whom nothing was asked."""
+    """A job that was considered and of which nothing was asked."""
 
     #: the candidate that was spared; or, where it is the preemptor itself, the TE job that gets no room
     job_id: JobId
@@ -95,7 +95,7 @@ class Refusal:
     score: float | None = None
 
 
-#: A code, and one sentence; "{score}" in it stands for the score of whom it is said.
+#: A code, and one sentence; "{score}" in it stands for the score of the job that it is said of.
 Why: TypeAlias = tuple[RefusalCode, str]
 
 
@@ -130,7 +130,7 @@ class Block:
 
 
 class Refusals(Sequence[Refusal]):
-    """Refusals in their order, kept as they were made, and written out when somebody reads them."""
+    """Refusals in their order, kept as they were made, and written out when they are read."""
 
     def __init__(self, parts: Iterable[Refusal | Block] = ()) -> None:
         """Take refusals and blocks of them."""

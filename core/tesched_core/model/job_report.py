@@ -1,4 +1,4 @@
-"""What a job says of itself: its losses and its speed. What comes from a job is checked here before anybody uses it.
+"""Reports of a job: its losses and its speed. What comes from a job is checked here before it is used.
 
 Definitions
     point       (iteration, loss, at, work): a loss, when it was told (Unix seconds), and the work done per core-second,
@@ -66,7 +66,7 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """A job's losses. All columns are [points], iterations going up; nobody may write to them."""
+    """A job's losses. All columns are [points], iterations going up; they are never written to."""
 
     iteration: NDArray[np.int64]
     loss: NDArray[np.float64]
@@ -114,7 +114,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What is known of one job from its own reports."""
+    """Knowledge of one job from its own reports."""
 
     curve: Curve = field(default=NO_CURVE, compare=False)
     samples: tuple[Sample, ...] = ()
@@ -152,7 +152,7 @@ def continued(before: Curve, after: Curve) -> Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What was read of a report before: its points, and which bytes they were."""
+    """Part of a report that was read before: its points, and which bytes they were."""
 
     curve: Curve
     dropped: int

@@ -10,7 +10,7 @@ from tesched_core.model.payment import HOUR_S
 
 
 class YieldBy(StrEnum):
-    """How victims make room."""
+    """Way in which victims free resources."""
 
     #: they are put back in the queue, which frees all that they hold
     REQUEUE = "requeue"
@@ -43,7 +43,7 @@ class Limits:
     max_victims_for_te_account_hour: int = 80
     #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
     max_lost_node_hours_per_day: float = 500.0
-    #: most orders at once for which room is being made; those whose victims only wait to run again do not count
+    #: most orders at once that are making room; those whose victims only wait to run again do not count
     max_open_orders: int = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()
@@ -53,8 +53,8 @@ class Limits:
     protected_reservations: tuple[str, ...] = ()
     #: jobs of these names
     protected_names: tuple[str, ...] = ()
-    #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
-    #: asked leaves for nothing. 0: it takes what comes first
+    #: a TE job that has asked a victim to leave waits so long for that room, though other room comes free: else the
+    #: victim leaves for nothing. 0: it takes what comes first
     bind_for_s: float = 60.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
     #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
@@ -64,7 +64,7 @@ class Limits:
     await_first_look: bool = True
     #: how victims make room
     lever: YieldBy = YieldBy.REQUEUE
-    #: a suspended victim goes on as soon as its CPUs are free and promised to nobody; after this long, as soon as they
+    #: a suspended victim goes on as soon as its CPUs are free and promised to no job; after this long, as soon as they
     #: are free, and `tesched status` points it out
     suspend_for_s: float = 3600.0
     #: an order is given up this long after the last grace period and KillWait could have ended

@@ -40,7 +40,7 @@ class NodeBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttled:
-    """A job array whose throttle tesched has set."""
+    """A job array with a throttle set by tesched."""
 
     #: when it was last set
     at: UnixSeconds
@@ -55,7 +55,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Futility:
-    """What came of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
+    """Outcome of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
 
     #: how many there were
     count: int
@@ -73,7 +73,7 @@ class Futility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What a job has behind it that Slurm does not say: it resets the submission at each requeue."""
+    """Past of a job that Slurm does not say: it resets the submission at each requeue."""
 
     #: its first submission
     submitted_at: UnixSeconds
@@ -85,7 +85,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What must be remembered from cycle to cycle, and over a restart."""
+    """Memory from cycle to cycle, and over a restart."""
 
     #: the last cycle
     cycle: int = 0
@@ -95,7 +95,7 @@ class Memory:
     orders: Mapping[OrderId, Order] = field(default_factory=dict)
     #: how often a job was preempted, all its runs together (never more than the guard allows)
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
-    #: when a job last left its room for somebody, or was let go after its notice
+    #: when a job last left its room for another, or was let go after its notice
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: TE jobs whose order came to nothing, and when they may be tried again; of an array, by the array's id
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)

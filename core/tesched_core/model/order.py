@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 class OrderState(StrEnum):
-    """How far an order is."""
+    """State of an order."""
 
     #: room is being made, or is there and the preemptor has not started
     OPEN = "open"
@@ -32,7 +32,7 @@ class OrderState(StrEnum):
 
 
 class Ending(StrEnum):
-    """How an order's preemptor fared."""
+    """Outcome for an order's preemptor."""
 
     #: it started on nodes that the order made room on
     STARTED_HERE = "started_here"
@@ -57,7 +57,7 @@ class Ending(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a victim leaves for."""
+    """Purpose that a victim leaves for."""
 
     #: a TE job
     TE = "te"
@@ -66,7 +66,7 @@ class Purpose(StrEnum):
 
 
 class VictimState(StrEnum):
-    """How far a victim is."""
+    """State of a victim."""
 
     #: chosen; its notice has certainly not been sent
     PLANNED = "planned"
@@ -85,7 +85,7 @@ class VictimState(StrEnum):
 
 
 class Departure(StrEnum):
-    """How a victim left its room."""
+    """Way in which a victim left its room."""
 
     #: tesched requeued it when its grace period was over
     REQUEUED = "requeued"
@@ -116,11 +116,11 @@ HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.RE
 
 
 class Lever(StrEnum):
-    """How a job was brought forward in the queue."""
+    """Way in which a job was brought forward in the queue."""
 
     NICE = "nice"
     PRIORITY = "priority"
-    #: not brought forward, but left held by its own requeue (1), which nobody asked for (0)
+    #: not brought forward, but left held by its own requeue (1), which no user asked for (0)
     HOLD = "hold"
 
 
@@ -216,7 +216,7 @@ class Order:
     nodes: tuple[str, ...]
     #: empty if the room was free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
-    #: until when room is awaited that comes free by itself, before anybody is asked
+    #: until when room is awaited that comes free by itself, before any victim is asked
     waits_until: UnixSeconds | None = None
     #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
     newest_task: JobId | None = None
@@ -227,7 +227,7 @@ class Order:
 
     @property
     def waits(self) -> bool:
-        """Return whether it waits for room to come free by itself, and has asked nobody yet."""
+        """Return whether it waits for room to come free by itself, and has asked no victim yet."""
         return self.state is OrderState.OPEN and not self.nodes
 
     @property
@@ -239,7 +239,7 @@ class Order:
     def futile(self) -> bool:
         """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
 
-        Who ended by itself before it was told anything has paid nothing.
+        A victim that ended by itself before it was told anything has paid nothing.
         """
         left = (victim.left_at is not None and victim.noticed_at is not None for victim in self.victims)
         return self.ending not in {None, Ending.STARTED_HERE} and any(left)

@@ -1,4 +1,4 @@
-"""One instant of a cluster, with what we know of its jobs that Slurm does not. Frozen for whoever reads it."""
+"""One instant of a cluster, with what we know of its jobs that Slurm does not. Frozen for all its readers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
 
 
 class JobClass(StrEnum):
-    """Who may make room for whom."""
+    """Class of a job: preemptor, possible victim, or neither."""
 
     #: trial and error: starts at once, others step aside for it
     TE = "te"
@@ -31,7 +31,7 @@ class JobClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What tesched knows of a job and Slurm does not."""
+    """Facts of a job that tesched knows and Slurm does not."""
 
     job_class: JobClass
     #: name of the rule that gave the class, "user's comment" or "default"
@@ -42,7 +42,7 @@ class Traits:
     grace_source: str
     #: USR1, USR2, TERM, …: without "SIG"; empty if none was declared: then it is requeued without a notice
     notice_signal: str = ""
-    #: which of its processes get the signal, and who declared it, in words
+    #: which of its processes get the signal, and where it was declared, in words
     notice_target: Target = Target.STEPS
     notice_source: str = "nothing was declared"
     #: what it means that it ends with exit status 0 in its grace period
@@ -66,7 +66,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What was seen at one instant."""
+    """State seen at one instant."""
 
     taken_at: UnixSeconds
     jobs: Mapping[JobId, Job]
@@ -86,7 +86,7 @@ class Snapshot:
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
-    #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
+    #: its overview, where the snapshot's maker has one at hand; else `step` works it out
     columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
@@ -121,6 +121,6 @@ class Snapshot:
         return (reported.workload if reported else "") or self.traits[job_id].workload
 
     def job_class(self, job_id: JobId) -> JobClass:
-        """Return the job's class; EXEMPT for a job that nobody classified."""
+        """Return the job's class; EXEMPT for a job without one."""
         traits = self.traits.get(job_id)
         return traits.job_class if traits else JobClass.EXEMPT
