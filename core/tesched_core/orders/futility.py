@@ -1,4 +1,4 @@
-"""What is remembered of orders that came to nothing, and when their TE job is tried again.
+"""Memory of orders that came to nothing, and when their TE job is tried again.
 
 A futile order is the worst that tesched can do: victims paid, and the TE job did not start in the room that they made.
 The same plan, tried again, will most likely end the same way. So

@@ -2,10 +2,10 @@
 
 Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
 job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
-but backfill goes by time limits, and knows nothing of an order. Then those who were asked would leave for nothing.
+but backfill goes by time limits, and knows nothing of an order. Then the victims would leave for nothing.
 
-So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. Who came
-after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to nothing,
+So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. A job that
+came after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost little,
 and it sits on room that was promised. All other limits hold.
 
 Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
@@ -37,7 +37,7 @@ from tesched_core.orders.advance import give_notice, victim_of
 from tesched_core.placement.reserved import room_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
-#: stands for nobody
+#: stands for no job
 _NOBODY = JobId(-1)
 
 
@@ -135,7 +135,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
         return False
     if not (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
         return False
-    # Who is just leaving gives his room back by himself.
+    # A victim that is just leaving gives its room back by itself.
     ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
     here = set(order.nodes)
     return not any(
@@ -149,7 +149,7 @@ def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
 
 
 def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
-    """Return who has started on the order's nodes since it first asked somebody; Slurm's times are whole seconds."""
+    """Return the jobs that started on the order's nodes since it first asked one; Slurm's times are whole seconds."""
     since = _first_asked(order, inf) - 1
     room, running = columns.room, columns.running
     rows = {room.index[name] for name in order.nodes if name in room.index}

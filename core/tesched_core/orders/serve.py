@@ -23,7 +23,7 @@ from tesched_core.policy import Intent, MakeRoom, Plan, Policy, Proposal, Thrott
 
 @dataclass
 class Served:
-    """What the policies of one cycle have brought about so far."""
+    """Results of the policies of one cycle so far."""
 
     memory: Memory
     refusals: Refusals
@@ -102,7 +102,7 @@ def _planned(
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: they start."""
+    """Return the plans without those for which no victim is asked, of jobs that Slurm has not looked at: they start."""
     soon = [
         plan
         for plan in plans

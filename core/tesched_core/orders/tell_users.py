@@ -14,7 +14,7 @@ Principle
     The note is no lever: nothing in Slurm goes by it, and what it says stays true. So `tesched undo` leaves it.
 
 Source
-    tesched's own; what survives a requeue, and who may read and write it, was tried on 22.05 and 26.05
+    tesched's own; what survives a requeue, and which users may read and write it, was tried on 22.05 and 26.05
     (docs/notice.md).
 """
 
@@ -40,7 +40,7 @@ MOST_NOTES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """How users are told."""
+    """Way in which users are told."""
 
     record: Record = Record.NONE
     #: the site has a command for it

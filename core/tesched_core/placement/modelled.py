@@ -1,4 +1,4 @@
-"""Which requests placement models. Every other TE job is left to Slurm: no victim leaves for what is not understood.
+"""Requests that placement models. Every other TE job is left to Slurm: no victim leaves for what is not understood.
 
 Modelled are nodes (MIN-MAX), tasks, CPUs a task and a node, whole nodes, memory by node, CPU and GPU, GRES by node, job
 and task, CPUs a GPU, tasks a node and a core, threads a core, local disk, features joined by & and |, required and

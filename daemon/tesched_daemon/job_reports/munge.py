@@ -1,4 +1,4 @@
-"""munge: who sent this? libmunge asks the munged of this host, which says whose process made a credential, and when.
+"""Senders by munge: libmunge asks the munged of this host, which says whose process made a credential, and when.
 
 A credential is taken once: munged remembers those that it has seen until they expire. Source: munge(7),
 munge_decode(3), munge_ctx(3). Python's own ctypes calls the library, which is wherever Slurm authenticates by munge:
