@@ -1,8 +1,8 @@
 """A job's report as a file: what it holds, how it stays small, how it is written and read again.
 
 JSON in one piece: {"version": 1, "points": [[iteration, loss, at, work], …], "samples": [[at, type, steps_per_s], …],
-"workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. Whoever reads it
-checks it by rules of his own (`tesched_core.report`).
+"workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. Its reader
+checks it by rules of its own (`tesched_core.report`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Document:
-    """What a job has said of itself. Iterations go up: a lower one means that the training went back to there."""
+    """Losses and samples of a job. Iterations go up: a lower one means that the training went back to there."""
 
     points: list[Point] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)

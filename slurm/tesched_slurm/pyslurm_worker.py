@@ -66,7 +66,7 @@ class _Changes(Protocol):
 
 
 class Pyslurm(Protocol):
-    """What we use of pyslurm, which publishes no types."""
+    """The part of pyslurm that we use, which publishes no types."""
 
     __version__: str
     Jobs: _Loads
