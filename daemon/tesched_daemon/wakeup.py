@@ -59,7 +59,7 @@ class PokeError(Exception):
 def poke(path: str) -> None:
     """Send a poke; never waits. Raises PokeError if no process listens on `path`.
 
-    A socket whose queue is full has pokes enough: that is no error.
+    A socket with a full queue has pokes enough: that is no error.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as channel:
         try:

@@ -12,12 +12,12 @@ Principle
     any case, and is counted: no submission is lost by that, it is seen later. A user who submits has a larger share
     than one who pokes without a reason. How often tesched looks for all users together is bounded by `Agenda`.
     The socket's queue holds ten pokes (net.unix.max_dgram_qlen). While a flood keeps it full, the kernel turns other
-    senders' pokes away, and it is unknown whose. So a queue that was found full counts as a poke of a sender of its
+    senders' pokes away, and does not tell whose. So a queue that was found full counts as a poke of a sender of its
     own, which has a share, too: a submission that was turned away is seen `TURNED_AWAY.every_s` later at most.
 
 Worked example
     A user calls `tesched poke` 100 times in a second: the first 5 are served, 95 are left to the poll, and 10 seconds
-    later one more is. Meanwhile the hook pokes for a submission of another user, whose share is untouched: served at
+    later one more is. Meanwhile the hook pokes for a submission of another user with an untouched share: served at
     once.
 
 Parameters
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 #: of a user who pokes
 POKES = Allowance(burst=5, every_s=10.0)
-#: of a user whose submissions the hook tells of
+#: of a user with submissions that the hook tells of
 SUBMISSIONS = Allowance(burst=20, every_s=5.0)
 #: of the hook's own user where it names no user: an older hook, an admin's script
 HOOK = Allowance(burst=30, every_s=2.0)

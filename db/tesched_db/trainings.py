@@ -1,4 +1,4 @@
-"""Trainings, for people: jobs, and job arrays whose tasks are the workers of one training.
+"""Trainings, for people: jobs, and job arrays with tasks that are the workers of one training.
 
 A task is found under its own name, and its array under the array's id. Of an array the newest tasks that told anything
 are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, and with at most `MOST_ROWS` losses.

@@ -1,4 +1,4 @@
-"""Recent cost of preemptions and who bore it: for limits by hour, user, account and node, and for the day's budget.
+"""Recent cost of preemptions, by payer: for limits by hour, user, account and node, and for the day's budget.
 
 Each purpose has a budget of its own: what rounds (gavel, pdors) move is not taken from what TE jobs may cause.
 

@@ -103,7 +103,7 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
     """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
 
     One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a look there. Until then
-    it is unknown whether room would help it. A job whose reason stays away for longer (a scheduler that is far behind)
+    it is unknown whether room would help it. A job that lacks a reason for longer (a scheduler that is far behind)
     is looked at in the ordinary pace.
     """
     for order in memory.open_orders() if memory else ():

@@ -7,7 +7,7 @@ Definitions
 
 Principle
     A suspended victim loses nothing: no notice, no grace period, no work. But it is tied to its place, and Slurm keeps
-    no job from it. Slurm also resumes a job whose CPUs are taken: the two then share them, and Slurm counts the resumed
+    no job from it. Slurm also resumes a job with CPUs taken: the two then share them, and Slurm counts the resumed
     one as holding none until it ends ("job overflow" in slurmctld's log), so that more jobs come on top. Therefore
 
     - all victims of an order are suspended, or none: if each runs, holds no GRES and no whole nodes, if the TE job

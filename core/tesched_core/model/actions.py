@@ -100,7 +100,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
-    """Put a job back in the queue whose run has ended in its grace period, while Slurm remembers it."""
+    """Put a job back in the queue after its run has ended in its grace period, while Slurm remembers it."""
 
     job_id: JobId
     reason: Reason

@@ -26,7 +26,7 @@ Parameters
 
 Source
     Progress: SLAQ (Zhang et al., SoCC 2017), section 2: jobs report (iteration, loss). Throughputs: Gavel (Narayanan et
-    al., OSDI 2020), whose physical mode keeps a moving average with a weight of 0.5.
+    al., OSDI 2020); its physical mode keeps a moving average with a weight of 0.5.
 """
 
 from __future__ import annotations

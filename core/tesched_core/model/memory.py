@@ -97,13 +97,13 @@ class Memory:
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
     #: when a job last left its room for another, or was let go after its notice
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: TE jobs whose order came to nothing, and when they may be tried again; of an array, by the array's id
+    #: TE jobs with an order that came to nothing, and when they may be tried again; of an array, by the array's id
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: what came of their futile orders, by the same id
     futile: Mapping[JobId, Futility] = field(default_factory=dict)
     #: TE jobs for which shadow mode has recorded an order, and when it may record the next. Not persisted
     shadowed: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: victims that Slurm has just refused to put back in the queue, whose users are yet to be told. Not persisted
+    #: victims that Slurm has just refused to put back in the queue; their users are yet to be told. Not persisted
     newly_lost: frozenset[JobId] = frozenset()
     #: remembered jobs that the last answers did not show, and since when. Not persisted
     missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Memory:
     bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: jobs that tesched holds, and since when
     held: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: job arrays whose throttle tesched has set, by the array's id
+    #: job arrays with a throttle set by tesched, by the array's id
     throttled: Mapping[JobId, Throttled] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)

@@ -105,7 +105,7 @@ class Departure(StrEnum):
     LOST = "lost"
 
 
-#: Departures of victims whose run has ended for good, though they are to run again.
+#: Departures of victims after which the run has ended for good, though they are to run again.
 TO_RERUN = frozenset({Departure.DIED_OF_NOTICE, Departure.SAVED})
 #: Departures by which a run was thrown away for a preemptor, saved or not.
 PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN, Departure.LOST})

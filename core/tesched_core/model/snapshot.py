@@ -50,7 +50,7 @@ class Traits:
     #: what its own options declare, once they were read; and whether they are yet to be read
     declared: Declared | None = None
     unread: bool = False
-    #: an array whose tasks are workers of one training: it goes on with any number of them
+    #: an array of tasks that are workers of one training: it goes on with any number of them
     elastic: bool = False
     #: how long the present run is expected to take in all, where anything is known of that
     run_time_s: float | None = None

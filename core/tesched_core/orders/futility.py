@@ -48,7 +48,7 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
 
 
 def came_to_nothing(order: Order, context: CycleContext) -> None:
-    """Remember what came of an order whose preemptor has stopped waiting, in `context`."""
+    """Remember what came of an order when its preemptor has stopped waiting, in `context`."""
     family = family_of(order.preemptor, context.snapshot)
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)

@@ -32,7 +32,7 @@ from tesched_core.model.snapshot import Snapshot
 _OURS = "tesched: preempted "
 #: For what kind of job a job was preempted.
 FOR_TRIAL, FOR_TURN = "a trial-and-error job", "another job's turn"
-#: Releases of Slurm whose jobs have an `extra`; on the newer of them an Operator may not write AdminComment.
+#: Releases of Slurm that give jobs an `extra`; on the newer of them an Operator may not write AdminComment.
 _HAS_EXTRA = "23.11"
 #: Notes written in one cycle: each is a look at the job and a command, some 30 ms.
 MOST_NOTES = 50

@@ -40,7 +40,7 @@ LEAST_ENDS = 3
 
 
 def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContext) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans, of which those whose job soon gets resources that come free by themselves ask no victim yet."""
+    """Return the plans; those for a job that soon gets resources that come free by themselves ask no victim yet."""
     most_s = context.limits.wait_for_free_s
     if most_s <= 0 or not any(isinstance(plan, MakeRoom) and plan.victims for plan in plans):
         return plans, Refusals()

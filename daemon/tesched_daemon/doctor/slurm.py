@@ -214,7 +214,7 @@ def _preemption(config: Config, controller: Controller) -> Finding:
 
 
 def _preempts(partitions: Sequence[Partition]) -> tuple[Partition, Partition] | None:
-    """Return a partition and one on the same nodes whose jobs it preempts, by PriorityTier."""
+    """Return a partition and one on the same nodes with jobs that it preempts, by PriorityTier."""
     return next(
         (
             (high, low)

@@ -10,7 +10,7 @@ is sent:
   most `MOST_MESSAGE` bytes. Where more than `MOST_CLIENTS` are there, one is sent away of that host (or, on a Unix
   socket, user by the kernel's word) that has most of them.
 - Messages are taken in turn from those hosts or users, and the thread rests `RESTS` times as long as they took: a flood
-  takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP the others of that host, too, who are
+  takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP that host's others, too, which are
   told "busy" now and then and send again.
 - Nothing that comes is written to the log, but how many were refused.
 """

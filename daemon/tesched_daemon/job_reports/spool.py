@@ -4,7 +4,7 @@
 (`socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
 
 - A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
-  that user is the one who sent it.
+  that user has sent it.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
   report may have. What is in it, `tesched_core.report` checks.
 - A look at the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
