@@ -148,7 +148,7 @@ class NoticeRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserWord:
-    """Classes that a user may declare in a job's own comment."""
+    """Bounds on what a user may say of an own job in its comment."""
 
     #: whether `te` in a comment counts at all
     may_say_te: bool = False
@@ -367,7 +367,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Class that a running job had declared when its run began: a later word does not change it."""
+    """A job's own data that decides its class, as it was when its run began: later changes do not change the class."""
 
     submit_time: float
     restarts: int

@@ -32,7 +32,7 @@ class OrderState(StrEnum):
 
 
 class Ending(StrEnum):
-    """Outcome for an order's preemptor."""
+    """Ending of an order: the outcome for its preemptor."""
 
     #: it started on nodes that the order made room on
     STARTED_HERE = "started_here"

@@ -1,4 +1,4 @@
-"""Puts back whatever tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
+"""Undoing of all that tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
 
 Orders under way are withdrawn: a victim that has not left its room keeps it, one that waits to run again waits with its
 own priority, and a suspended one is resumed, once no other job has its CPUs.
