@@ -34,7 +34,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Eligibility:
-    """Which running jobs may be victims, said by the guard."""
+    """Running jobs that may be victims, as the guard says."""
 
     #: [running] row of `whys`; -1: it may be a victim
     why: NDArray[np.intp]
@@ -63,7 +63,7 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """What a policy is shown: one instant, after what the policies before it have reserved."""
+    """View of a policy: one instant, after what the policies before it have reserved."""
 
     snapshot: Snapshot
     memory: Memory
@@ -234,7 +234,7 @@ class Proposal(Generic[S]):
 
 
 class Show(Protocol):
-    """How times and nodes are written for people."""
+    """Format of times and nodes for people."""
 
     def time(self, at: UnixSeconds) -> str:
         """Return a time of day, with the date if that is not today's."""
@@ -246,7 +246,7 @@ class Show(Protocol):
 
 
 class PolicyState(Protocol):
-    """What every policy's state can do."""
+    """Interface of every policy's state."""
 
     def shifted(self, by_s: float) -> PolicyState:
         """Return the state as it is to be read after the clock was set forward by so many seconds."""

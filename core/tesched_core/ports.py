@@ -36,7 +36,7 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """What jobs have said of themselves. Each report is the same object for as long as nothing is new."""
+    """Reports of jobs on themselves. Each report is the same object for as long as nothing is new."""
 
     by_job: Mapping[JobId, Reported] = field(default_factory=dict)
     #: of job arrays, what their tasks said, gathered (`training.py`)
@@ -62,7 +62,7 @@ class Speeds(Protocol):
         ...
 
     def beside(self) -> Mapping[tuple[str, str], Mapping[str, float]]:
-        """Return steps a second by accelerator type of a workload whose GPU is shared with another: one GPU each.
+        """Return steps a second by accelerator type of a workload that shares its GPU with another: one GPU each.
 
         By workload and the other one. Raises JournalError.
         """
@@ -104,7 +104,7 @@ class Actuator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleReport:
-    """What the daemon says of itself after each cycle."""
+    """Report of the daemon on itself after each cycle."""
 
     at: UnixSeconds
     mode: str
@@ -132,7 +132,7 @@ class JournalError(ToldError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
-    """Whether this daemon may decide, and begin anything new."""
+    """Lead: whether this daemon may decide, and begin anything new."""
 
     #: the leader, in words; empty if no other daemon leads
     leader: str = ""

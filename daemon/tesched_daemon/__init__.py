@@ -1,1 +1,1 @@
-"""When, and in what order: the loop, its wiring, the configuration, systemd."""
+"""The daemon: the loop, its wiring, the configuration, systemd."""

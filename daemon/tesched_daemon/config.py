@@ -33,7 +33,7 @@ DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreConfig:
-    """Where things are remembered."""
+    """Place of the state store."""
 
     #: an SQLAlchemy URL; SQLite or PostgreSQL
     url: str = "sqlite:////var/lib/tesched/tesched.sqlite"
@@ -55,7 +55,7 @@ class StoreConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmConfig:
-    """How to reach Slurm."""
+    """Access to Slurm."""
 
     client: ClientChoice = ClientChoice.AUTO
     #: slurm.conf; empty means what the environment (SLURM_CONF) or Slurm's own search says
@@ -74,7 +74,7 @@ class SlurmConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportsConfig:
-    """What jobs may tell of themselves."""
+    """Settings for what jobs may tell of themselves."""
 
     #: the folder on the shared file system; empty: none is read
     spool: str = ""

@@ -1,4 +1,4 @@
-"""What is said of a configuration that cannot be used: the file, the key, and what would be right there."""
+"""Messages for a configuration that cannot be used: the file, the key, and what would be right there."""
 
 from __future__ import annotations
 

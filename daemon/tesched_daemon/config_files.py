@@ -19,7 +19,7 @@ DROP_INS = "conf.d"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """What the files say together."""
+    """Content of the files together."""
 
     #: the main file first
     files: tuple[str, ...]

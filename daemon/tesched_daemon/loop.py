@@ -60,7 +60,7 @@ JUMP_S = 2.0
 SOON_S = 0.05
 #: Seconds after its submission in which that is done for a TE job.
 NEW_FOR_S = 5.0
-#: How many of the jobs whose records can't be read are named.
+#: Number of the jobs with unreadable records that are named.
 MOST_DOUBTS = 20
 #: Glances at new TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
 GLANCES = Allowance(burst=400, every_s=0.2)
@@ -69,7 +69,7 @@ ACT_WITHIN_S = 8.0
 
 
 class Mode(StrEnum):
-    """How much the daemon may do."""
+    """Extent of what the daemon may do."""
 
     #: watches and records; decides nothing
     OBSERVE = "observe"
@@ -81,7 +81,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often to look."""
+    """Pace of the looks."""
 
     #: seconds from the end of one turn to the start of the next
     poll_interval_s: float = 2.0
@@ -103,7 +103,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one turn came to."""
+    """Result of one turn."""
 
     #: one line for an admin
     summary: str
@@ -172,7 +172,7 @@ class Loop:
         """Make one turn. Never raises for what Slurm or the journal do.
 
         While a TE job awaits Slurm's first look at it and nothing else is due, a turn is a glance at that job, unless
-        somebody has `asked` for a look.
+        a look was `asked` for.
         """
         if self._awaited is not None and not asked:
             job_id, until = self._awaited
@@ -288,7 +288,7 @@ class Loop:
     def undo(self, *, unseen_s: float = 0.0) -> Turn:
         """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
 
-        `unseen_s` is for how long nobody has seen the cluster, for a loop that has not seen it itself. An answer that
+        `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself. An answer that
         cannot be the whole of what there is counts as none here, too.
 
         Raises JournalError. For the end of the service and for `tesched undo`; no turn may follow.
@@ -317,7 +317,7 @@ class Loop:
         """Return the seconds until the next look.
 
         It comes when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that.
-        One that was over before this look keeps nobody busy: what could be done about it has been done.
+        One that was over before this look does not count: what could be done about it has been done.
         """
         if self.mode is Mode.OBSERVE:
             return self.pace.poll_interval_s
@@ -327,7 +327,7 @@ class Loop:
         return min([*due, self.pace.poll_interval_s])
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
-        """Return the memory as it is to be read if somebody has set the clock since it was last written."""
+        """Return the memory as it is to be read if the clock was set since it was last written."""
         before = self._clocks
         jumped_s = 0.0 if before is None else (clocks[0] - before[0]) - (clocks[1] - before[1])
         if abs(jumped_s) <= JUMP_S:
@@ -398,7 +398,7 @@ class Loop:
 
 
 def _grace_ends(memory: Memory) -> list[float]:
-    """Return when the grace periods are over of all who have had their notice and still hold their room."""
+    """Return when the grace periods are over of all victims that have had their notice and still hold their room."""
     return [
         victim.deadline
         for order in memory.open_orders()

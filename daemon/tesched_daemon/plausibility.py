@@ -1,7 +1,7 @@
-"""Which answers of slurmctld are not believed: "unknown" is never "gone".
+"""Answers of slurmctld that are not believed: "unknown" is never "gone".
 
 Right after a restart, or with its state lost (StateSaveLocation), slurmctld may answer without an error and without
-what there was. Believed, such an answer would end every order, forget who has paid, and leave what was raised as it is,
+what there was. Believed, such an answer would end every order, forget the payments, and leave what was raised as it is,
 for good. Slurm keeps a job that has ended for MinJobAge. So jobs that had not ended at the last good look and are
 missing sooner than that have not simply ended; for so long the answer counts as none, and after that it is believed.
 """
@@ -57,7 +57,7 @@ def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
 
 
 def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:
-    """Return the memory without what it holds of jobs whose id now is another job's.
+    """Return the memory without what it holds of jobs with an id that is another job's now.
 
     Slurm's ids are used again when its counter wraps, or starts anew with its state lost. Each preemption is a requeue
     that Slurm counts (Restarts), so a job with fewer restarts than preemptions is not the one that was preempted. One

@@ -1,4 +1,4 @@
-"""How often something happens, from counts that only go up, and how often it may."""
+"""Rates of events, from counts that only go up, and bounds on them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-#: Seconds that a rate looks back; longer if nobody asked for so long.
+#: Seconds that a rate looks back; longer if it was not asked for so long.
 WINDOW_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """How often something may happen."""
+    """Bound on how often something may happen."""
 
     #: so often at once, after a rest
     burst: int
@@ -22,7 +22,7 @@ class Allowance:
 
 @dataclass(slots=True, kw_only=True)
 class Bucket:
-    """What is left of an allowance (a token bucket), by a stopwatch in seconds."""
+    """Rest of an allowance (a token bucket), by a stopwatch in seconds."""
 
     allowance: Allowance
     _left: float = field(init=False)

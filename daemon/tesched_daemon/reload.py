@@ -76,7 +76,7 @@ class Reloader:
 
 
 def _leave(loop: Loop) -> None:
-    """Put back what is changed before the loop may do nothing more: nobody else would, and held jobs would wait."""
+    """Put back what is changed before the loop may do nothing more: nothing else would, and held jobs would wait."""
     try:
         if loop.journal.lead().leader:
             return  # a standby has changed nothing, and may not act

@@ -51,7 +51,7 @@ class _OneThread(ThreadPoolExecutor):  # type: ignore[misc]  # APScheduler has n
 
 
 class _Ask(Enum):
-    """What the main thread waits for."""
+    """Events that the main thread waits for."""
 
     STOP = auto()
     RELOAD = auto()

@@ -39,7 +39,7 @@ _MOST_SAID = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellConfig:
-    """How the users of preempted jobs are told."""
+    """Way in which the users of preempted jobs are told."""
 
     #: where in the job's Slurm record; another's text there is left
     record: Record = Record.AUTO

@@ -1,4 +1,4 @@
-"""How fast jobs go on which accelerators: what an admin's file and the jobs themselves have said, by workload."""
+"""Speeds of jobs by accelerator: what an admin's file and the jobs themselves have said, by workload."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoredSpeeds:
 
     engine: Engine
     stopwatch: Callable[[], float] = time.monotonic
-    #: steps a second by user ("": everybody), workload, GPUs and accelerator
+    #: steps a second by user ("": all users), workload, GPUs and accelerator
     _table: Mapping[tuple[str, str, int], dict[str, float]] = field(default_factory=dict, init=False)
     #: by workload and the one beside it, of one GPU each
     _beside: Mapping[tuple[str, str], dict[str, float]] = field(default_factory=dict, init=False)

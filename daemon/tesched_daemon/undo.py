@@ -16,7 +16,7 @@ PAUSE_S = 0.5
 def put_all_back(loop: Loop, *, unseen_s: float = 0.0, sleep: Callable[[float], None] = time.sleep) -> Iterator[Turn]:
     """Yield each turn of it; the last one is `settled`, or it could not be done. Raises JournalError.
 
-    `unseen_s` is for how long nobody has seen the cluster, for a loop that has not seen it itself.
+    `unseen_s` is for how long the cluster has not been seen, for a loop that has not seen it itself.
     """
     look, idle, left = 0, 0, None
     while idle < LOOKS:

@@ -1,9 +1,9 @@
-"""A poke makes the daemon look at once, not at its next poll: the socket, who sends one, and when looks are due.
+"""Pokes that make the daemon look at once, not at its next poll: the socket, the senders, and when looks are due.
 
-A poke says "look now", so whoever may write to the socket can cause a look and no more; and each user may so often only
+A poke says "look now", so a user who may write to the socket can cause a look and no more; and each may so often only
 (`wakeup_shares.py`). Looks that pokes ask for are bounded in all: between two turns are `PAUSE_S` and as long as the
 turn before took, so that at most half of the time is spent on looking; and `LOOKS` is how many there are, however many
-pokes come. A look that is put off by that comes as soon as it may, and serves all who poked meanwhile.
+pokes come. A look that is put off by that comes as soon as it may, and serves all pokes that came meanwhile.
 
 The socket is a datagram socket: a sender never waits for the daemon, and nothing is left open when one of the two dies.
 Source: unix(7).
@@ -46,7 +46,7 @@ _FULL = 10
 _LENGTH = 32
 #: struct ucred: process, user, group
 _CREDENTIALS = struct.Struct("3i")
-#: Linux' user of whom this host has no number (a user namespace)
+#: Linux' user that stands for one without a number on this host (a user namespace)
 _NO_USER = 65534
 #: slurmctld's user is another than the daemon's, which has no right to give the socket away.
 _MODE = 0o666
@@ -57,9 +57,9 @@ class PokeError(Exception):
 
 
 def poke(path: str) -> None:
-    """Send a poke; never waits. Raises PokeError if nobody listens on `path`.
+    """Send a poke; never waits. Raises PokeError if no process listens on `path`.
 
-    A socket whose queue is full has pokes enough: that is no error.
+    A socket with a full queue has pokes enough: that is no error.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as channel:
         try:
@@ -73,7 +73,7 @@ def poke(path: str) -> None:
 
 
 class Agenda:
-    """When the next turn is due, by a stopwatch that the caller reads: polls, and the looks that pokes ask for."""
+    """Time of the next turn, by a stopwatch that the caller reads: polls, and the looks that pokes ask for."""
 
     def __init__(self) -> None:
         """Begin with a poll that is due at once."""
@@ -90,7 +90,7 @@ class Agenda:
         self._again = at + AGAIN_S
 
     def begins(self, at: float) -> bool:
-        """Take in that a turn begins, the look that all asked for who poked before; return whether anybody did."""
+        """Take in that a turn begins, the look that all earlier pokes asked for; return whether there were any."""
         again = self._again is not None and self._again <= at
         poked = again or (self._now is not None and self._now <= at)
         if poked:
@@ -148,7 +148,7 @@ def listening(path: str, poked: Callable[[], None], shares: Shares | None = None
             thread.join()
         os.close(end)
         channel.close()
-        # Somebody else's, who took its place, stays.
+        # Another process's, which took its place, stays.
         if _identity(path) == ours:
             with suppress(OSError):
                 Path(path).unlink()
@@ -160,7 +160,7 @@ def _bound(path: str) -> socket.socket | None:
     try:
         if _is_stale(path):
             Path(path).unlink()
-        # Before anybody can send: who sent it stands beside each poke, by the kernel's word.
+        # Before any message can come: its sender stands beside each poke, by the kernel's word.
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         channel.bind(path)
         Path(path).chmod(_MODE)
@@ -207,7 +207,7 @@ def _received(channel: socket.socket, most: int) -> Iterator[tuple[int, bytes]]:
     """Yield the pokes that are there: the user of each sender, and what it says."""
     for _ in range(most):
         try:
-            # Room for the credentials alone: a descriptor that somebody sends along is not taken.
+            # Room for the credentials alone: a descriptor that is sent along is not taken.
             said, beside, _, _ = channel.recvmsg(_LENGTH, socket.CMSG_LEN(_CREDENTIALS.size))
         except BlockingIOError:
             return

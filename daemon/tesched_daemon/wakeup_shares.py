@@ -1,9 +1,9 @@
-"""Who may poke how often: each user by the kernel's word, the submission hook for the user of each submission.
+"""Bounds on pokes: for each user by the kernel's word, for the submission hook by the user of each submission.
 
 Definitions
     poke        "look now"; what it costs is up to two looks at everything, six calls to slurmctld each.
-    sender      the user of the process that sent the poke, as the kernel says (SCM_CREDENTIALS): nobody but root can
-                send as somebody else.
+    sender      the user of the process that sent the poke, as the kernel says (SCM_CREDENTIALS): only root can
+                send as another user.
     hook        a sender that slurmctld's plugin runs as, root or SlurmUser. It may name the user of the submission.
     share       what one user may ask for: so many pokes at once, and one more each so many seconds.
 
@@ -12,12 +12,12 @@ Principle
     any case, and is counted: no submission is lost by that, it is seen later. A user who submits has a larger share
     than one who pokes without a reason. How often tesched looks for all users together is bounded by `Agenda`.
     The socket's queue holds ten pokes (net.unix.max_dgram_qlen). While a flood keeps it full, the kernel turns other
-    senders' pokes away, and nobody can tell whose. So a queue that was found full counts as a poke of a sender of its
+    senders' pokes away, and does not tell whose. So a queue that was found full counts as a poke of a sender of its
     own, which has a share, too: a submission that was turned away is seen `TURNED_AWAY.every_s` later at most.
 
 Worked example
     A user calls `tesched poke` 100 times in a second: the first 5 are served, 95 are left to the poll, and 10 seconds
-    later one more is. Meanwhile the hook pokes for a submission of another user, whose share is untouched: served at
+    later one more is. Meanwhile the hook pokes for a submission of another user with an untouched share: served at
     once.
 
 Parameters
@@ -43,11 +43,11 @@ log = logging.getLogger(__name__)
 
 #: of a user who pokes
 POKES = Allowance(burst=5, every_s=10.0)
-#: of a user whose submissions the hook tells of
+#: of a user with submissions that the hook tells of
 SUBMISSIONS = Allowance(burst=20, every_s=5.0)
-#: of the hook's own user where it names nobody: an older hook, an admin's script
+#: of the hook's own user where it names no user: an older hook, an admin's script
 HOOK = Allowance(burst=30, every_s=2.0)
-#: of all who may have been turned away by a full queue
+#: of all users with pokes that a full queue may have turned away
 TURNED_AWAY = Allowance(burst=1, every_s=5.0)
 #: What the hook says: the user of the submission.
 _SUBMITTED = re.compile(rb"submitted (\d{1,10})")
@@ -58,7 +58,7 @@ ASKS_S = 60.0
 #: Shares that are kept in mind; beyond that those at rest are forgotten.
 _KEPT = 1000
 
-#: Whose share it is: the kind, and the user.
+#: Owner of a share: the kind, and the user.
 _Owner = tuple[str, int]
 _ALLOWANCES = {"poke": POKES, "submission": SUBMISSIONS, "hook": HOOK, "queue": TURNED_AWAY}
 #: What `tesched status` counts, as a kind beside the calls to Slurm.
@@ -66,12 +66,12 @@ SERVED, LEFT = "poke served", "poke left to the poll"
 
 
 class Shares:
-    """What is left of each user's share. Its methods may be called from any thread."""
+    """Rest of each user's share. Its methods may be called from any thread."""
 
     def __init__(
         self, slurm_user: Callable[[], int | None] = lambda: None, *, stopwatch: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take what asks Slurm for the user that slurmctld runs as; it is asked when somebody else than root pokes."""
+        """Take what asks Slurm for the user that slurmctld runs as; it is asked when another user than root pokes."""
         self._hooks = {0}
         self._slurm_user = slurm_user
         #: when Slurm is asked next for its user; None: it is known

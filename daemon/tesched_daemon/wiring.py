@@ -66,7 +66,7 @@ def opened_loop(
 ) -> Iterator[Loop]:
     """Give the loop of this configuration, with its store open for as long. Raises StartError and JournalError.
 
-    `client` is the way to Slurm if there is one already. Who `takes_over` knows that no other daemon is alive. `inbox`
+    `client` is the way to Slurm if there is one. A caller that `takes_over` knows that no other daemon lives. `inbox`
     is where reports come that are sent. `teller` tells users; without one only their jobs' records do.
     """
     client = client or connect(config)
@@ -130,7 +130,7 @@ def run(path: Path, *, once: bool = False) -> None:
     config = load(path)
     log_lines.set_up()
     if config.store.url.startswith("sqlite"):
-        # One host, one file: nobody else's data is at stake, so a new store is made and an old one brought up to date.
+        # One host, one file: no other data is at stake, so a new store is made and an old one brought up to date.
         migrate.upgrade(config.store.url)
     client = connect(config)
     log.info("Slurm is reached through %s: %s", client.name, client.why)

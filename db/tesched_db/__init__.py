@@ -1,1 +1,1 @@
-"""What is remembered: SQLAlchemy tables, Alembic migrations, the journal."""
+"""The state store: SQLAlchemy tables, Alembic migrations, the journal."""

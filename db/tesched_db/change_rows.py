@@ -1,4 +1,4 @@
-"""What tesched has changed in Slurm and has yet to put back: one table for all levers, a row for each job and lever."""
+"""Changes by tesched in Slurm that are yet to be put back: one table for all levers, a row for each job and lever."""
 
 from __future__ import annotations
 

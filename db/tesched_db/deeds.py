@@ -1,4 +1,4 @@
-"""What admins did at the command line, and who they were by the kernel's word: the caller's, not the environment's."""
+"""Deeds of admins at the command line, and the admins by the kernel's word: the caller's, not the environment's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Deed:
 
 
 def caller() -> str:
-    """Return who runs this process: its user, and who had logged in, where that is another one (sudo, su).
+    """Return the user that runs this process, and the one that had logged in, where that is another (sudo, su).
 
     Source: getuid(2), and /proc/self/loginuid, which a login sets once and no user can change.
     """

@@ -1,4 +1,4 @@
-"""How the store is opened: SQLite by default, PostgreSQL by its URL."""
+"""Engines for the store: SQLite by default, PostgreSQL by its URL."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def make_engine(url: str, *, read_only: bool = False, create: bool = False, lock
     """Return an engine for the store; nothing is asked of its schema (see `open_store`).
 
     `create` makes an SQLite file where there is none, with mode 0640; its directory must exist. `read_only` is for
-    those who may read the file and not write it: it makes no file, and leaves none behind. `lock_wait_s` bounds, in
+    users that may read the file and not write it: it makes no file, and leaves none behind. `lock_wait_s` bounds, in
     seconds, how long a call waits for another process's lock.
 
     Raises StoreError if the URL, the directory, the file or the driver is not right.
@@ -60,7 +60,7 @@ def make_engine(url: str, *, read_only: bool = False, create: bool = False, lock
 
 
 def open_store(url: str, *, read_only: bool = False, lock_wait_s: float = LOCK_WAIT_S) -> Engine:
-    """Return an engine for a store whose schema is the one that this code knows.
+    """Return an engine for a store with the schema that this code knows.
 
     Raises StoreError if it is not, or if there is no store: the message says what to type.
     """
@@ -112,16 +112,16 @@ def check_schema(engine: Engine) -> None:
 
 
 def writing(engine: Engine) -> Engine:
-    """Return the same engine, whose transactions take SQLite's write lock at their start.
+    """Return the same engine with transactions that take SQLite's write lock at their start.
 
-    A transaction that reads first and writes then fails at once if somebody else wrote in between; waiting for the lock
+    A transaction that reads first and writes then fails at once if another wrote in between; waiting for the lock
     at the start does not.
     """
     return engine.execution_options(tesched_writes=True)
 
 
 def reading(engine: Engine) -> Engine:
-    """Return the same engine, whose transactions see one instant however many queries they make."""
+    """Return the same engine with transactions that see one instant however many queries they make."""
     if engine.dialect.name == "sqlite":
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -190,7 +190,7 @@ def _reader_of(path: Path, lock_wait_s: float) -> Callable[[], sqlite3.Connectio
 
 
 def _watched(engine: Engine, file: StoreFile) -> Engine:
-    """Return the engine, whose transactions fail once the path names another file than the one that was opened."""
+    """Return the engine with transactions that fail once the path names another file than the one that was opened."""
 
     @event.listens_for(engine, "connect")
     def _on_connect(_connection: object, _record: ConnectionPoolEntry) -> None:

@@ -1,4 +1,4 @@
-"""Which jobs the store knows, and what a new snapshot changes: only changed jobs are written."""
+"""Jobs that the store knows, and what a new snapshot changes: only changed jobs are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Values: TypeAlias = dict[str, Any]
 #: Rows in one statement, far below SQLite's 32,766 parameters.
 CHUNK = 500
 
-#: What a job that nobody classified counts as.
+#: Traits of a job that was not classified.
 UNCLASSIFIED = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0.0, grace_source="")
 
 #: Reasons between which a waiting job goes back and forth; that is no news.

@@ -1,7 +1,7 @@
 """The journal: what was seen, meant and done, one transaction a call.
 
 What the store holds is kept here in memory as well, so that a cycle writes only what is new. After any error that copy
-is thrown away and read again; so is nobody else's writing overlooked, since each transaction begins by raising a
+is thrown away and read again; nor is another process's writing overlooked, since each transaction begins by raising a
 revision that it must find as it left it.
 """
 
@@ -63,13 +63,13 @@ _SAME = ("mode", "client", "policy", "summary", "failure_kind", "failure")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Which process writes the journal."""
+    """Process that writes the journal."""
 
     pid: int
     host: str
     version: str
     started_at: UnixSeconds
-    #: where its pid counts (`process.place`); empty: nobody can tell whether it is alive
+    #: where its pid counts (`process.place`); empty: it cannot be told whether it is alive
     place: str = ""
     #: when it was started, in clock ticks since the boot; None: not known
     ticks: int | None = None
@@ -93,7 +93,7 @@ class Identity:
 
 @dataclass
 class _Held:
-    """What the store holds, as far as the next cycle needs it."""
+    """Content of the store, as far as the next cycle needs it."""
 
     #: None: nothing was ever written
     revision: int | None = None
@@ -161,7 +161,7 @@ class SqlJournal:
         self._wrote = False
 
     def lead(self) -> Lead:
-        """Return who else leads, and whether an admin has paused tesched. Raises StoreError."""
+        """Return which other process leads, and whether an admin has paused tesched. Raises StoreError."""
         found = lead(self._reads, self._ours)
         now = time.monotonic()
         if found.leader and (self._stood_by_at is None or now - self._stood_by_at >= STANDBY_SAYS_S):
@@ -202,7 +202,7 @@ class SqlJournal:
             return 0.0
         self._wrote = self._wrote and holder_of(row) == self._ours
         if self._wrote:
-            return 0.0  # who has written it knows himself whether his clock was set since
+            return 0.0  # this process wrote it, and knows whether its clock was set since
         return later_by_s(ahead_then_s=written.clock_ahead_s, seen_at=written.seen_at, store_now=now_of(connection))
 
     def questions(self) -> Mapping[JobId, Question]:

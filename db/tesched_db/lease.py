@@ -1,8 +1,8 @@
-"""Who leads of several daemons on one store, and whether an admin has paused it.
+"""Lease: which of several daemons on one store leads, and whether an admin has paused it.
 
 The lease is a part of the daemon's row: until when its writer leads. Each write renews it, in the transaction of the
-write, so that nobody can write without it; whoever finds it run out takes it over, and the token counts up. Time is the
-store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts need not agree on it.
+write, so that no daemon can write without it; one that finds it run out takes it over, and the token counts up. Time is
+the store's own (PostgreSQL's clock; with SQLite all are on one host), so that hosts need not agree on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tesched_db.process import alive, place
 from tesched_db.tables import DaemonRow, PauseRow, StandbyRow
 
 #: Seconds for which a daemon leads after the turn that it has announced: a turn may take that long before it writes.
-#: More than `loop.ACT_WITHIN_S`, so that nobody acts whose lease has run out.
+#: More than `loop.ACT_WITHIN_S`, so that no daemon acts once its lease has run out.
 LEASE_S = 10.0
 #: A standby says at least this often that it is there, seconds; one that has not for `SILENT_S` is taken for gone.
 STANDBY_SAYS_S = 5.0
@@ -34,7 +34,7 @@ _FORM = "%Y-%m-%d %H:%M:%S"
 
 
 class LeaseError(StoreError):
-    """Somebody else leads; nothing was written."""
+    """Another process leads; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Holder:
         return alive(self.pid, self.place, self.ticks) is False
 
 
-#: what is read of the daemon's row to know who leads
+#: what is read of the daemon's row to know which process leads
 LEASE = select(
     DaemonRow.pid,
     DaemonRow.pid_ticks,
@@ -93,12 +93,12 @@ LEASE = select(
 
 
 def holder_of(row: Row[*tuple[Any, ...]]) -> Holder:
-    """Return who wrote a row of `LEASE`."""
+    """Return the process that wrote a row of `LEASE`."""
     return Holder(pid=row.pid, host=row.host, started_at=row.started_at, place=row.lease_place, ticks=row.pid_ticks)
 
 
 def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str:
-    """Return who holds the lease by a row of `LEASE`, in words; empty if it is ours, or nobody's."""
+    """Return the holder of the lease by a row of `LEASE`, in words; empty if it is ours, or free."""
     holder = holder_of(row)
     if holder == ours or row.lease_until <= now or holder.dead:
         return ""
@@ -106,7 +106,7 @@ def leader_of(row: Row[*tuple[Any, ...]], now: UnixSeconds, ours: Holder) -> str
 
 
 def lead(engine: Engine, ours: Holder) -> Lead:
-    """Return who leads but `ours`, and whether it is paused. Raises StoreError."""
+    """Return which process leads but `ours`, and whether it is paused. Raises StoreError."""
     with store_errors("read the state store"), reading(engine).connect() as connection:
         row = connection.execute(LEASE).first()
         now = now_of(connection)
@@ -177,7 +177,7 @@ class Standby:
 
 
 def read_standbys(connection: Connection) -> tuple[Standby, ...]:
-    """Return who stands by, by host and process."""
+    """Return the standbys, by host and process."""
     now = now_of(connection)
     rows = connection.execute(
         select(StandbyRow.host, StandbyRow.pid, StandbyRow.started_at, StandbyRow.seen_at)

@@ -1,4 +1,4 @@
-"""How long past victims took to leave without a notice: read from the orders, so that nothing else need be stored."""
+"""Times that past victims took to leave without a notice: read from the orders, so that nothing else need be stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the daemon is, by what it last wrote and by its process."""
+"""Liveness of the daemon, by what it last wrote and by its process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LATE_S = 15.0
 
 
 class State(StrEnum):
-    """How the daemon is."""
+    """State of the daemon."""
 
     #: it looks, decides and writes
     WELL = "well"

@@ -45,7 +45,7 @@ from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
 
 
 def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
-    """Insert the rows, or update those whose primary key is there already, but for their columns `keep`."""
+    """Insert the rows, or update those with a primary key that is there already, but for their columns `keep`."""
     rows = list(rows)
     if not rows:
         return
@@ -71,7 +71,7 @@ def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfJob:
-    """What the memory holds of one job."""
+    """Memory of one job."""
 
     preemptions: int | None
     last_preempted: UnixSeconds | None
@@ -138,7 +138,7 @@ class Remembered:
         if changed:
             upsert(connection, OrderRow, [_order_values(order, seen) for order in changed], keep=["preemptor_key"])
             rows = [values for order in changed for values in _victims_values(order, seen)]
-            # Whom Slurm has forgotten has no key any more; the row keeps the one that it has.
+            # A victim that Slurm has forgotten has no key any more; the row keeps the one that it has.
             upsert(connection, VictimRow, rows, keep=["job_key"])
             for order in changed:
                 surplus = (VictimRow.order_id == order.order_id) & (VictimRow.position >= len(order.victims))

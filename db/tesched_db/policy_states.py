@@ -1,4 +1,4 @@
-"""What policies remember, as JSON, one row each. Their states are carried unread: what is in one, its policy knows."""
+"""States of policies, as JSON, one row each. They are carried unread: what is in one, its policy knows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 def load(session: Session, kinds: Mapping[str, type[Any]]) -> dict[str, Any]:
     """Return each policy's state, by its name; `kinds` are the states' types.
 
-    A state that its policy cannot read (of another release), or whose policy is not installed, is left out: the policy
+    A state that its policy cannot read (of another release), or of a policy not installed, is left out: the policy
     begins anew.
     """
     found: dict[str, Any] = {}

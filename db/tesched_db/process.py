@@ -1,4 +1,4 @@
-"""Whether a process that the store knows by its number is still the same one.
+"""Check that a process that the store knows by its number is still the same one.
 
 A number is used again: by another process later on, in another container, after the next boot. So the store keeps with
 it where it counts (`place`) and when the process was started, as the kernel counts it (`ticks_of`).
@@ -34,7 +34,7 @@ def ticks_of(pid: int) -> int | None:
 def alive(pid: int, where: str, ticks: int | None) -> bool | None:
     """Return whether the process that had this number in this place is there; None if that cannot be told from here.
 
-    `ticks` is when it was started; None if nobody wrote it down.
+    `ticks` is when it was started; None if that was not recorded.
     """
     if not where or where not in _places():
         return None

@@ -1,4 +1,4 @@
-"""What a person asks of the store. Each call sees one instant, returns plain values, and raises StoreError."""
+"""Queries of people to the store. Each call sees one instant, returns plain values, and raises StoreError."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _UPDATE = update(RefusalRow).where(RefusalRow.key == bindparam("b_key"))
 
 
 class _Sense(NamedTuple):
-    """What makes two refusals the same; their wording and score may differ."""
+    """Key by which two refusals are the same; their wording and score may differ."""
 
     preemptor: int
     preemptor_key: int | None

@@ -1,10 +1,10 @@
-"""What jobs tell of themselves: written with each cycle, read by people and by whoever learns from it.
+"""Reports of jobs on themselves: written with each cycle, read by people and by programs that learn from them.
 
 The store holds of a job what its last report held: losses that were done again, or thinned, are deleted. So a job has
 at most `report.MOST_POINTS` rows, however long it runs.
 
 Speeds are kept by user and workload. What a user's jobs tell counts for that user's jobs alone; what holds for
-everybody comes from an admin's file.
+all users comes from an admin's file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _Group: TypeAlias = tuple[str, str, int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportView:
-    """What one job told, as it was written last."""
+    """Report of one job, as it was written last."""
 
     curve: Curve
     #: when it told its newest loss or speed, by its own clock; None if it told none
@@ -50,15 +50,15 @@ class ReportView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """How fast a workload goes on a type of accelerator."""
+    """Speed of a workload on a type of accelerator."""
 
-    #: empty: it holds for everybody
+    #: empty: it holds for all users
     user: str = ""
     workload: str
     #: on how many accelerators
     scale: int = 1
     accelerator: str
-    #: who shares the accelerators, and on how many it runs; empty and 0: nobody
+    #: the workload that shares the accelerators, and on how many it runs; empty and 0: none
     partner: str = ""
     partner_scale: int = 0
     steps_per_s: float
@@ -70,7 +70,7 @@ class Throughput:
 
 @dataclass(slots=True)
 class _Last:
-    """What the store holds of one job."""
+    """Content of the store for one job."""
 
     #: as it was given; None after a start
     reported: Reported | None
@@ -84,7 +84,7 @@ class _Last:
 
 @dataclass
 class Told:
-    """What the store holds of reports, as far as the next cycle needs it."""
+    """Reports in the store, as far as the next cycle needs them."""
 
     #: by job key
     last: dict[int, _Last] = field(default_factory=dict)
@@ -220,7 +220,7 @@ class Told:
         return frozenset(group for group in groups if group in self.speeds)
 
 
-#: of a workload that shares its accelerators with nobody
+#: of a workload that shares its accelerators with no other
 _ALONE: Values = {"partner": "", "partner_scale": 0}
 _IDENTITY = ("user", "workload", "scale", "accelerator", "partner", "partner_scale")
 _MEASURED = ("steps_per_s", "samples", "at")
@@ -310,7 +310,7 @@ def throughputs(engine: Engine, *, user: str | None = None) -> tuple[Throughput,
 
 
 def replace_throughputs(engine: Engine, speeds: Iterable[Throughput]) -> None:
-    """Put these speeds, which hold for everybody, in the place of all that hold for everybody. Raises StoreError.
+    """Put these speeds, which hold for all users, in the place of all that hold for all users. Raises StoreError.
 
     What jobs have told stays. May run beside the daemon.
     """

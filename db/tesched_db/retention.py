@@ -1,4 +1,4 @@
-"""What is forgotten, and when: the past in small bites, never what the daemon still needs."""
+"""Deletion of the past, in small bites, never of what the daemon still needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BITE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """How many of each were deleted.
+    """Number of deleted rows of each kind.
 
     A job's history and reports, an order's victims and steps, a cycle's actions go with them.
     """

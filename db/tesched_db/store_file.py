@@ -1,6 +1,6 @@
-"""The SQLite file behind an engine: still the one that was opened, and whose it is.
+"""The SQLite file behind an engine: still the one that was opened, and its owner.
 
-SQLite goes on writing into a file that somebody has deleted or renamed, and the next process finds another one, or
+SQLite goes on writing into a file that was deleted or renamed, and the next process finds another one, or
 makes it. So the file's device and inode are kept from its opening, and compared with what the path names at the
 beginning and the end of each transaction, and by the loop before each action (`Journal.lost`). The same holds for the
 write-ahead log beside it, in which the newest writes are.
@@ -109,7 +109,7 @@ def make(path: Path) -> bool:
         return False
     folder = path.parent.stat()
     us = os.geteuid()
-    # A directory of root's, such as /tmp, says nothing of who runs the daemon.
+    # A directory of root's, such as /tmp, says nothing of the user that runs the daemon.
     theirs = folder.st_uid not in {0, us}
     if theirs and us != 0:
         raise StoreError(_as_owner(f"cannot make a state store in {path.parent}, which", folder.st_uid))
@@ -126,7 +126,7 @@ def make(path: Path) -> bool:
 
 
 def check_owner(path: Path) -> None:
-    """Raise StoreError where SQLite's files beside this one would not be its owner's, who could then not write.
+    """Raise StoreError where SQLite's files beside this one would not be its owner's: the owner could then not write.
 
     For root it makes them the owner's.
     """

@@ -73,7 +73,7 @@ class DaemonRow(Base):
 
     #: always 1
     key: Mapped[int] = mapped_column(_Key, primary_key=True, autoincrement=False)
-    #: counts writes; a writer that does not find its own number knows that somebody else writes here
+    #: counts writes; a writer that does not find its own number knows that another process writes here
     revision: Mapped[int]
     #: what the process below is: "daemon" or "undo"
     role: Mapped[str] = mapped_column(server_default="daemon")
@@ -107,7 +107,7 @@ class DaemonRow(Base):
     calls: Mapped[dict[str, Any]]
     #: of the command that tells users, since its start: {"told": 3, "failed": 1, …}; None before 0.2
     told: Mapped[dict[str, Any] | None]
-    #: jobs whose records it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
+    #: jobs with records that it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
     doubts: Mapped[dict[str, Any] | None]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
@@ -139,7 +139,7 @@ class JobRow(Base):
     rule: Mapped[str]
     grace_period_s: Mapped[float]
     grace_source: Mapped[str]
-    #: empty for none; which of its processes get it; and who declared it, in words
+    #: empty for none; which of its processes get it; and where it was declared, in words
     notice_signal: Mapped[str]
     notice_target: Mapped[str]
     notice_source: Mapped[str]
@@ -260,7 +260,7 @@ class ActionRow(Base):
 
 
 class RefusalRow(Base):
-    """Why somebody was looked at and nothing was asked of him, for as long as that was so."""
+    """Why a job was considered and nothing was asked of it, for as long as that was so."""
 
     __tablename__ = "refusals"
 
@@ -363,7 +363,7 @@ class TransitionRow(Base):
 
 
 class PolicyStateRow(Base):
-    """What one policy remembers, whole: no query asks for a part of it."""
+    """State of one policy, whole: no query asks for a part of it."""
 
     __tablename__ = "policy_states"
 
@@ -372,7 +372,7 @@ class PolicyStateRow(Base):
 
 
 class ChangeRow(Base):
-    """What one lever has changed of one job (of a throttle, of one array) and has yet to put back."""
+    """Change by one lever of one job (of a throttle, of one array) that is yet to be put back."""
 
     __tablename__ = "changes"
 
@@ -409,7 +409,7 @@ class PauseRow(Base):
 
 
 class DeedRow(Base):
-    """What an admin did at the command line, and who that was by the kernel's word."""
+    """Deed of an admin at the command line, with the admin by the kernel's word."""
 
     __tablename__ = "deeds"
 
@@ -420,7 +420,7 @@ class DeedRow(Base):
 
 
 class PaidRow(Base):
-    """What one victim paid; of the last day."""
+    """Payment of one victim; of the last day."""
 
     __tablename__ = "paid"
 
@@ -438,7 +438,7 @@ class PaidRow(Base):
 
 
 class JobMemoryRow(Base):
-    """What the memory holds by job."""
+    """Memory by job."""
 
     __tablename__ = "job_memory"
 
@@ -463,7 +463,7 @@ class JobMemoryRow(Base):
 
 
 class ReportRow(Base):
-    """What one job last said of itself, but for its losses."""
+    """Last report of one job on itself, but for its losses."""
 
     __tablename__ = "reports"
 
@@ -497,17 +497,17 @@ class ProgressRow(Base):
 
 
 class ThroughputRow(Base):
-    """How fast a workload goes on a type of accelerator, alone or beside another one."""
+    """Speed of a workload on a type of accelerator, alone or beside another one."""
 
     __tablename__ = "throughputs"
 
-    #: whose jobs told it; empty: an admin's file, which holds for everybody
+    #: the user of the jobs that told it; empty: an admin's file, which holds for all users
     user: Mapped[str] = mapped_column("user_name", key="user", primary_key=True)
     workload: Mapped[str] = mapped_column(primary_key=True)
     #: on how many accelerators
     scale: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     accelerator: Mapped[str] = mapped_column(primary_key=True)
-    #: who shares the accelerators, and on how many it runs; empty and 0: nobody
+    #: the workload that shares the accelerators, and on how many it runs; empty and 0: none
     partner: Mapped[str] = mapped_column(primary_key=True)
     partner_scale: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     steps_per_s: Mapped[float]

@@ -1,4 +1,4 @@
-"""What trainings have told, for people: jobs, and job arrays whose tasks are the workers of one training.
+"""Trainings, for people: jobs, and job arrays with tasks that are the workers of one training.
 
 A task is found under its own name, and its array under the array's id. Of an array the newest tasks that told anything
 are gathered, those that Slurm has forgotten among them: at most `MOST_TASKS`, and with at most `MOST_ROWS` losses.
@@ -39,7 +39,7 @@ _COLUMNS: tuple[Any, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a training holds now."""
+    """Resources that a training holds now."""
 
     cpus: int
     #: of the CPUs that all trainings hold together; None if they hold none
@@ -98,7 +98,7 @@ def shares(engine: Engine) -> dict[str, Share]:
 
 
 def _groups(connection: Connection) -> dict[tuple[bool, int], tuple[list[_Row], Share]]:
-    """Return the jobs of each training that is not over, who holds most first; (is it an array, its id or key)."""
+    """Return the jobs of each training that is not over, the largest share first; (is it an array, its id or key)."""
     query = select(*_COLUMNS).join(ReportRow, ReportRow.job_key == JobRow.key)
     groups: dict[tuple[bool, int], list[_Row]] = {}
     for row in connection.execute(query.where(JobRow.last_seen.is_(None), JobRow.state.not_in(_OVER))):
@@ -180,7 +180,7 @@ def _tasks(connection: Connection, array_job_id: JobId) -> Sequence[_Row]:
         .limit(MOST_TASKS)
     )
     rows = connection.execute(query).all()
-    # Ids are used again, in the end: who was gone before this array was submitted belongs to another one.
+    # Ids are used again, in the end: a task that was gone before this array was submitted belongs to another one.
     present = [row.first_submit_time for row in rows if row.last_seen is None]
     since = min(present or [row.first_submit_time for row in rows[:1]], default=0.0)
     mine = [row for row in rows if row.last_seen is None or row.last_seen >= since]

@@ -1,4 +1,4 @@
-"""What `read` returns: plain values, with nothing of the database in them."""
+"""Views that `read` returns: plain values, with nothing of the database in them."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class JobView:
     #: empty for none
     notice_signal: str
     notice_target: Target
-    #: who declared it, in words
+    #: where it was declared, in words
     notice_source: str
     #: what exit status 0 in its grace period means
     exit0: ExitZero
@@ -162,7 +162,7 @@ class JobView:
     last_seen: UnixSeconds
     #: Slurm knows it no longer
     gone: bool
-    #: how often it left its room for somebody
+    #: how often it left its room for another job
     preemptions: int
     #: once it has ended: seconds that it waited and ran, all runs together; None if tesched did not see all of it
     waited_s: float | None
@@ -216,7 +216,7 @@ class JobStory:
     #: oldest first
     orders_as_preemptor: tuple[OrderView, ...]
     orders_as_victim: tuple[OrderView, ...]
-    #: those that stand, else those said last: why no room is made for it and whom it could not have as a victim;
+    #: those that stand, else those said last: why no room is made for it and which jobs it could not have as victims;
     #: and why it was not asked itself to step aside
     refusals_as_preemptor: tuple[RefusalView, ...]
     refusals_as_candidate: tuple[RefusalView, ...]
@@ -295,7 +295,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusView:
-    """What `tesched status` shows."""
+    """Values that `tesched status` shows."""
 
     #: None: no daemon has ever written here
     daemon: DaemonView | None
@@ -320,7 +320,7 @@ class StatusView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs; all that is given must hold."""
+    """Filter of jobs; all that is given must hold."""
 
     user: str | None = None
     account: str | None = None
@@ -336,7 +336,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderFilter:
-    """Which orders; all that is given must hold."""
+    """Filter of orders; all that is given must hold."""
 
     open_only: bool = False
     futile_only: bool = False

@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Document:
-    """What a job has said of itself. Iterations go up: a lower one means that the training went back to there."""
+    """Losses and samples of a job. Iterations go up: a lower one means that the training went back to there."""
 
     points: list[Point] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)

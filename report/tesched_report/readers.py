@@ -1,6 +1,6 @@
 """Losses from what people write already: JSON lines, CSV, TensorBoard's event files. Fed piece by piece, as it grows.
 
-A line or record that says no loss is passed over; so is one that cannot be read, and one that is longer than anybody's
+A line or record that says no loss is passed over; so is one that cannot be read, and one that is longer than any
 metrics are.
 """
 
@@ -23,7 +23,7 @@ _LONGEST_NUMBER = 40
 
 
 class Format(StrEnum):
-    """What a file of losses may be."""
+    """Kind of a file of losses."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -31,7 +31,7 @@ class Format(StrEnum):
 
 
 class Loss(NamedTuple):
-    """What a reader finds."""
+    """Values that a reader finds."""
 
     iteration: int
     loss: float

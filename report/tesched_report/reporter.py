@@ -65,7 +65,7 @@ class Reporter:
         self._lock = threading.Lock()
         #: there is something to write
         self._news = threading.Event()
-        #: whoever waits for the thread's next write
+        #: a caller waits for the thread's next write
         self._hurry = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -136,7 +136,7 @@ class Reporter:
         done = 0.0 if steps is None else _not_negative("a number of steps", float(steps))
         now = self._stopwatch()
         if self._counted_at is None:
-            # The steps before the first call took nobody knows how long.
+            # How long the steps before the first call took is unknown.
             self._counted_at = now
             return None
         self._steps += done
@@ -191,7 +191,7 @@ class Reporter:
             else:
                 known = f"{SPOOL_VARIABLE}, {SOCKET_VARIABLE}"
                 self._quiet(f"nothing is reported: no spool folder and no socket is known ({known})")
-        except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten whoever trains
+        except Exception as error:  # noqa: BLE001 - a thread's traceback on stderr would frighten the user
             self._quiet(f"nothing more is reported: {type(error).__name__}: {error}")
 
     def _report_for_ever(self, way: _Written | _Sent, interval_s: float) -> None:

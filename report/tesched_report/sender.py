@@ -1,6 +1,6 @@
 """Sends a report to the daemon's socket, in a credential that munge makes: for sites without a shared file system.
 
-`TESCHED_SOCKET` says where (host:port, or the path of a Unix socket). The command `munge` vouches for who sends it.
+`TESCHED_SOCKET` says where (host:port, or the path of a Unix socket). The command `munge` vouches for the sender.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a job's report goes: which job this is, whether this process speaks for it, and in which folder.
+"""Place of a job's report: which job this is, whether this process speaks for it, and in which folder.
 
 A report is `SPOOL/UID/JOB.json`: UID is the number of the job's user, JOB what squeue shows (123, 120_4).
 """
@@ -53,7 +53,7 @@ def spool_of(environment: Mapping[str, str]) -> Path | None:
 def own_folder(spool: Path) -> Path:
     """Return this user's folder in the spool, which is made if it is missing.
 
-    Raises OSError if it cannot be made, and PermissionError if somebody else has taken its name.
+    Raises OSError if it cannot be made, and PermissionError if another user has taken its name.
     """
     uid = os.geteuid()
     folder = spool / str(uid)
@@ -61,7 +61,7 @@ def own_folder(spool: Path) -> Path:
     try:
         folder.mkdir()
         # The daemon has to come in, whatever the umask is: as one of the folder's group where that is handed down, else
-        # as anybody.
+        # as any user.
         folder.chmod(0o2750 if inherits_group else 0o755)
     except FileExistsError:
         found = folder.lstat()

@@ -1,4 +1,4 @@
-"""Which client speaks to Slurm: pyslurm where it works and fits, Slurm's own commands anywhere."""
+"""Choice of the client for Slurm: pyslurm where it works and fits, Slurm's own commands anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tesched_slurm.scontrol_cluster import read_settings
 
 
 class ClientChoice(StrEnum):
-    """How to speak to Slurm."""
+    """Way to speak to Slurm."""
 
     AUTO = "auto"
     PYSLURM = "pyslurm"

@@ -252,7 +252,7 @@ def not_that_run(job: Job, restarts: int) -> Failure | None:
 
 
 def not_ended_as(job: Job, restarts: int) -> Failure | None:
-    """Return why the job is not one whose run, the one that was meant, has ended, looked at right before acting."""
+    """Return why the meant run of the job has not ended by itself, looked at right before acting; None if it has."""
     if not job.finished or job.state is JobState.CANCELLED or job.completing:
         return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
     if job.restarts != restarts:

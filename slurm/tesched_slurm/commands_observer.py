@@ -24,7 +24,7 @@ from tesched_slurm.scontrol_cluster import (
 
 @dataclass(kw_only=True)
 class Settings:
-    """What slurm.conf says, asked for anew after a while."""
+    """Settings of slurm.conf, asked for anew after a while."""
 
     commands: Commands
     #: seconds for which the settings are believed

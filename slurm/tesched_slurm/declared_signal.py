@@ -1,7 +1,7 @@
 """The signal that a job's own options declare: `sbatch --signal=[{R|B}:]SIG[@SECONDS]`.
 
 Slurm keeps it and shows it nowhere: not in scontrol, squeue or pyslurm. What can be had is sbatch's command line, on
-some sites (`submit_line.py`), and the batch script (`scontrol write batch_script ID -`, which needs Operator), whose
+some sites (`submit_line.py`), and the batch script (`scontrol write batch_script ID -`, which needs Operator) with the
 `#SBATCH` lines sbatch has read. As for sbatch, the command line goes before the script. SBATCH_SIGNAL in sbatch's
 environment goes between the two, and can't be seen.
 
@@ -29,7 +29,7 @@ from tesched_slurm.submit_line import SubmitLines, declared_on, known_texts
 log = logging.getLogger(__name__)
 
 #: scripts read in one look, and the seconds that this may take: a look after a restart of the daemon finds all of them
-#: unread, and a job whose script is unread is no victim yet
+#: unread, and a job with an unread script is no victim yet
 MOST_SCRIPTS = 50
 MOST_S = 0.5
 #: characters of a script that are looked at: the options stand at its beginning
@@ -98,7 +98,7 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Read:
-    """What is known of one job."""
+    """Knowledge of one job."""
 
     #: restarts and submission
     run: tuple[int, float]
@@ -158,7 +158,7 @@ class ScriptDeclarations:
     def _declared(self, job: Job, settings: SlurmSettings) -> _Read | None:
         """Return what the job's options declare; None if slurmctld did not answer."""
         run = (job.restarts, job.submit_time)
-        # Of an array, whose tasks share one script, a task's own id does as well.
+        # The tasks of an array share one script, so a task's own id does as well.
         script = self.commands.run(("scontrol", "write", "batch_script", str(job.job_id), "-"))
         if isinstance(script, Failure):
             if script.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:

@@ -1,4 +1,4 @@
-"""What `scontrol -d -o show job` says and squeue does not: what a job holds on each node, and bits of its request.
+"""Details that `scontrol -d -o show job` has and squeue lacks: what a job holds on each node, and bits of its request.
 
 scontrol prints users' text between Slurm's own words. What is taken from it stands in a part of the record that no
 user's text can reach: after the job's name, MCS label, account and QOS, each compared letter by letter with what squeue
@@ -35,7 +35,7 @@ _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What scontrol adds to one record of squeue's, in Slurm's words."""
+    """Additions of scontrol to one record of squeue's, in Slurm's words."""
 
     #: most tasks of its array at once (ArrayTaskThrottle); 0: no limit
     throttle: int
@@ -57,7 +57,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What an answer says of the jobs that it was searched for."""
+    """Content of an answer on the jobs that it was searched for."""
 
     by_id: Mapping[str, Details]
     #: jobs of which two records, or one that can't be told from a user's text, are there
@@ -65,7 +65,7 @@ class Found:
 
 
 def find(answer: str, rows: Mapping[str, Row]) -> Found:
-    """Return the details of the jobs of `rows`, by job id; a job whose record isn't there is left out."""
+    """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
     by_id: dict[str, Details] = {}
     doubtful: set[str] = set()
     for match in _BEGIN.finditer(answer):

@@ -94,7 +94,7 @@ def read_job(row: Row, details: Details | None) -> Job:
 
 
 def unread_job(row: Row, why: str) -> Job:
-    """Return what is certain of a job whose record can't be read: it is there, and nothing is asked of it."""
+    """Return what is certain of a job with an unreadable record: it is there, and nothing is asked of it."""
     return Job(
         job_id=JobId(int(row.job_id)),
         user=row.user_name,

@@ -1,9 +1,9 @@
 """The note for a preempted job's user, in the job's own record: its AdminComment, or its `extra`.
 
-What somebody else has written there is left, whole: a site's AdminComment may be read by its accounting, and `extra` is
+A text that is not tesched's is left, whole: a site's AdminComment may be read by its accounting, and `extra` is
 the job's user's own. An earlier note of tesched's is replaced.
 
-Seen on 22.05 and 26.05: both survive a requeue; anybody who may see the job reads them; AdminComment is shown by squeue
+Seen on 22.05 and 26.05: both survive a requeue; all who may see the job read them; AdminComment is shown by squeue
 (-O admin_comment) and scontrol, `extra` by scontrol alone, and 22.05 has none.
 """
 

@@ -1,4 +1,4 @@
-"""Slurm through pyslurm: an observer and an actuator for sites whose pyslurm matches their Slurm.
+"""Slurm through pyslurm: an observer and an actuator for sites where pyslurm matches Slurm.
 
 What comes from where:
 

@@ -73,7 +73,7 @@ class PyslurmProcess:
     def _exchange(self, question: Question, deadline: float) -> Answer:
         if self._running is None:
             self._running = _start(self._slurm_conf)
-            # Also where nobody calls `close`: with this object, or with the daemon.
+            # Also where `close` is not called: with this object, or with the daemon.
             weakref.finalize(self, self._running.end)
         running = self._running
         if os.fstat(running.complaints.fileno()).st_size > _MOST_COMPLAINTS:

@@ -1,4 +1,4 @@
-"""What passes between the daemon and its pyslurm process: MessagePack frames, each after its length.
+"""Messages between the daemon and its pyslurm process: MessagePack frames, each after its length.
 
 A record's fields are those of pyslurm, in its units, with None where it gives None.
 """
@@ -153,7 +153,7 @@ class Version(msgspec.Struct, frozen=True, tag="version"):
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):
-    """What there is."""
+    """Objects that the poll saw."""
 
     jobs: tuple[JobRecord, ...] = ()
     #: jobs that pyslurm could not read

@@ -66,7 +66,7 @@ class _Changes(Protocol):
 
 
 class Pyslurm(Protocol):
-    """What we use of pyslurm, which publishes no types."""
+    """The part of pyslurm that we use, which publishes no types."""
 
     __version__: str
     Jobs: _Loads
@@ -150,7 +150,7 @@ class Worker:
             try:
                 name = self._users[user_id] = pwd.getpwuid(user_id).pw_name
             except KeyError:
-                # Slurm's own word for a user whom this host does not know.
+                # Slurm's own word for a user that this host does not know.
                 return "nobody"
         return name
 

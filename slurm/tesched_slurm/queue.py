@@ -36,7 +36,7 @@ class _Kept(NamedTuple):
 
 @dataclass(kw_only=True)
 class Queue:
-    """What is known of each job from the polls before, and how it is brought up to date."""
+    """Knowledge of each job from the polls before, and its updates."""
 
     commands: Commands
     _kept: dict[str, _Kept] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from tesched_slurm.errors import failure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commands:
-    """How Slurm's commands are run."""
+    """Way to run Slurm's commands."""
 
     #: seconds after which a call is given up
     timeout_s: float = 10.0

@@ -38,7 +38,7 @@ SLURMDBD_PAUSE_S = 60.0
 
 _SOURCE = "--signal on sbatch's command line"
 _UNCERTAIN = Declared(source="its sbatch command line can be read in two ways")
-#: the release whose scontrol first knows --json
+#: the first release with a scontrol that knows --json
 _JSON_SINCE = (23, 2)
 
 
@@ -193,7 +193,7 @@ def known_texts(job: Job, script: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What could be had of a job's command line."""
+    """Parts of a job's command line that could be had."""
 
     #: None: it is not to be had
     text: str | None = None

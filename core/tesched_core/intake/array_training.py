@@ -1,7 +1,7 @@
 """A training that is a job array: what its workers told, gathered into one report.
 
 Definitions
-    training   a job array whose tasks work on one model. Its report stands under the array's id.
+    training   a job array with tasks that work on one model. Its report stands under the array's id.
     worker     a task of it. It tells its losses under its own id, 120_4; iterations count for the whole training.
     part       the losses of one worker, or of several that were gathered before, as one curve.
 
@@ -9,7 +9,7 @@ Principle
     Workers tell at different iterations, at different times, some twice, and some of them are gone: slurmctld forgets
     a task some minutes after its end. So:
     - A worker's curve holds from its first iteration to its last one; between two points it is a straight line.
-    - The loss after an iteration is the mean over the workers whose curves hold there, each of which counts as one.
+    - The loss after an iteration is the mean over the workers with a curve that holds there, each counting as one.
       Workers that took over from another, and told some iterations again, are averaged with it there.
     - Work per core-second is the sum over those that told it there: what all of them do in a second of a core each.
     - An iteration was reached when the first worker told it.
@@ -50,7 +50,7 @@ class Part:
     """The losses of some of a training's workers, as one curve."""
 
     curve: Curve
-    #: [points] whose mean each loss is: how many workers
+    #: [points] number of workers that each loss is the mean of
     workers: NDArray[np.float64]
 
     @staticmethod

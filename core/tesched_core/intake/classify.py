@@ -367,7 +367,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a running job said of itself when its run began: what is said later does not change its class."""
+    """A job's own data that decides its class, as it was when its run began: later changes do not change the class."""
 
     submit_time: float
     restarts: int

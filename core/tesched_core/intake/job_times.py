@@ -1,4 +1,4 @@
-"""How long a job waited and ran over all its restarts, and what is made of it: slowdown, bounded slowdown, JCT.
+"""Waiting and running times of a job over all its restarts, and slowdown, bounded slowdown and JCT from them.
 
 A job waits from its submission to its end whenever it does not run: before its first start, between a preemption and
 the restart, and while it is suspended. So, for a job that has ended, JCT = waiting + running.
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What became of a job's time, up to its end or to now."""
+    """Times of one job, up to its end or to now."""
 
     submitted_at: UnixSeconds
     #: None for a job that has not ended

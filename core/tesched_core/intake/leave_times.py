@@ -1,4 +1,4 @@
-"""How long a job without a declared signal takes to leave its nodes after a requeue, learned from jobs like it.
+"""Time that a job without a declared signal takes to leave its nodes after a requeue, learned from jobs like it.
 
 Definitions
     leave time  seconds from the first requeue of a victim that had no notice until it was seen to have left its nodes,

@@ -1,4 +1,4 @@
-"""Which waiting TE jobs would start if there were room, and what the others wait for.
+"""Waiting TE jobs that would start on free resources, and what the others wait for.
 
 Room is made only for a job that Slurm would start in it. Slurm's own reason word says so: Resources or Priority. A job
 that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from a preemption.

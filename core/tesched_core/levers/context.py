@@ -1,4 +1,4 @@
-"""What one step works on: the orders' advance is written here while it runs, then read."""
+"""Context of one step: the orders' advance is written here while it runs, then read."""
 
 from __future__ import annotations
 

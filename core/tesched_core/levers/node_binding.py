@@ -84,7 +84,7 @@ def unbind(memory: Memory, context: CycleContext, *, all_of_them: bool = False) 
         if job is None or job.finished:
             del kept[job_id]
         elif job.pending and (all_of_them or one.order_id not in holding or _long_enough(job_id, context)):
-            # A command may be on its way: what is as it was is believed only after a while.
+            # A command may be on its way: a reverted value is believed only after a while.
             may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
             if _ours(job, one) or _counted(job, one):
                 context.actions.append(_free(one, job))

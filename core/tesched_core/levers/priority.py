@@ -1,7 +1,7 @@
 """Priority lever: the preemptor is first in the queue while its victims leave, and they are when they are back.
 
 Priorities are moved by the nice value, which leaves Slurm in charge of them. Slurm ignores nice, with exit status 0,
-for a job whose priority was set explicitly (scontrol(1), Nice): such a preemptor gets another explicit priority.
+for a job with a priority that was set explicitly (scontrol(1), Nice): such a preemptor gets another explicit priority.
 
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every

@@ -104,7 +104,7 @@ def drop_dry_run_records(memory: Memory) -> Memory:
 
 
 def learned(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
-    """Return the memory after what became of throttles: one that certainly was not set is as it was."""
+    """Return the memory after the outcomes of throttles: one that certainly was not set is reverted."""
     throttled = dict(memory.throttled)
     for outcome in outcomes:
         action = outcome.action

@@ -1,4 +1,4 @@
-"""What tesched may ask of Slurm, why, and what became of it. Actions are data; only an actuator performs them."""
+"""Actions on Slurm, their reasons and outcomes. Actions are data; only an actuator performs them."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:
-    """Put a job back in the queue whose run has ended in its grace period, while Slurm remembers it."""
+    """Put a job back in the queue after its run has ended in its grace period, while Slurm remembers it."""
 
     job_id: JobId
     reason: Reason
@@ -157,7 +157,7 @@ class SetPriority:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeCount:
-    """How many nodes a pending job wants, and what Slurm reckons from that (scontrol(1), NumNodes)."""
+    """Number of nodes that a pending job wants, and what Slurm reckons from that (scontrol(1), NumNodes)."""
 
     least: int
     most: int
@@ -213,7 +213,7 @@ class Release:
 
 
 class Record(StrEnum):
-    """Where in a job's Slurm record its user is told of a preemption."""
+    """Field of a job's Slurm record that tells its user of a preemption."""
 
     #: nowhere
     NONE = "none"
@@ -268,7 +268,7 @@ Action: TypeAlias = (
 
 
 class Status(StrEnum):
-    """What became of an action."""
+    """Status of an action."""
 
     #: Slurm took the command; whether it worked, the next snapshot shows
     SENT = "sent"
@@ -310,7 +310,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one action."""
+    """Outcome of one action."""
 
     action: Action
     status: Status

@@ -1,4 +1,4 @@
-"""What Slurm says at one instant: jobs, nodes, partitions, reservations. Every client gives the same values.
+"""State of the cluster at one instant: jobs, nodes, partitions, reservations. Every client gives the same values.
 
 Times are Unix seconds (UTC), durations end in `_s`, memory in `_mib`. `None` stands for "Slurm does not say"; a limit
 that Slurm calls UNLIMITED is `None` too.
@@ -49,7 +49,7 @@ FINISHED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job asked for, in Slurm's own terms; `request.demand_per_node` makes one node's share of it."""
+    """Request of a job, in Slurm's own terms; `request.demand_per_node` makes one node's share of it."""
 
     #: fewest and most nodes that the job takes (sbatch --nodes=MIN-MAX)
     min_nodes: int = 1
@@ -104,7 +104,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeShare:
-    """What a job holds on one node."""
+    """Resources that a job holds on one node."""
 
     node: str
     tres: Tres
@@ -307,7 +307,7 @@ class Switch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
-    """What of the site's slurm.conf tesched must know. Read at start and after each reconfigure."""
+    """Settings of the site's slurm.conf that tesched must know. Read at start and after each reconfigure."""
 
     #: "22.05.8"
     release: str = ""

@@ -1,7 +1,7 @@
 """The columns in which the room is counted, and what a job that runs takes of each.
 
 `cpu`, `mem_mib` and each GRES by name; for a partition with MaxCPUsPerNode `cpu:NAME`, the CPUs that its jobs may still
-have on the node; for a partition whose jobs may share cores (OverSubscribe) `shared:NAME`, of which each of its jobs
+have on the node; for a partition with jobs that may share cores (OverSubscribe) `shared:NAME`, of which each of them
 takes one and a job of any other partition wants all: Slurm starts it on no node where such a job runs.
 """
 
@@ -25,10 +25,10 @@ ALONE = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnLayout:
-    """Which columns there are."""
+    """Layout of the columns: which there are."""
 
     names: tuple[str, ...]
-    #: columns of the partitions with MaxCPUsPerNode, and of those whose jobs may share cores
+    #: columns of the partitions with MaxCPUsPerNode, and of those with jobs that may share cores
     limited: Mapping[str, int]
     sharing: Mapping[str, int]
 

@@ -21,7 +21,7 @@ from tesched_core.model.room import Room
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """When what is held comes free: one entry a job and node, jobs of every class."""
+    """Times when held resources come free: one entry a job and node, jobs of every class."""
 
     #: row of the room
     node: NDArray[np.intp]
@@ -32,7 +32,7 @@ class Ends:
 
 
 class Owner(NamedTuple):
-    """What the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
+    """Properties that the guard protects a job by. Jobs of one owner are told apart by nothing of it."""
 
     user: str = ""
     account: str = ""

@@ -1,4 +1,4 @@
-"""What was decided in one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
+"""Decisions of one cycle, and why not otherwise. Recorded when decided, never reconstructed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ Parameters
 
 Source
     Progress: SLAQ (Zhang et al., SoCC 2017), section 2: jobs report (iteration, loss). Throughputs: Gavel (Narayanan et
-    al., OSDI 2020), whose physical mode keeps a moving average with a weight of 0.5.
+    al., OSDI 2020); its physical mode keeps a moving average with a weight of 0.5.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What is known of one job from its own reports."""
+    """Knowledge of one job from its own reports."""
 
     curve: Curve = field(default=NO_CURVE, compare=False)
     samples: tuple[Sample, ...] = ()
@@ -152,7 +152,7 @@ def continued(before: Curve, after: Curve) -> Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What was read of a report before: its points, and which bytes they were."""
+    """Part of a report that was read before: its points, and which bytes they were."""
 
     curve: Curve
     dropped: int

@@ -10,7 +10,7 @@ from tesched_core.model.payment import HOUR_S
 
 
 class YieldBy(StrEnum):
-    """How victims make room."""
+    """Way in which victims free resources."""
 
     #: they are put back in the queue, which frees all that they hold
     REQUEUE = "requeue"
@@ -43,7 +43,7 @@ class Limits:
     max_victims_for_te_account_hour: int = 80
     #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
     max_lost_node_hours_per_day: float = 500.0
-    #: most orders at once for which room is being made; those whose victims only wait to run again do not count
+    #: most orders at once that are making room; those with victims that only wait to run again do not count
     max_open_orders: int = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()

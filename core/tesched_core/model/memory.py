@@ -40,7 +40,7 @@ class NodeBinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttled:
-    """A job array whose throttle tesched has set."""
+    """A job array with a throttle set by tesched."""
 
     #: when it was last set
     at: UnixSeconds
@@ -55,7 +55,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Futility:
-    """What came of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
+    """Outcome of the orders for one TE job that asked victims and came to nothing; of an array, for all its tasks."""
 
     #: how many there were
     count: int
@@ -73,7 +73,7 @@ class Futility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What a job has behind it that Slurm does not say: it resets the submission at each requeue."""
+    """Past of a job that Slurm does not say: it resets the submission at each requeue."""
 
     #: its first submission
     submitted_at: UnixSeconds
@@ -85,7 +85,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What must be remembered from cycle to cycle, and over a restart."""
+    """Memory from cycle to cycle, and over a restart."""
 
     #: the last cycle
     cycle: int = 0
@@ -97,13 +97,13 @@ class Memory:
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
     #: when a job was last preempted, or let go after its notice
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: TE jobs whose order came to nothing, and when they may be tried again; of an array, by the array's id
+    #: TE jobs with an order that came to nothing, and when they may be tried again; of an array, by the array's id
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: what came of their futile orders, by the same id
     futile: Mapping[JobId, Futility] = field(default_factory=dict)
     #: TE jobs for which shadow mode has recorded an order, and when it may record the next. Not persisted
     shadowed: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: victims that Slurm has just refused to put back in the queue, whose users are yet to be told. Not persisted
+    #: victims that Slurm has just refused to put back in the queue; their users are yet to be told. Not persisted
     newly_lost: frozenset[JobId] = frozenset()
     #: remembered jobs that the last answers did not show, and since when. Not persisted
     missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Memory:
     bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: jobs that tesched holds, and since when
     held: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: job arrays whose throttle tesched has set, by the array's id
+    #: job arrays with a throttle set by tesched, by the array's id
     throttled: Mapping[JobId, Throttled] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)

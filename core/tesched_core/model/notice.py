@@ -30,7 +30,7 @@ NONE = "none"
 
 
 class Target(StrEnum):
-    """Which of a job's processes get its notice."""
+    """Processes of a job that get its notice."""
 
     #: the tasks that srun started, where there are any; the batch script's own processes get nothing
     STEPS = "steps"
@@ -47,7 +47,7 @@ TARGET_WORDS: Mapping[Target, str] = MappingProxyType(
 
 
 class ExitZero(StrEnum):
-    """What it means that a job ends with exit status 0 in its grace period."""
+    """Meaning of an exit status 0 in a job's grace period."""
 
     #: it has finished, and must not run again
     FINISHED = "finished"
@@ -83,7 +83,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What the options of one run's submission declare; without a signal, that they declare none."""
+    """Declaration in the options of one run's submission; without a signal, that they declare none."""
 
     signal: Signal | None = None
     #: where it was found, in words: "its script's --signal"

@@ -21,7 +21,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 class OrderState(StrEnum):
-    """How far an order is."""
+    """State of an order."""
 
     #: room is being made, or is there and the preemptor has not started
     OPEN = "open"
@@ -32,7 +32,7 @@ class OrderState(StrEnum):
 
 
 class Ending(StrEnum):
-    """How an order's preemptor fared."""
+    """Ending of an order: the outcome for its preemptor."""
 
     #: it started on nodes that the order made room on
     STARTED_HERE = "started_here"
@@ -57,7 +57,7 @@ class Ending(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a victim leaves for."""
+    """Purpose that a victim leaves for."""
 
     #: a TE job
     TE = "te"
@@ -66,7 +66,7 @@ class Purpose(StrEnum):
 
 
 class VictimState(StrEnum):
-    """How far a victim is."""
+    """State of a victim."""
 
     #: chosen; its notice has certainly not been sent
     PLANNED = "planned"
@@ -85,7 +85,7 @@ class VictimState(StrEnum):
 
 
 class Departure(StrEnum):
-    """How a victim left its room."""
+    """Way in which a victim left its room."""
 
     #: tesched requeued it when its grace period was over
     REQUEUED = "requeued"
@@ -105,7 +105,7 @@ class Departure(StrEnum):
     LOST = "lost"
 
 
-#: Departures of victims whose run has ended for good, though they are to run again.
+#: Departures of victims after which the run has ended for good, though they are to run again.
 TO_RERUN = frozenset({Departure.DIED_OF_NOTICE, Departure.SAVED})
 #: Departures by which a run was thrown away for a preemptor, saved or not.
 PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN, Departure.LOST})
@@ -116,7 +116,7 @@ HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.RE
 
 
 class Lever(StrEnum):
-    """How a job was brought forward in the queue."""
+    """Way in which a job was brought forward in the queue."""
 
     NICE = "nice"
     PRIORITY = "priority"

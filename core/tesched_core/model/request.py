@@ -38,7 +38,7 @@ _NO_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "fs", "vmem", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerGpu:
-    """What each GPU brings with it if the job does not say so itself (DefCpuPerGPU, DefMemPerGPU); 0: nothing."""
+    """Default resources that come with each GPU if the job names none (DefCpuPerGPU, DefMemPerGPU); 0: nothing."""
 
     cpus: int = 0
     mem_mib: int = 0

@@ -15,7 +15,7 @@ from tesched_core.model.column_layout import (
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Room:
-    """What each node has, and what of it is free: [nodes, resources], in the units of `Tres`."""
+    """Total and free resources of each node: [nodes, resources], in the units of `Tres`."""
 
     names: tuple[str, ...]
     index: Mapping[str, int]

@@ -31,7 +31,7 @@ class JobClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What tesched knows of a job and Slurm does not."""
+    """Facts of a job that tesched knows and Slurm does not."""
 
     job_class: JobClass
     #: name of the rule that gave the class, "user's comment" or "default"
@@ -50,7 +50,7 @@ class Traits:
     #: what its own options declare, once they were read; and whether they are yet to be read
     declared: Declared | None = None
     unread: bool = False
-    #: an array whose tasks are workers of one training: it goes on with any number of them
+    #: an array of tasks that are workers of one training: it goes on with any number of them
     elastic: bool = False
     #: how long the present run is expected to take in all, where anything is known of that
     run_time_s: float | None = None
@@ -66,7 +66,7 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What was seen at one instant."""
+    """State seen at one instant."""
 
     taken_at: UnixSeconds
     jobs: Mapping[JobId, Job]

@@ -1,4 +1,4 @@
-"""How an order goes on: what the new snapshot shows of its preemptor and its victims, and what is to be done next.
+"""Advance of an order: what the new snapshot shows of its preemptor and its victims, and what is to be done next.
 
 Rules that hold in every branch:
 

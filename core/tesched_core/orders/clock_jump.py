@@ -1,4 +1,4 @@
-"""What is remembered, after the clock was set: grace periods and waits go on as if it had not been."""
+"""Correction of the memory after the clock was set: grace periods and waits go on as if it had not been."""
 
 from __future__ import annotations
 

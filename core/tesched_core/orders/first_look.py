@@ -34,7 +34,7 @@ _TEXT = "it was put at the head of the queue; until Slurm has looked at it there
 def at_the_head_first(
     plans: tuple[Plan, ...], memory: Memory, context: CycleContext, limits: Limits
 ) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans, of which those whose job Slurm has not seen at the head of its queue ask no victim yet."""
+    """Return the plans; those for a job that Slurm has not seen at the head of its queue ask no victim yet."""
     if not limits.await_first_look:
         return plans, Refusals()
     waiting = {order.preemptor: order for order in memory.open_orders() if order.waits}

@@ -1,4 +1,4 @@
-"""What is remembered of orders that came to nothing, and when their TE job is tried again.
+"""Memory of orders that came to nothing, and when their TE job is tried again.
 
 A futile order is the worst that tesched can do: victims paid, and the TE job did not start in the room that they made.
 The same plan, tried again, will most likely end the same way. So
@@ -48,7 +48,7 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
 
 
 def came_to_nothing(order: Order, context: CycleContext) -> None:
-    """Remember what came of an order whose preemptor has stopped waiting, in `context`."""
+    """Remember what came of an order when its preemptor has stopped waiting, in `context`."""
     family = family_of(order.preemptor, context.snapshot)
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)

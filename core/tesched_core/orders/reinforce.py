@@ -1,4 +1,4 @@
-"""Orders whose room others have taken while it was being made, and what is done for them.
+"""Reinforcement of orders after others have taken their room while it was being made.
 
 Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
 job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
@@ -12,7 +12,7 @@ Room that is free elsewhere by then comes first: the trial is bound to that inst
 where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the
 policy is asked for room anywhere.
 
-An order that has asked no victim, because there was room, and whose room is taken goes back to waiting (`reopened`).
+An order that has asked no victim, because there was room, goes back to waiting if its room is taken (`reopened`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def add_victims(
 
 
 def reopened(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory in which orders that asked no victim, and whose room is taken, wait again."""
+    """Return the memory in which orders that asked no victim wait again if their room is taken."""
     orders = dict(memory.orders)
     room = context.columns.room
     for order in memory.open_orders():

@@ -1,4 +1,4 @@
-"""Victims whose run has ended for good though they are to run again: they died of their notice, or saved and exited.
+"""Victims that are to run again though their run has ended for good: they died of their notice, or saved and exited.
 
 Definitions
     died of its notice  the job had its notice and then FAILED, within its grace period: the signal ended it, or a trap
@@ -32,7 +32,7 @@ MEND_FOR_S = 120.0
 
 
 def rerun(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after it was asked for that its job, whose run has ended, is put back in the queue.
+    """Return the victim after it was asked that its job be put back in the queue, since its run has ended.
 
     At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
     """

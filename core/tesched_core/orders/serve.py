@@ -25,7 +25,7 @@ from tesched_core.policy import HoldJob, Intent, MakeRoom, Plan, Policy, Proposa
 
 @dataclass
 class Served:
-    """What the policies of one cycle have brought about so far."""
+    """Results of the policies of one cycle so far."""
 
     memory: Memory
     refusals: Refusals
@@ -36,12 +36,12 @@ class Served:
     failures: list[str] = field(default_factory=list)
 
     def add_victims(self, memory: Memory, refusals: Refusals, asked: int) -> None:
-        """Take in what was done for orders whose resources others have taken."""
+        """Take in what was done for orders after others have taken their resources."""
         self.memory, self.refusals, self.asked = memory, self.refusals + refusals, self.asked + asked
 
 
 def serve(policy: Policy[Any], state: object, view: View, served: Served, context: CycleContext) -> Proposal[Any]:
-    """Ask the policy and open its orders; return its proposal, whose other intents are for the levers."""
+    """Ask the policy and open its orders; return its proposal with the other intents, which are for the levers."""
     if policy.serves_te:
         proposal, plans, refusals = _planned(policy, state, view, served)
         plans, too_soon = _not_too_soon(plans, view.snapshot)

@@ -14,7 +14,7 @@ Principle
     The note is no lever: nothing in Slurm goes by it, and what it says stays true. So `tesched undo` leaves it.
 
 Source
-    tesched's own; what survives a requeue, and who may read and write it, was tried on 22.05 and 26.05
+    tesched's own; what survives a requeue, and which users may read and write it, was tried on 22.05 and 26.05
     (docs/notice.md).
 """
 
@@ -32,7 +32,7 @@ from tesched_core.model.snapshot import Snapshot
 _OURS = "tesched: preempted "
 #: For what kind of job a job was preempted.
 FOR_TRIAL, FOR_TURN = "a trial-and-error job", "another job's turn"
-#: Releases of Slurm whose jobs have an `extra`; on the newer of them an Operator may not write AdminComment.
+#: Releases of Slurm that give jobs an `extra`; on the newer of them an Operator may not write AdminComment.
 _HAS_EXTRA = "23.11"
 #: Notes written in one cycle: each is a look at the job and a command, some 30 ms.
 MOST_NOTES = 50
@@ -40,7 +40,7 @@ MOST_NOTES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """How users are told."""
+    """Way in which users are told."""
 
     record: Record = Record.NONE
     #: the site has a command for it

@@ -1,8 +1,8 @@
-"""How soon resources come free by themselves that a TE job would fit into, and whether it awaits them.
+"""Time until resources come free by themselves that a TE job would fit into, and whether it awaits them.
 
 Definitions
     n          the jobs that ended in the last `WINDOW_S` seconds on nodes where the TE job may run, and each of which
-               held on a node what the TE job asks for on one; not those that somebody cancelled
+               held on a node what the TE job asks for on one; not those that were cancelled
     k          the TE job's place among those that await such resources, from 1
     wait       WINDOW_S / n * k: in how many seconds the k-th lot of resources is expected
     leave      the longest grace period of the victims that would be asked
@@ -40,7 +40,7 @@ LEAST_ENDS = 3
 
 
 def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContext) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans, of which those whose job soon gets resources that come free by themselves ask no victim yet."""
+    """Return the plans; those for a job that soon gets resources that come free by themselves ask no victim yet."""
     most_s = context.limits.wait_for_free_s
     if most_s <= 0 or not any(isinstance(plan, MakeRoom) and plan.victims for plan in plans):
         return plans, Refusals()

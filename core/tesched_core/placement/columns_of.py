@@ -239,7 +239,7 @@ def _ineligible(job: Job, traits: Traits, room: Room) -> int:
 def room_of(snapshot: Snapshot) -> Room:
     """Return the room as the snapshot shows it.
 
-    What the nodes' own records say is held counts where the jobs' say less: a job whose record is missing, or not
+    What the nodes' own records say is held counts where the jobs' say less: a job with a record that is missing, or not
     true, makes no free room.
     """
     names = tuple(snapshot.nodes)

@@ -1,4 +1,4 @@
-"""Where a job fits: what it wants on each node, which nodes it may use, and what is free there.
+"""Demand of a job: what it wants on each node, which nodes it may use, and what is free there.
 
 The questions are asked for many jobs against many nodes, so the answers are NumPy columns: one row a node, one column a
 resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: taking or freeing gives a new one.
@@ -36,7 +36,7 @@ MOST_TASKS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Uneven:
-    """How the tasks of a job of several nodes may be spread over them, at least one on each (`spread.py`)."""
+    """Ways to spread the tasks of a job of several nodes over them, at least one on each (`spread.py`)."""
 
     tasks: int
     #: fewest and most nodes
@@ -50,7 +50,7 @@ class Uneven:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Demand:
-    """What one pending job wants of the room."""
+    """Demand of one pending job on the room."""
 
     job: Job
     nodes: int
@@ -219,7 +219,7 @@ def _least_memory(job: Job, room: Room) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Amounts:
-    """What a job takes of nodes in one partition, by how many nodes or tasks there are."""
+    """Share that a job takes of nodes in one partition, by how many nodes or tasks there are."""
 
     request: Request
     partition: Partition | None

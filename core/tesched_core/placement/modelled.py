@@ -1,4 +1,4 @@
-"""Which requests placement models. Every other TE job is left to Slurm: no victim leaves for what is not understood.
+"""Requests that placement models. Every other TE job is left to Slurm: no victim leaves for what is not understood.
 
 Modelled are nodes (MIN-MAX), tasks, CPUs a task and a node, whole nodes, memory by node, CPU and GPU, GRES by node, job
 and task, CPUs a GPU, tasks a node and a core, threads a core, local disk, features joined by & and |, required and
@@ -18,9 +18,9 @@ from tesched_core.model.snapshot import Snapshot
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
-#: releases seen to start a job of a fixed number of nodes whose GPUs bring fewer CPUs than its tasks need
+#: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need
 _STARTS_WITH_TOO_FEW = "22.05"
-#: SelectType's plugins whose rules `request.py` has
+#: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
 

@@ -16,7 +16,7 @@ from tesched_core.model.columns import Ends
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shadow:
-    """When and where a job will start."""
+    """Time and place where a job will start."""
 
     #: inf: never, as far as is known
     at: float

@@ -1,4 +1,4 @@
-"""How the tasks of a job are spread over nodes that can't take the same number each.
+"""Spread of a job's tasks over nodes that can't take the same number each.
 
 Slurm fills the nodes of a job of several tasks with as many as fit on each, at least one: 8 tasks of 3 CPUs have room
 on nodes of 16, 8 and 8 CPUs (5, 2 and 1), though none of the small ones takes an even share. Bound to exactly these

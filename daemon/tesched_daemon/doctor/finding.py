@@ -1,4 +1,4 @@
-"""What the doctor says of one thing: how it is, and what to do about it."""
+"""Finding of the doctor on one thing: how it is, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     #: it works; something is lost or will be

@@ -1,4 +1,4 @@
-"""What the doctor says of the partitions in which TE jobs wait: whether Slurm comes to them before the others.
+"""Findings on the partitions in which TE jobs wait: whether Slurm comes to them before the others.
 
 Slurm goes by PriorityTier first, and by the jobs' priorities only within a tier. A TE job in a partition of a higher
 tier is the head of the queue from its submission on, and resources that come free by themselves go to it before tesched

@@ -1,4 +1,4 @@
-"""What the doctor says where jobs are planned rack by rack: whether there are racks, and whether tesched is in time."""
+"""Findings where jobs are planned rack by rack: whether there are racks, and whether tesched is in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor looks at in Slurm: who it is, what it lets us do, and which of its settings stand in the way.
+"""Findings on Slurm: its release and cluster, what it lets us do, and which of its settings stand in the way.
 
 Source of the settings: slurm.conf(5), and what docs/slurm-levers.md measured.
 """
@@ -43,7 +43,7 @@ SKEW_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Controller:
-    """What slurmctld says of itself."""
+    """Answer of slurmctld on itself."""
 
     settings: SlurmSettings
     #: slurm.conf's keys as `scontrol show config` writes them
@@ -54,7 +54,7 @@ class Controller:
 
 
 def user_name() -> str:
-    """Return the name of who runs this process."""
+    """Return the name of the user that runs this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -214,7 +214,7 @@ def _preemption(config: Config, controller: Controller) -> Finding:
 
 
 def _preempts(partitions: Sequence[Partition]) -> tuple[Partition, Partition] | None:
-    """Return a partition and one on the same nodes whose jobs it preempts, by PriorityTier."""
+    """Return a partition and one on the same nodes with jobs that it preempts, by PriorityTier."""
     return next(
         (
             (high, low)

@@ -1,6 +1,6 @@
-"""What reports came by the socket and were not looked at yet: bounded, whoever sends how much.
+"""Reports that came by the socket and were not looked at yet: bounded, however many a user sends.
 
-A report is kept under its sender's number and the job that it names. So nobody's report is in the way of another's: for
+A report is kept under its sender's number and the job that it names. So no report is in the way of another's: for
 a job the one is taken that its own user has sent. Where all is full, the oldest report goes of the user that has most:
 however many users fill it together, each of the others has a share as large as theirs.
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 MOST_BYTES, MOST_OF_ONE = 64 << 20, 16 << 20
 #: Reports that are kept of one user, however short.
 MOST_REPORTS = 2000
-#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where nobody has asked
-#: for so long, none is taken: this daemon is a standby.
+#: Seconds for which a report waits for its job to be seen: slurmctld may be away for a while. Where none was asked for
+#: in that time, none is taken: this daemon is a standby.
 KEPT_S = 600.0
 
 
@@ -43,7 +43,7 @@ class Inbox:
     _asked_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin as if somebody had just asked."""
+        """Begin as if reports had just been asked for."""
         self._asked_at = self.stopwatch()
 
     def put(self, user: int, job: str, report: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""munge: who sent this? libmunge asks the munged of this host, which says whose process made a credential, and when.
+"""Senders by munge: libmunge asks the munged of this host, which names a credential's user, and when it was made.
 
 A credential is taken once: munged remembers those that it has seen until they expire. Source: munge(7),
 munge_decode(3), munge_ctx(3). Python's own ctypes calls the library, which is wherever Slurm authenticates by munge:
@@ -62,7 +62,7 @@ class Munge:
         library.munge_ctx_destroy.argtypes = (ctypes.c_void_p,)
 
     def decoded(self, credential: bytes) -> tuple[int, bytes]:
-        """Return the number of the user whose process made it, and what is in it.
+        """Return the number of the user that made it, and what is in it.
 
         Raises MungeError for what is no credential, was not made with this site's key, is too old, of the future, or
         was taken before; and if munged does not answer.

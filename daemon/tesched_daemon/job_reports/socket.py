@@ -4,13 +4,13 @@ A message is a munge credential and a line's end; in it stands `tesched-report 1
 would stand in the spool. The answer is one line: `ok`, `busy` (try again later) or `refused: why`. What holds, whatever
 is sent:
 
-- Who sent it is what munge says. A credential is taken once: one that somebody caught and sends again is refused, one
-  of another site's key, too. Whose job it is, is looked up later (`reports.py`).
+- munge says which user sent it. A credential is taken once: one that was caught and is sent again is refused, one
+  of another site's key, too. The job's owner is looked up later (`reports.py`).
 - One thread does all of it and never waits for a client. A client has `DEADLINE_S` to say what it has to say, in at
   most `MOST_MESSAGE` bytes. Where more than `MOST_CLIENTS` are there, one is sent away of that host (or, on a Unix
   socket, user by the kernel's word) that has most of them.
 - Messages are taken in turn from those hosts or users, and the thread rests `RESTS` times as long as they took: a flood
-  takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP the others of that host, too, who are
+  takes a quarter of a core. On a Unix socket it delays its own user alone; by TCP that host's others, too, which are
   told "busy" now and then and send again.
 - Nothing that comes is written to the log, but how many were refused.
 """
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 MOST_MESSAGE = MOST_BYTES * 4 // 3 + 2048
 MOST_CLIENTS = 128
 #: Connections that the kernel keeps until they are accepted. A flood must not fill it while the thread rests: in there
-#: it cannot be seen whose they are. The system may have a lower bound (net.core.somaxconn).
+#: it cannot be seen which user's they are. The system may have a lower bound (net.core.somaxconn).
 BACKLOG = 4096
 DEADLINE_S = 5.0
 RESTS = 3.0
@@ -65,7 +65,7 @@ _CREDENTIALS = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class TcpAddress:
-    """Where to listen; an empty host means all of this machine's addresses."""
+    """Address to listen on; an empty host means all of this machine's addresses."""
 
     host: str
     port: int
@@ -164,7 +164,7 @@ class Server:
         self._refused: Counter[str] = Counter()
         self._told_at = 0.0
         self._cannot_accept = False
-        #: the last time somebody was sent away for others
+        #: the last time a client was sent away for others
         self._crowded = False
 
     @contextmanager
@@ -267,7 +267,7 @@ class Server:
     def _take_some(self) -> bool:
         """Take some whole messages, of the hosts by turns; return whether there was one.
 
-        Whose a message is that came by TCP is known once it is decoded. So of one host any may be the next: where one
+        The sender of a message by TCP is known once it is decoded. So of one host any may be the next: where one
         user sends more than can be taken, the others of that host come through as often as their share of it.
         """
         whole: dict[str, list[_Client]] = {}
@@ -296,7 +296,7 @@ class Server:
     def _answer(self, client: _Client, text: str) -> None:
         if text != "ok":
             self._refuse(text)
-        # It is short enough for any buffer; who does not listen is not waited for.
+        # It is short enough for any buffer; a client that does not listen is not waited for.
         with suppress(OSError):
             client.channel.send(f"{text}\n".encode())
         self._close(client)

@@ -4,7 +4,7 @@
 (`socket.py`) names its job, and its sender is known. What holds, whatever is put there or sent:
 
 - A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
-  he is the one who sent it.
+  that user has sent it.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
   report may have. What is in it, `tesched_core.model.job_report` checks.
 - A look at the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
@@ -50,7 +50,7 @@ from tesched_daemon.job_reports.inbox import Inbox
 
 log = logging.getLogger(__name__)
 
-#: Most jobs whose files are looked at in one round, and seconds after which a round ends with the job it is at.
+#: Most jobs that are looked at in one round, and seconds after which a round ends with the job it is at.
 LOOKS = 2000
 ROUND_S = 0.25
 #: Seconds that the loop waits for a round; news of a longer one come with the next turn.
@@ -61,12 +61,12 @@ LATE_S = 30.0
 CLOCK_S = 60.0
 #: Refusals that are logged in one round; more are counted.
 TOLD = 20
-#: Seconds between two lines of the log on reports that somebody else than the job's user has sent.
+#: Seconds between two lines of the log on reports that another than the job's user has sent.
 TELL_S = 600.0
 
 
 def uid_of(user: str) -> int | None:
-    """Return the number of this user; None if this host does not know him."""
+    """Return the number of this user; None if this host does not know the name."""
     try:
         return pwd.getpwnam(user).pw_uid
     except (KeyError, ValueError):
@@ -79,7 +79,7 @@ class RefusedError(Exception):
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one job."""
+    """State of one job's reports."""
 
     submit_time: float
     #: of the file that was read last: device, inode, size, mtime and ctime in nanoseconds
@@ -142,7 +142,7 @@ class Spool:
         return {job_id: known.reported for job_id, known in self._known.items() if known.reported is not None}
 
     def _due(self, there: Mapping[JobId, Job]) -> list[JobId]:
-        """Return whose files are to be looked at, in turn: those on nodes, and once more those that have ended."""
+        """Return the jobs to look at, in turn: those on nodes, and once more those that have ended."""
         due = sorted(
             job_id
             for job_id, job in there.items()
@@ -157,7 +157,7 @@ class Spool:
         return job is None or (job.restarts == 0 and job.submit_time != known.submit_time)
 
     def _sent_for(self, jobs: Sequence[Job]) -> list[tuple[Job, int]]:
-        """Return the jobs whose users have sent reports for them, and the users' numbers; others' are thrown away."""
+        """Return the jobs reported on by their own users, and the users' numbers; others' reports are thrown away."""
         if self._inbox is None or not (waiting := self._inbox.waiting()):
             return []
         names = {name for _, name in waiting}
