@@ -1,1 +1,1 @@
-"""Gavel's policies: which type of accelerator for whom, for which part of the time (Narayanan et al., OSDI 2020)."""
+"""Gavel's policies: the part of the time for each job on each type of accelerator (Narayanan et al., OSDI 2020)."""

@@ -1,8 +1,8 @@
-"""On which nodes a round's jobs start, and who of those without a turn there makes room for them.
+"""Nodes for the jobs of a round, and the victims without a turn there that make room for them.
 
-Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one whose holders go, as
-a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: whoever
-should be alone, or wait, keeps his part of the GPU until somebody else has a turn on it.
+Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one that victims leave,
+as a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job
+that should be alone, or wait, keeps its part of the GPU until another job has a turn on it.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ _MOVES = "its turn in this round is on another type of accelerator"
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Works out the plans of one look."""
+    """Works out the plans of one poll."""
 
     view: View
     kinds: Kinds
     managed: GavelJobs
-    #: [jobs] the type of this round, and who should share the GPU, or NOWHERE
+    #: [jobs] the type of this round, and the job that should share the GPU, or NOWHERE
     want: NDArray[np.intp]
     beside: NDArray[np.intp]
-    #: [nodes, resources] free, as far as this look has given it away
+    #: [nodes, resources] free, less what this poll has given away
     free: NDArray[np.int64] = field(init=False)
-    #: rows of jobs without a turn where they run, who may be asked, by node
+    #: rows of the jobs that may be victims and have no turn where they run, by node
     going: dict[int, list[int]] = field(init=False)
-    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to somebody's
+    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it joins another job's
     need: NDArray[np.int64] = field(init=False)
     _claimed: set[int] = field(init=False, default_factory=set)
-    #: who moves by a plan of this look: nobody else may ask him
+    #: jobs that move by a plan of this poll: victims of no other plan
     _moving: set[int] = field(init=False, default_factory=set)
-    #: where jobs are to be by the plans of this look, and by orders
+    #: where jobs are to be by the plans of this poll, and by orders
     _host: dict[int, int] = field(init=False, default_factory=dict)
     #: columns of GPUs, of all types, and of shards
     _gpus: list[int] = field(init=False)
     _shards: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the room that is free now."""
+        """Begin with the resources that are free now."""
         room, managed = self.view.room, self.managed
         self.free = room.free.copy()
         names = [name.partition(":")[0] for name in room.resources]
@@ -85,7 +85,7 @@ class Places:
                     self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
 
     def _apart(self) -> NDArray[np.bool_]:
-        """Return who runs on the right type, but not beside the right one, and came later than whoever stays."""
+        """Return the jobs on the right type, but not beside the right job, that came later than the one that stays."""
         managed, beside = self.managed, self.beside
         found = np.zeros(len(managed), dtype=np.bool_)
         stays = (managed.on != NOWHERE) & (managed.on == self.want)
@@ -100,17 +100,17 @@ class Places:
         return found
 
     def plans(self) -> tuple[MakeRoom, ...]:
-        """Return a plan for whoever has a turn, does not have it yet and can be placed."""
+        """Return a plan for each job that has a turn, is not in its place yet and can be placed."""
         managed, want = self.managed, self.want
         starts = np.flatnonzero((want != NOWHERE) & managed.ready & ~managed.served)
         away = (want != managed.on) | self._apart()
         moves = np.flatnonzero((want != NOWHERE) & managed.movable & away & ~managed.served)
         found: list[MakeRoom] = []
-        # Who comes to somebody's GPU comes after him; the largest first: it finds a place least easily.
+        # A job that joins another's GPU comes after it; the largest first: it finds a place least easily.
         for rows in (starts, moves):
             for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(managed.gpus[row]), row)):
                 if row in self._claimed:
-                    continue  # it leaves for somebody else, and starts when it is back in the queue
+                    continue  # it leaves for another job, and starts when it is back in the queue
                 plan = self._plan(row)
                 if plan is not None:
                     found.append(plan)
@@ -121,7 +121,7 @@ class Places:
         return other != NOWHERE and (row > other or self._where(other) is not None)
 
     def _where(self, row: int) -> int | None:
-        """Return the node on which the job is for this round, or will be; None as long as nobody knows."""
+        """Return the node on which the job is for this round, or will be; None as long as that is not known."""
         if row in self._host:
             return self._host[row]
         managed = self.managed
@@ -151,12 +151,12 @@ class Places:
         return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return nodes with room for it alone, and who has to go for that."""
+        """Return nodes with room for the job alone, and the victims for that."""
         demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
         asked: list[_Unit] = []
-        # Nodes with room first; then those on which the fewest have to go.
+        # Nodes with room first; then those with the fewest victims.
         offers = [(units, node) for node in there.tolist() if (units := self._victims(row, node)) is not None]
         for units, node in sorted(offers, key=lambda offer: (sum(map(len, offer[0])), offer[1])):
             if set(units) & set(asked):
@@ -168,7 +168,7 @@ class Places:
         return None
 
     def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return the node of the partner's GPU, and who has to go so that the job has a part of it."""
+        """Return the node of the partner's GPU, and the victims that leave the job its part of it."""
         managed, room = self.managed, self.view.room
         mate = int(managed.mate[other])
         asked: list[_Unit] = []
@@ -181,7 +181,7 @@ class Places:
             asked.append((mate,))
             free += self._freed((mate,), node)
         elif self._is_on(other, node) and (room.free[node, self._shards] < managed.shards[row]).all():
-            return None  # somebody has them whom nobody may ask
+            return None  # a job that may not be a victim has them
         need = self._beside_need(row)
         return ([node], asked) if bool((free >= need)[need > 0].all()) else None
 
@@ -195,7 +195,7 @@ class Places:
         return need
 
     def _victims(self, row: int, node: int) -> list[_Unit] | None:
-        """Return who has to go from this node, none of them superfluous; None if it does not fit whoever goes."""
+        """Return the victims on this node, none of them superfluous; None if the job does not fit without them all."""
         free, need = self.free[node].copy(), self.need[row]
         asked: list[_Unit] = []
 
@@ -219,7 +219,7 @@ class Places:
         return asked
 
     def _units(self, node: int, row: int) -> list[_Unit]:
-        """Return who could leave the node: who shares a GPU leaves together, or it does not come free."""
+        """Return the jobs that could leave the node: two that share a GPU leave together, or it does not come free."""
         others = self._others(node, row)
         found: list[_Unit] = []
         for other in others:

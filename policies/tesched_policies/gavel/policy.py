@@ -3,15 +3,15 @@
 Definitions
     type         of accelerators: a GRES type or a node feature.
     allocation   X: the fraction of the time that each job should spend on each type (problem.py).
-    round        for its length nobody is moved.
+    round        the time for which no job is moved.
 
 Principle
-    At the beginning of a round the policy divides the time anew if jobs have come or gone, and rounds.py says who has
-    which type: who is furthest behind what he should have had. Then tesched sees to it, look after look: who runs where
-    he should stays; who should run elsewhere moves, on notice, from his checkpoint; who should wait makes room for who
-    should run, if that one needs it. A job that waits is held, so that Slurm does not start it in a gap.
-    Room that comes free in the middle of a round goes to whoever is next, unless that would move somebody.
-    What TE jobs and others hold or were promised is not there to be divided.
+    At the beginning of a round the policy divides the time again if jobs have come or gone. rounds.py picks the jobs of
+    each type: those furthest behind their shares first. tesched carries this out from poll to poll: a job that runs
+    where it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait
+    makes room for one that should run and needs it. A waiting job is held, so that Slurm does not start it in a gap.
+    Resources that come free in the middle of a round go to the next job, unless that would move another.
+    What TE jobs and others hold or were promised is not divided.
 
 Worked example
     Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives
@@ -85,7 +85,7 @@ class Gavel(Turns, Policy[GavelState]):
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
     qos_weights: tuple[str, ...] = ()
     most_weight: float = 1.0
-    #: what an entity is, and the entities whose jobs come one after the other (weights.py)
+    #: what an entity is, and the entities with jobs one after the other (weights.py)
     entity: Entity = Entity.ACCOUNT
     entity_weights: tuple[str, ...] = ()
     in_order: tuple[str, ...] = ()
@@ -157,7 +157,7 @@ class Gavel(Turns, Policy[GavelState]):
 
 
 def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | None) -> GavelState:
-    """Return the state after the time since the last look was counted to whoever has run; a new one to begin with."""
+    """Return the state with the time since the last poll counted to the jobs that ran; a new one to begin with."""
     now = view.now
     if state is None or state.types != kinds.names:
         return GavelState(
@@ -200,14 +200,14 @@ def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | N
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One look, while it is worked on."""
+    """One poll, while it is worked on."""
 
     gavel: Gavel
     view: View
     kinds: Kinds
     managed: GavelJobs
     state: GavelState
-    #: [jobs] the type of this round, and the row of who should share the GPU, or NOWHERE
+    #: [jobs] the type of this round, and the row of the job that should share the GPU, or NOWHERE
     want: NDArray[np.intp] = field(init=False)
     beside: NDArray[np.intp] = field(init=False)
 
@@ -234,13 +234,13 @@ class _Turn:
     # A new round.
 
     def begin_round(self) -> None:
-        """Divide the time anew if that is due, and say who has which type."""
+        """Divide the time again if that is due, and assign the types."""
         now, gavel = self.view.now, self.gavel
         # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
         changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
         if changed and now - self.state.solved_at >= gavel.solve_every_s:
             self._solve()
-        # Who cannot be moved now, or is on its way, stays what it is.
+        # A job that cannot be moved now, or is on its way, keeps its type.
         settled = (self.managed.on != NOWHERE) & ~self.managed.movable | self.managed.served
         fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
         self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
@@ -250,17 +250,17 @@ class _Turn:
         self.state = replace(self.state, began_at=began, ends_at=began + length)
 
     def fill(self) -> None:
-        """Give room that is free in mid-round to whoever waits and is next; nobody is moved for it."""
-        # Who runs on though it was not his turn, since nobody needs his room, has one now.
+        """Give resources that are free in mid-round to the next waiting jobs; no job is moved for it."""
+        # A job that runs on without a turn, since no other needs its resources, has a turn now.
         self.want = np.where((self.want == NOWHERE) & self.managed.movable, self.managed.on, self.want)
         waits = (self.want == NOWHERE) & (self.managed.on == NOWHERE)
         if waits.any():
             self.want = self._assigned(~waits, self.want)
 
     def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
-        """Return who has which type, if those that are settled keep theirs; who shares its GPU goes to `beside`.
+        """Return each job's type, where the settled ones keep theirs; sets `beside` to the jobs that share a GPU.
 
-        Pairs come together `anew` at the beginning of a round alone.
+        Pairs come together only at the beginning of a round (`anew`).
         """
         managed, share = self.managed, self._table("share")
         half = self.gavel.round_s / 2
@@ -393,7 +393,7 @@ class _Turn:
             whole_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
             past = self.view.memory.past.get(job.job_id)
             ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
-            # Who has run for longer than expected is taken for nearly done.
+            # A job that has run for longer than expected is taken for nearly done.
             left.append(max(whole_s - ran_s, 0.05 * whole_s))
         steps: NDArray[np.float64] = np.array(left, dtype=np.float64) * self.managed.throughput.max(axis=1, initial=0.0)
         return steps
@@ -401,7 +401,7 @@ class _Turn:
     def _runs_for(self, start: UnixSeconds | None) -> float:
         return 0.0 if start is None else max(self.view.now - start, 0.0)
 
-    # What is to be done for it.
+    # The proposal.
 
     def proposal(self) -> Proposal[GavelState]:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
@@ -409,7 +409,7 @@ class _Turn:
         plans = Places(view=self.view, kinds=self.kinds, managed=managed, want=self.want, beside=self.beside).plans()
         has_turn = self.want != NOWHERE
         planned = {plan.preemptor for plan in plans}
-        # Who asks for shards waits for his place also if he has a turn: Slurm would put him beside anybody.
+        # A job that asks for shards waits for its place even with a turn: Slurm would put it beside any job.
         placeless = np.array([job.job_id not in planned for job in managed.jobs], dtype=np.bool_) & (managed.shards > 0)
         hold = managed.ready & (~has_turn | placeless | managed.held)
         jobs = dict(self.state.jobs)
@@ -426,7 +426,7 @@ class _Turn:
         )
 
     def _why(self) -> Iterator[tuple[JobId, str]]:
-        """Yield for each job what share it has, and why it is where it is; the same words all round."""
+        """Yield for each job its share, and why it is where it is; the same words for the whole round."""
         names, standing = self.kinds.names, self.gavel.standing
         of_entities = self.gavel.allocator.startswith("hierarchical")
         for row, job in enumerate(self.managed.jobs):

@@ -19,7 +19,7 @@ class JobRounds:
     deficit_s: tuple[float, ...] = ()
     #: its type in this round; -1: it waits
     kind: int = -1
-    #: who shares its GPU in this round, or should
+    #: the job that shares its GPU in this round, or should
     partner: JobId | None = None
     #: seconds that its work until the last allocation would have taken with an equal part of the cluster
     isolated_s: float = 0.0

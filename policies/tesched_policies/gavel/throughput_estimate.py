@@ -1,4 +1,4 @@
-"""Speeds that nobody has measured, from those that somebody has.
+"""Estimates of unmeasured speeds, from the measured ones.
 
 Definitions
     T_mj     speed of job m on type j, steps/s; NaN where it is not known.
@@ -47,5 +47,5 @@ def filled(speed: NDArray[np.float64]) -> NDArray[np.float64]:
 def _mean(values: NDArray[np.float64], counted: NDArray[np.bool_], axis: int) -> NDArray[np.float64]:
     count = counted.sum(axis=axis)
     means: NDArray[np.float64] = np.where(counted, values, 0.0).sum(axis=axis) / np.maximum(count, 1)
-    # Who is unknown is like the average of the others.
+    # An unknown one is like the average of the others.
     return np.where(count > 0, means, means[count > 0].mean() if (count > 0).any() else 0.0)

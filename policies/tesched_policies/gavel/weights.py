@@ -1,14 +1,14 @@
-"""How much a job on Slurm counts for Gavel's policies: its weight, its deadline, and with whom it shares by turns.
+"""Weight, deadline and entity of a job on Slurm, for Gavel's policies.
 
 Definitions
-    weight      who has twice the weight gets twice the throughput (las, hierarchical).
+    weight      a job with twice the weight gets twice the throughput (las, hierarchical).
     deadline    when the job's work should have been done (cost-slo, cost-sum-slo).
     entity      a group that has one weight together (hierarchical).
 
 Principle
     What a site decides comes from Slurm: the QOS has a weight, the entity is the job's account (or user, QOS,
-    partition) and has a weight. What its owner knows comes from the comment: `weight=0.5`, up to `most_weight`, so that
-    nobody helps himself; it multiplies the QOS's. And `slo=7200`: seconds from submission, over all its runs.
+    partition) and has a weight. What its owner knows comes from the comment: `weight=0.5`, at most `most_weight`, so
+    that no user raises it further; it multiplies the QOS's. And `slo=7200`: seconds from submission, over all its runs.
 
 Worked example
     QOS high has weight 4, most_weight is 1. A job of QOS high with `weight=0.5` counts 2; one of QOS normal with

@@ -1,8 +1,8 @@
-"""A job's best run: which nodes from which slot on, if it has the same ones from beginning to end.
+"""A job's best run: its nodes and its first slot, if it has the same nodes from beginning to end.
 
 Definitions
-    run            so many nodes for so many slots without a break: what Slurm can give a batch job, whose nodes are
-                   never changed while it runs. The paper's schedule may change them from slot to slot (schedule.py).
+    run            so many nodes for so many slots without a break: what Slurm can give a batch job, since its
+                   nodes never change while it runs. The paper's schedule may change them at each slot (schedule.py).
     price          of a node in a slot: sum over resources of price times what the job takes there.
 
 Principle

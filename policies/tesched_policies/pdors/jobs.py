@@ -1,8 +1,7 @@
-"""The jobs that PD-ORS looks after on a real cluster, each with what is known of it.
+"""The jobs that PD-ORS manages on a real cluster, each with what is known of it.
 
-Looked after is a best-effort batch job whose room can be weighed by equal shares of nodes. All else (trials, exempt
-jobs, arrays, heterogeneous jobs, those that ask for certain nodes) is left to Slurm, and what it holds is not there to
-be planned.
+A managed job is a best-effort batch job that takes equal shares of nodes. All else (trials, exempt jobs, arrays,
+heterogeneous jobs, those that ask for certain nodes) is left to Slurm, and what it holds is not planned.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Member:
     training: Training
     #: since when, over all its runs
     since: UnixSeconds
-    #: it waits, and Slurm would start it if there were room and nobody held it
+    #: it waits, and Slurm would start it if there were room and it were not held
     waits: bool
     #: tesched holds it
     held: bool

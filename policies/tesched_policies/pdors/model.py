@@ -36,7 +36,7 @@ class Speed(StrEnum):
 
     #: The paper's: each sample takes a worker tau + 2 g gamma / (b F), however many workers there are.
     LINEAR = "linear"
-    #: A batch is F samples whoever works on it, so each worker's share shrinks and its exchange of gradients does not:
+    #: A batch is F samples for any number of workers; each one's share shrinks, its exchange of gradients does not:
     #: W workers do W / (tau + W * 2 g gamma / (b F)) samples in a slot.
     BATCH = "batch"
 

@@ -1,7 +1,7 @@
 """pdors: when a best-effort job starts, on how many nodes and on which, planned at its arrival at prices.
 
 Definitions
-    slot           the unit of the plan, counted from each look on; `slot_s` long.
+    slot           the unit of the plan, counted from each poll on; `slot_s` long.
     rack           nodes with a fast network between them (racks.py): the paper's one machine.
     run            so many nodes from a slot on, the same ones to the end (run.py): the paper's schedule, as far as
                    Slurm can give it to a batch job.
@@ -10,16 +10,17 @@ Definitions
 Principle
     At its arrival a job is held, and gets the run with the largest payoff: what its end is worth minus the price of its
     nodes, slot by slot. Prices rise with what is promised (prices.py). If the payoff is above 0 the run is promised;
-    otherwise the job is left over. A promise is kept: nobody who comes later takes its slots.
-    Look after look:
-    - Who was promised a run starts as soon as so many nodes are free, in one rack if that was promised, if that harms
-      no other promise; at the latest in its slot. He is bound to these nodes, their number is set, and he is released.
-    - Who is left over starts wherever there is room that nobody is promised, on the nodes on which he ends soonest.
-      After a whole horizon he is promised the best run that there is, whatever it costs, so that nobody waits for ever.
-    - If the nodes are not free one slot after they should be, because somebody runs longer than expected, the job is
-      planned anew; and so is one that was preempted, with the part of its work that is left. Both keep a promise.
-    - Who does not start as bound (Slurm refuses, or has a reason of its own) is set free and left to Slurm.
-    Who runs is never moved. TE jobs come first: what is promised to them, and what they hold, is not there.
+    otherwise the job is left over. A promise is kept: no later job takes its slots.
+    At each poll:
+    - A job that was promised a run starts as soon as so many nodes are free, in one rack if that was promised, if that
+      harms no other promise; at the latest in its slot. It is bound to these nodes, their number is set, and it is
+      released.
+    - A left-over job starts wherever resources are free and not promised, on the nodes on which it ends soonest. After
+      a whole horizon it is promised the best run that there is, whatever it costs, so that no job waits for ever.
+    - If the nodes are not free one slot after they should be, because another job runs longer than expected, the job
+      is planned again; so is a preempted one, with the part of its work that is left. Both keep a promise.
+    - A job that does not start as bound (Slurm refuses, or has a reason of its own) is unbound and left to Slurm.
+    A running job is never moved. TE jobs come first: what they hold or are promised is not available.
 
 Worked example
     Two racks of two nodes. A wants 2 nodes, and in one rack takes 3 slots, across 6. One node of each rack is taken for
@@ -34,8 +35,8 @@ Parameters
     workloads      what is known of the trainings (workload.py)
 
 Source
-    PD-ORS (model.py), section on the online algorithm. What is ours: one run of fixed nodes, the earlier start, what
-    becomes of those who are left over or late. docs/pdors-on-slurm.md says what is lost by that.
+    PD-ORS (model.py), section on the online algorithm. tesched's own: one run of fixed nodes, the earlier start,
+    and the rules for left-over and late jobs. docs/pdors-on-slurm.md says what is lost by that.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class PdOrs(Turns, Policy[PdorsState]):
 
 @dataclass(kw_only=True)
 class _Turn:
-    """One look, while it is worked on."""
+    """One poll, while it is worked on."""
 
     policy: PdOrs
     view: View
@@ -143,7 +144,7 @@ class _Turn:
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
-    #: part of its work that is left, of those who came back; they keep a promise
+    #: part of its work that is left, of each job that came back; it keeps a promise
     again: dict[JobId, float] = field(init=False, default_factory=dict)
     starting: list[MakeRoom] = field(init=False, default_factory=list)
     #: for how many runs were weighed
@@ -163,7 +164,7 @@ class _Turn:
     # What has become of the plans.
 
     def follow(self) -> None:
-        """Take in what is seen: who has started and where, who is back in the queue, whom Slurm did not start."""
+        """Update the plans: jobs that started and where, jobs back in the queue, jobs that Slurm did not start."""
         for job_id, member in self.members.items():
             plan = self.plans.get(job_id)
             if member.job.on_nodes:
@@ -213,7 +214,7 @@ class _Turn:
         return max(plan.rest * (1 - max(ran_s, 0.0) / max(plan.run_s, 1.0)), LEAST_REST)
 
     def enter(self) -> None:
-        """Fill the calendar: who holds what, and what is promised."""
+        """Fill the calendar with what jobs hold, and with what is promised."""
         snapshot, now = self.view.snapshot, self.view.now
         resources = self.view.room.resources
         for job in snapshot.jobs.values():
@@ -266,7 +267,7 @@ class _Turn:
     # What is planned.
 
     def plan_arrivals(self) -> None:
-        """Plan for those who have no plan, or none that can be kept."""
+        """Plan for the jobs that have no plan, or none that can be kept."""
         patience_s = self.policy.slots * self.policy.slot_s
         late = [
             job_id
@@ -274,7 +275,7 @@ class _Turn:
             if self._may_start(job_id, plan) and not plan.promised and self.view.now - plan.planned_at > patience_s
         ]
         new = [job_id for job_id, member in self.members.items() if member.waits and job_id not in self.plans]
-        # Either has half of the look, and what the other leaves of its half.
+        # Each of the two has half of the poll, and what the other leaves of its half.
         for job_id in late[: MOST_PLANNED - min(len(new), MOST_PLANNED // 2)]:
             self._plan(job_id, always=True, rest=self.plans[job_id].rest, note="it was left over for a whole horizon")
         for job_id in new[: MOST_PLANNED - self.weighed]:
@@ -316,10 +317,10 @@ class _Turn:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.policy.slot_s)
 
-    # Who starts.
+    # Starts.
 
     def start(self) -> None:
-        """Start whoever can, those with a promise first."""
+        """Start the jobs that can start, those with a promise first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
         first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
@@ -339,7 +340,7 @@ class _Turn:
             return False
         if member.served or member.settling or job_id in self.view.memory.retry_at:
             return False
-        # Slurm starts nobody right after his requeue; his submission is the time of it.
+        # Slurm starts no job right after its requeue, the time of which is its submission.
         ago_s = self.view.now - member.job.submit_time
         return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 

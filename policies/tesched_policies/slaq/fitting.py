@@ -31,7 +31,7 @@ from tesched_policies.slaq.curves import Bools, Curves, Family, Floats, Ints, fl
 
 #: Jobs that are fitted together: their columns stay in the processor's cache.
 BLOCK = 256
-#: Steps at most; who needs more has failed.
+#: Steps at most; a fit that needs more has failed.
 MOST_STEPS = 60
 #: A step that improves the sum of squares by less than this part is the last one.
 LITTLE = 1e-5
@@ -137,7 +137,7 @@ def _x(windows: Windows, family: Family) -> tuple[Floats, Floats]:
 
 
 def _forms_of(start: Curves, family: Family, windows: Windows) -> tuple[Floats, Bools]:
-    """Return the forms [jobs, 1 or 2] of curves, and whose curve has one [jobs]."""
+    """Return the forms [jobs, 1 or 2] of curves, and which curves have one [jobs]."""
     usable = (start.family == family) & (start.shape > 0).any(axis=1)
     if family is Family.LINEAR:
         return start.shape[:, 1:2].copy(), usable & (start.shape[:, 1] > 0)
@@ -290,7 +290,7 @@ class _Problem:
 
 
 def _descend(problem: _Problem, start: Floats) -> tuple[Floats, _Projected, Bools]:
-    """Return the best forms [jobs, 1 or 2], what follows from them, and who came to rest [jobs]."""
+    """Return the best forms [jobs, 1 or 2], what follows from them, and which came to rest [jobs]."""
     best, cost = start.copy(), problem.project(problem.part(start))[0].cost
     rest = cost <= ROUNDING
     damping = np.full(len(cost), 1e-3)

@@ -123,7 +123,7 @@ class Memory(Generic[Job]):
 
 
 def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fits()) -> tuple[Forecasts, Memory[Job]]:
-    """Return what is expected of each job, and what to remember; who is not among the jobs is forgotten."""
+    """Return what is expected of each job, and what to remember; a job that is not among `jobs` is forgotten."""
     rows = list(jobs.values())
     names = list(jobs)
     floor = np.array([_floor(job) for job in rows], dtype=np.float64)

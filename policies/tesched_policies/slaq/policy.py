@@ -1,4 +1,4 @@
-"""slaq: trainings that tell their losses share what there is, so that each further worker lowers the loss most.
+"""slaq: trainings that report their losses share what there is, so that each further worker lowers the loss most.
 
 Definitions
     training    an elastic job array, or another best-effort job that has told losses (jobs.py).
@@ -10,14 +10,14 @@ Definitions
 Principle
     Every `epoch_s`, and when an elastic array comes or goes, curves are fitted to the losses, and the workers are given
     out one by one, each to the array that gains most by it (allocate.py). What there is to share is what elastic arrays
-    hold, and what is free and promised to nobody. An array of which too little is known has an equal share.
+    hold, and what is free and not promised. An array of which too little is known has an equal share.
     What an iteration costs is measured: units held, times seconds, over iterations.
     A share becomes the array's throttle, unless the change is below `throttle_step`, or the last one was less than
     `throttle_cool_down_s` ago.
     Of the jobs that wait and are no arrays, the one whose gain by unit is highest is brought to the head of the queue,
     if that is more than `priority_step` above the others'; another one takes its place after `priority_cool_down_s` at
-    the earliest, and by the same step. Whose gain nobody knows counts as the mean.
-    Running jobs' gains are kept for FitGpp, which may spare who gains much (`quality`).
+    the earliest, and by the same step. An unknown gain counts as the mean.
+    Running jobs' gains are kept for FitGpp, which may spare a job that gains much (`quality`).
 
 Worked example
     Epoch 30 s, 8 CPUs, two arrays with workers of 2 CPUs each. An iteration costs each 15 CPU-seconds, so a worker does
@@ -147,7 +147,7 @@ def _went_on(known: Training | None, member: Member, passed_s: float, now: float
     curve = member.curve
     newest = int(curve.iteration[-1])
     if known is None or newest < known.iteration:
-        # What it used before nobody has seen.
+        # What it used before is not known.
         known = Training(first_iteration=newest, first_loss=float(curve.loss[0]), iteration=newest)
         passed_s = min(passed_s, max(now - float(curve.at[-1]), 0.0))
     since_s = known.since_s + member.held * passed_s
@@ -242,13 +242,13 @@ class _Allocation:
         most: Ints = np.array([limit * size for limit, size in zip(limits, each, strict=True)], dtype=np.int64)
         given = allocate(mine, total // step, shares, most)
         workers = [int(units) // size for units, size in zip(given, each, strict=True)]
-        # What does not make a whole worker goes to whoever lacks least of one.
+        # What does not make a whole worker goes to the training that lacks least of one.
         left = total // step - sum(count * size for count, size in zip(workers, each, strict=True))
         for row in np.argsort(-(given / np.array(each) % 1), kind="stable").tolist():
             if 0 < each[row] <= left and workers[row] < limits[row]:
                 workers[row] += 1
                 left -= each[row]
-        # To Slurm, 0 is "no limit"; and nobody is to starve.
+        # To Slurm, 0 is "no limit"; and no training may starve.
         return total, [max(count, 1) for count in workers]
 
     def _most(self, member: Member) -> int:
@@ -284,10 +284,10 @@ class _Allocation:
         )
         return "; ".join(parts)
 
-    # Who waits and is no array.
+    # Waiting jobs that are no arrays.
 
     def _first(self, trainings: dict[JobId, Training]) -> JobId | None:
-        """Return who is to be first of those that wait and are no arrays."""
+        """Return the job to be first of those that wait and are no arrays."""
         gains = {
             one.job_id: gain
             for one in self.managed

@@ -78,7 +78,7 @@ class Combinations:
         return np.asarray(z / over.max(initial=1.0))
 
     def nobody(self, objective: float) -> Allocation:
-        """Return the allocation that gives nobody anything."""
+        """Return the allocation that gives no job anything."""
         return self.answer(np.zeros(len(self.row)), objective)
 
     def answer(self, z: NDArray[np.float64], objective: float, note: str | None = None) -> Allocation:

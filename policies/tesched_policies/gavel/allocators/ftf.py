@@ -1,4 +1,4 @@
-"""ftf: finish-time fairness (Themis); nobody ends much later than with 1/M of the cluster of his own.
+"""ftf: finish-time fairness (Themis); no job ends much later than with 1/M of the cluster of its own.
 
 Definitions
     age_m, left_m     seconds since the arrival of job m; steps that it still has to do.
@@ -96,7 +96,7 @@ class Ends:
         return float(((self.age + self.left / speed) / self.whole).max())
 
     def time(self, rho: float) -> NDArray[np.float64]:
-        """Return the seconds that each job has left for this rho, which nobody needs more than all its time for."""
+        """Return the seconds that each job has left for this rho, at least those that it needs at its fastest."""
         return np.maximum(rho * self.whole - self.age, self.left / self.fastest)
 
     def bound(self, rho: float, share: NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""las: least attained service; everybody gets the same share of what he would have with an equal part of each type.
+"""las: least attained service; each job gets the same share of what it would have with an equal part of each type.
 
 Definitions
     N_j, sf_m, w_m   accelerators of type j; accelerators that job m needs at once; its priority weight.
@@ -8,20 +8,20 @@ Definitions
 Principle
     max over x of  min over m of  sf_m n(m, x) / w_m
 
-    under the constraints of constraints.py: a linear program (max_min.py). The weight divides: who has twice the weight
-    must get twice the throughput to reach the same level. sf_m multiplies: a job on 8 accelerators gets an eighth of
-    the time of one on a single accelerator. A job that fits nowhere gets nothing and does not count.
+    under the constraints of constraints.py: a linear program (max_min.py). The weight divides: a job with twice the
+    weight must get twice the throughput to reach the same level. sf_m multiplies: a job on 8 accelerators gets an
+    eighth of the time of one on a single accelerator. A job that fits nowhere gets nothing and does not count.
 
     Sharing incentive. With 1/M of the cluster each (the isolated allocation) every job is at sum of N / M, unless that
-    is more than all its time. So with equal weights and sf_m >= sum of N / M for all m nobody gets less than with 1/M
+    is more than all its time. So with equal weights and sf_m >= sum of N / M for all m no job gets less than with 1/M
     of the cluster. Otherwise a job on many accelerators may get less: the level is that of the worst off.
 
 Worked example
     One V100 and two K80. Job a does 4 and 1 steps/s on them, b 2 and 1. equal = (1/3, 2/3), so that
     throughput(a, equal) = 2 and throughput(b, equal) = 4/3.
     a has 4/9 of its time on the V100 and 5/9 on a K80: n = (4 4/9 + 1 5/9) / 2     = 7/6.
-    b has 5/9 of its time on the V100 and 4/9 on a K80: n = (2 5/9 + 1 4/9) / (4/3) = 7/6. Nobody can have more without
-    the other having less.
+    b has 5/9 of its time on the V100 and 4/9 on a K80: n = (2 5/9 + 1 4/9) / (4/3) = 7/6. Neither can have more
+    without the other having less.
 
 Parameters
     aware      False (`las-agnostic`): as if all types on which a job fits were equally fast.

@@ -1,4 +1,4 @@
-"""The linear program that most of Gavel's policies are: everybody gets the same multiple, as great as can be.
+"""The linear program that most of Gavel's policies are: each job gets the same multiple, as great as can be.
 
 Program
     maximise level  where  throughput(m, x) >= floor_m + level need_m  for each job m that counts, and x keeps to the
@@ -84,7 +84,7 @@ def highest(
     needy = need > 0
     reached = float(((space.speeds(z)[counted] - floor)[needy] / need[needy]).min())
     if not reached > 0 and not floor.any():
-        # Everybody can have something of a type on which it fits; only rounding can leave nothing.
+        # Every job can have something of a type on which it fits; only rounding can leave nothing.
         raise UnsolvedError(OUT_OF_RANGE)
     price = np.zeros(len(size))
     price[asked] = found.worth[: len(asked)] / most / unit

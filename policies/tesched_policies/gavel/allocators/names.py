@@ -1,4 +1,4 @@
-"""The names of Gavel's policies, for whoever has to know them and not the policies: these bring SciPy with them."""
+"""Names of Gavel's policies, for code that needs only these: the policies import SciPy."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """A policy's answer: who spends which fraction of the time on which type."""
+    """A policy's answer: the fraction of the time that each job spends on each type."""
 
     #: Fraction of the time that each job spends alone on each type, (M, T).
     x: NDArray[np.float64]

@@ -8,8 +8,8 @@ Principle
     min over x of  min over m of  left_m / throughput(m, x)
 
     The optimum gives one job all that makes it fastest and says nothing of the others. What is left of the accelerators
-    is divided by the same rule among the other jobs, again and again, until no accelerator is left that somebody fits
-    on. For one job alone the optimum is plain: all its time on the fastest type of which there is enough, what does not
+    is divided by the same rule among the other jobs, again and again, until no accelerator is left that one of them fits on.
+    For one job alone the optimum is plain: all its time on the fastest type of which there is enough, what does not
     fit there on the next. No linear program is needed. Of equals the one that came first is first.
 
 Worked example
@@ -69,7 +69,7 @@ def _shortest_first(problem: Problem, speed: NDArray[np.float64]) -> tuple[NDArr
         first_s = min(first_s, float(remaining_s[winner]))
         x[waits[winner]] = best[winner]
         room = np.maximum(room - problem.scale_factor[waits[winner]] * best[winner], 0.0)
-        # Who has nothing now has nothing later: there is only less and less room.
+        # A job that has nothing now has nothing later: there is only less and less room.
         keep = reached > 0
         keep[winner] = False
         waits = waits[keep]
