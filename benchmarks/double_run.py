@@ -57,7 +57,7 @@ BIN_S, BINS = 0.01, 10
 STEP_S = 0.08
 #: victims of one pass of slurmctld's, and seconds before it in which their preemptors are submitted
 GROUP, AHEAD_S = 5, 0.7
-#: batches more than would do, before a way is given up whose requeues miss the window
+#: batches more than would do, before a way is given up because its requeues miss the window
 PATIENCE = 4
 WHY = Reason(code=ReasonCode.ADMIN, text="a benchmark")
 

@@ -3,7 +3,7 @@
 On random small clusters, full of random best-effort jobs that sleep, random trial-and-error jobs are submitted, one at
 a time. tesched (its observer, and FitGpp's planning) says: it fits now; it fits on these nodes if these jobs go; or why
 neither. Then exactly those jobs go, the job is bound to those nodes as the daemon binds it, and Slurm shows what it
-does. Where tesched refused, everybody goes, and Slurm shows whether it would have started the job. Two numbers count:
+does. Where tesched refused, all jobs go, and Slurm shows whether it would have started the job. Two numbers count:
 
 - futile: victims left and Slurm did not start the job there (the goal is 0);
 - missed: refused, though Slurm would have started it (the goal is at most 2 %).
@@ -232,7 +232,7 @@ class Oracle:
     def _after(
         self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None, text: str
     ) -> tuple[Verdict, str, str, str]:
-        """Let the victims go, or everybody where tesched refused."""
+        """Let the victims go, or all jobs where tesched refused."""
         if plan is None:
             self._end(list(self._pool))
             started = self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S)

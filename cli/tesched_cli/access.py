@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def missing_group(path: Path, *, folder: bool = False) -> str:
-    """Return in one line who may read `path`, if the caller may not; empty if nothing on the way forbids it.
+    """Return in one line which users may read `path`, if the caller may not; empty if nothing on the way forbids it.
 
     `folder` is for a folder that is to be listed, too.
     """

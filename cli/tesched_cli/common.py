@@ -223,7 +223,7 @@ def hostlist(nodes: Sequence[str]) -> str:
 
 
 class Listing(Table):
-    """A table whose cells are bounded in the columns of users' text: one long name spoils no line."""
+    """A table with bounded cells in the columns of users' text: one long name spoils no line."""
 
     #: by column: whether it is one of users' text
     bounded: tuple[bool, ...] = ()

@@ -25,7 +25,7 @@ from tesched_cli.status import status
 from tesched_cli.throughputs import throughputs
 from tesched_cli.undo import undo
 
-#: Commands whose modules take long to import (the simulators, SciPy): when they are asked for, not by `tesched status`.
+#: Commands with modules that import slowly (the simulators, SciPy): on request, not by `tesched status`.
 _HEAVY = {
     "simulate": ("tesched_cli.simulate", "simulate"),
     "simulate-gavel": ("tesched_cli.reproduce.gavel", "simulate_gavel"),

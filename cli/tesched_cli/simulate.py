@@ -158,7 +158,7 @@ def _try(variants: Sequence[Variant]) -> None:
 
 
 def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
-    """Return the cases in the order of their runs; those that had finished, if somebody interrupts."""
+    """Return the cases in the order of their runs; those that had finished, after an interrupt."""
     cases: list[Case] = []
     try:
         cases.extend(progress(done, "runs", total=len(runs)))

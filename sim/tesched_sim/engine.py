@@ -1,8 +1,8 @@
-"""The clock: what happens next, who starts then, and what the daemon makes of it.
+"""Event loop of a simulation: the next event, the starts that follow, and the daemon's poll.
 
 Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
-daemon looks, if it is due, and what it does may happen at the same instant. The same workload, policy and settings give
-the same run.
+daemon polls, if that is due, and what it does may happen at the same instant. The same workload, policy and settings
+give the same run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Daemon:
         self._submitted_seen = 0
         self._touched = False
         self._stirred = False
-        #: somebody is suspended, and goes on when room is given back
+        #: a job is suspended, and goes on when resources are given back
         self._suspended = False
         slurm.watchers.append(self._saw)
 
@@ -99,7 +99,7 @@ class Daemon:
         if self._touched or (self._stirred and self._suspended):
             return True
         slurm = self.slurm
-        # Room was given back, or somebody has come who may fit into what is left over.
+        # Resources were given back, or a new job may fit into what is free.
         something_new = self._stirred or slurm.submitted != self._submitted_seen
         if self.manages_be and slurm.be_waiting and something_new:
             return True

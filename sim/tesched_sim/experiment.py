@@ -1,4 +1,4 @@
-"""What is compared: a policy's name, the site that it runs on, and everything that can be set of either."""
+"""Contenders of a comparison: a policy's name, the site that it runs on, and everything that can be set of either."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Behaviour:
     #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
     #: job that does not fit. Else there is one line
     te_first: bool = False
-    #: room that an order makes is kept for its preemptor, whoever else waits. Real Slurm knows of no orders: there,
+    #: room that an order makes is kept for its preemptor, whatever else waits. Real Slurm knows of no orders: there,
     #: the preemptor's place at the head of the queue has to do
     keeps_room: bool = False
     requeued_to: RequeuedTo = RequeuedTo.HEAD

@@ -98,7 +98,7 @@ class Qos:
 
     name: str
     priority: int = 0
-    #: names of the QOS whose jobs this one may preempt
+    #: names of the QOS that this one may preempt jobs of
     preempts: tuple[str, ...] = ()
     preempt_mode: str | None = None
     grace_time_s: int | None = None
@@ -119,7 +119,7 @@ class Accounting:
 
     qos: tuple[Qos, ...] = ()
     accounts: tuple[Account, ...] = ()
-    #: users of the accounts who may act on everybody's jobs (AdminLevel=Operator)
+    #: users of the accounts who may act on all users' jobs (AdminLevel=Operator)
     operators: tuple[str, ...] = ()
     #: AccountingStorageEnforce; empty leaves it out
     enforce: str = "associations,limits,qos"

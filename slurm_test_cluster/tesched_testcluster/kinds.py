@@ -114,7 +114,7 @@ WAITS = """
     wait $worker
 """
 
-#: batch scripts whose jobs are requeued
+#: batch scripts of jobs that are requeued
 SCRIPTS = (
     batch(
         "plain",

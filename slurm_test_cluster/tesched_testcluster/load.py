@@ -61,7 +61,7 @@ class LoadJob:
     on_notice: OnNotice = "unaware"
     #: seconds that writing a checkpoint takes
     checkpoint_s: float = 0.0
-    #: ticks between checkpoints that nobody asked for; 0 for none
+    #: ticks between checkpoints without a notice; 0 for none
     checkpoint_every: int = 0
     #: further sbatch options, such as --partition=debug
     options: tuple[str, ...] = ()

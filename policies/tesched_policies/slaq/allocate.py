@@ -7,7 +7,7 @@ Definitions
     least          cores that every job gets, so that none starves.
 
 Principle
-    Every job gets the least. Then each further core goes to the job whose gain grows most by it, until none is left.
+    Every job gets the least. Then each further core goes to the job that gains most by it, until none is left.
     Where every gain is concave, as it is for curves that fall ever more slowly, the greedy choice is the best there is.
     A job of which too little is known has its fair share, cores / jobs rounded down, at least the least. Of jobs that
     gain the same, the one with fewer cores is next, then the one that comes first.

@@ -39,7 +39,7 @@ Name = TypeVar("Name")
 
 #: Reports ahead for which a loss is predicted.
 AHEAD = 10
-#: Newest reports whose distances count.
+#: Newest reports that count for the distance.
 _NEWEST = 100
 
 

@@ -14,7 +14,7 @@ Principle
     What an iteration costs is measured: units held, times seconds, over iterations.
     A share becomes the array's throttle, unless the change is below `throttle_step`, or the last one was less than
     `throttle_cool_down_s` ago.
-    Of the jobs that wait and are no arrays, the one whose gain by unit is highest is brought to the head of the queue,
+    Of the jobs that wait and are no arrays, the one with the highest gain by unit is brought to the head of the queue,
     if that is more than `priority_step` above the others'; another one takes its place after `priority_cool_down_s` at
     the earliest, and by the same step. An unknown gain counts as the mean.
     Running jobs' gains are kept for FitGpp, which may spare a job that gains much (`quality`).

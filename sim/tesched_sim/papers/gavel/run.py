@@ -23,7 +23,7 @@ class Plan:
     contender: Contender
     cluster: Cluster
     workload: GavelWorkload
-    #: jobs whose times count, by index: the first, and the one after the last
+    #: jobs that count in the times, by index: the first, and the one after the last
     window: tuple[int, int]
     seed: int
     #: it ends in an error when more jobs than these are there at once

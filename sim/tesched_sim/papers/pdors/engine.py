@@ -1,4 +1,4 @@
-"""The slotted cluster: in each slot a scheduler says where who is, the cluster checks it and the work advances."""
+"""The slotted cluster: in each slot a scheduler places the jobs, the cluster checks it and the work advances."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tesched_policies.slaq.progress import Progress
 from tesched_sim.papers.slaq.workload import Jobs
 from tesched_sim.workload import WorkloadError
 
-#: Parts of the loss reduction whose times are told.
+#: Parts of the loss reduction; the time to each is reported.
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95)
 #: An iteration that lacks less than this part of itself has ended: rounding.
 WHOLE = 1e-9

@@ -6,8 +6,8 @@ Definitions
 
 Principle
     Prices rise exponentially with what is promised (prices.py). The best schedule at today's prices is looked for
-    (schedule.py). If its payoff is above 0 it is promised, and what it takes becomes dearer for all who come later. Who
-    was promised something keeps it; who was turned away is not asked again.
+    (schedule.py). If its payoff is above 0 it is promised, and what it takes becomes dearer for all later jobs. A
+    promised schedule is kept; a job that was turned away is not considered again.
 
 Worked example
     One machine of 4 GPUs, one slot, U = 8 and L = 0.5 a GPU. A job that takes 2 GPUs and is worth 3 pays 2 * 0.5 = 1:

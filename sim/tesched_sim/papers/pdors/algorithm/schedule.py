@@ -155,7 +155,7 @@ class _Table:
         done = np.arange(1, self.units + 1, dtype=np.float64) * unit
         self.internal = job.workers_for(done, internal=True)
         self.external = job.workers_for(done, internal=False)
-        # Nobody does more units in a slot than all workers on one machine would.
+        # No job does more units in a slot than with all workers on one machine.
         self.most = int((self.internal <= job.batch).sum())
         self.internal, self.external = self.internal[: self.most], self.external[: self.most]
         self.servers_int = job.servers_for(self.internal)

@@ -302,7 +302,7 @@ class _Program:
         counts = np.minimum(counts, self.room)
         taken = counts.T @ self.demand
         for machine in map(int, np.flatnonzero((taken > self.free + SLACK * taken).any(axis=1))):
-            # Whoever is dearer goes first where there is too much.
+            # The dearer kind is reduced first where there is too much.
             dearer = int(self.price[1, machine] > self.price[0, machine])
             while not self._fits(counts[:, machine], machine):
                 kind = dearer if counts[dearer, machine] else 1 - dearer
