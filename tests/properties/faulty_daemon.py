@@ -279,7 +279,7 @@ class Daemon:
     # The journal.
 
     def lead(self) -> Lead:
-        """Ask who leads."""
+        """Ask which daemon leads."""
         self._store(self._begins(Port.LEAD))
         return self.journal.lead()
 

@@ -32,7 +32,7 @@ from tesched_core.placement.columns_of import columns_of
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
 
-AGAIN_S = 6  # a rerun whose effect is not seen is asked for again after 5 s
+AGAIN_S = 6  # a rerun without a visible effect is asked for again after 5 s
 
 
 def knowing(drive: Driver, **changes: object) -> Driver:
