@@ -1,4 +1,4 @@
-"""Why a file of tesched's cannot be read: which group may read it, and the caller is not in."""
+"""Reason for which a file of tesched's cannot be read: the group that may read it, and that the caller is not in."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where workloads come from: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
+    """Source of workloads: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
 
     name: str
     trace: Path | None

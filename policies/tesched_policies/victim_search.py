@@ -296,7 +296,7 @@ _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial
 
 
 def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
-    """Say of each running BE job that could not be asked at all why."""
+    """Yield, for each running BE job that may not be a victim at all, the reason."""
     running, eligibility = view.running, view.eligibility
     for rows, why, whys in (
         (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
@@ -321,7 +321,7 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     found: Found,
     room: Room,
 ) -> Block:
-    """Say of each candidate that was weighed and not taken why."""
+    """Return, for each candidate that was weighed and not taken, the reason."""
     where = running.share_node
     may_run = demand.allowed[where]
     enough = demand.fits_into(room.free[where] + running.frees, where) & may_run

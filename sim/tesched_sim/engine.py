@@ -130,7 +130,7 @@ class Daemon:
                 failed.add(action.reason.order_id)
             outcomes.append(outcome)
         if any(isinstance(action, Suspend | Resume) for action in decision.actions):
-            slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next look
+            slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next poll
         if outcomes:
             self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits)
         self._after(before)
@@ -256,7 +256,7 @@ class Simulation:
         return self._result(time.perf_counter() - began)
 
     def _busy(self) -> bool:
-        """Return whether a look of the daemon may still change something."""
+        """Return whether a poll of the daemon may still change something."""
         return bool(self.slurm.running) or bool(self.slurm.te_pending)
 
     def _submit(self, at: float) -> None:

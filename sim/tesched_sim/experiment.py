@@ -19,7 +19,7 @@ from tesched_sim.workload import Workload, WorkloadError
 
 
 class Site(StrEnum):
-    """What the simulated Slurm is like where nothing else is set."""
+    """Defaults of the simulated Slurm."""
 
     #: as FitGpp's paper has it: strict FIFO, nothing takes time, the daemon sees every event, run times are known
     PAPER = "paper"

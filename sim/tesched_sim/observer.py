@@ -1,4 +1,4 @@
-"""What the daemon's heart sees of the simulated cluster, through the same ports as of a real one.
+"""Snapshots of the simulated cluster for the daemon's core, through the same ports as of a real one.
 
 A snapshot here is a view: a job's record is written out when it is asked for. It is valid until the clock moves on.
 """
@@ -202,7 +202,7 @@ class _Jobs(Mapping[JobId, Job]):
 
 
 class _AllTraits(Mapping[JobId, Traits]):
-    """What the workload says of each job."""
+    """Values of the workload for each job."""
 
     def __init__(self, slurm: Slurm) -> None:
         self._slurm = slurm

@@ -24,7 +24,7 @@ PRIORITY = 2_000_000_000
 
 
 class State(IntEnum):
-    """What a job is doing."""
+    """Phase of a job."""
 
     FUTURE = 0
     #: in the queue, or soon to be: not yet eligible after a requeue
@@ -35,7 +35,7 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
-    """What happens at an instant; of several, the lower one first."""
+    """Kinds of events; of several at an instant, the lower one first."""
 
     END = 0
     LEAVE = 1

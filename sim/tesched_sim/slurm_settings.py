@@ -1,4 +1,4 @@
-"""How the simulated Slurm, and the daemon beside it, behave: each line can be switched."""
+"""Behaviour of the simulated Slurm, and of the daemon beside it: each line can be switched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Backfill(StrEnum):
 
 
 class Placement(StrEnum):
-    """Which of the nodes on which a job fits it gets."""
+    """Choice among the nodes on which a job fits."""
 
     #: the first in the list
     FIRST_FIT = "first_fit"
@@ -26,7 +26,7 @@ class Placement(StrEnum):
 
 
 class RequeuedTo(StrEnum):
-    """Where in the queue a requeued job goes."""
+    """Place of a requeued job in the queue."""
 
     #: ahead of all other best-effort jobs (FitGpp's paper)
     HEAD = "head"

@@ -1,4 +1,4 @@
-"""What a test cluster looks like (nodes, partitions, timings) and where its daemons run.
+"""Definition of a test cluster (nodes, partitions, timings) and the hosts of its daemons.
 
 A `ClusterDefinition` is one cluster; a `Placement` says on which hosts, ports and paths it runs: all on this host, or
 each node a container. `render.py` makes Slurm's configuration files of the two, `local.py` and `docker.py` start them.
@@ -208,7 +208,7 @@ def stock_definition(nodes: int, *, name: str = "stock") -> ClusterDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the daemons of a cluster run. Hosts, ports and paths are as the daemons see them.
+    """Places of a cluster's daemons. Hosts, ports and paths are as the daemons see them.
 
     `local_placement` and `docker_placement` make the two usual ones.
     """

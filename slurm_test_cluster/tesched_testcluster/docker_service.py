@@ -1,4 +1,4 @@
-"""What each container of the Docker cluster runs: `python -m tesched_testcluster.docker_service SERVICE`.
+"""Entry point of each container of the Docker cluster: `python -m tesched_testcluster.docker_service SERVICE`.
 
 Runs inside the image only, as root. `setup` comes first and alone: it writes what all others read, Slurm's
 configuration, munge's key and the databases' passwords, into volumes. Every other service makes its own container

@@ -31,7 +31,7 @@ OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore", "unaware"]
 
 
 class EventName(StrEnum):
-    """What a job writes down."""
+    """Events that a job writes down."""
 
     START = "start"
     RESTART = "restart"
@@ -74,7 +74,7 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """What jobs a load has. Each size is drawn from its tuple: a value that stands there twice comes twice as often."""
+    """Jobs of a load. Each size is drawn from its tuple: a value that stands there twice comes twice as often."""
 
     be_count: int = 24
     te_count: int = 12

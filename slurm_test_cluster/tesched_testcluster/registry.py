@@ -37,7 +37,7 @@ class UnknownClusterError(ClusterError):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cluster.json` holds."""
+    """Contents of `cluster.json`."""
 
     definition: ClusterDefinition
     #: (22, 5) for Slurm 22.05

@@ -1,4 +1,4 @@
-"""What `tesched status` and `tesched explain` say of trainings: their losses, what is expected of them, their cores."""
+"""Trainings in `tesched status` and `tesched explain`: their losses, what is expected of them, their cores."""
 
 from __future__ import annotations
 

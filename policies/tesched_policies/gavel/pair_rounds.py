@@ -39,7 +39,7 @@ ALONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What jobs alone, or pairs, have on each type; (rows, T) each."""
+    """Claims of jobs alone, or of pairs, on each type; (rows, T) each."""
 
     priority: NDArray[np.float64]
     deficit_s: NDArray[np.float64]

@@ -40,7 +40,7 @@ from tesched_core.model.snapshot import Traits
 
 
 class Entity(StrEnum):
-    """What the jobs of an entity have in common."""
+    """The attribute that the jobs of an entity have in common."""
 
     ACCOUNT = "account"
     USER = "user"

@@ -46,7 +46,7 @@ MOST_COUNTS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Slots:
-    """What one job sees of the coming slots, [slots, nodes]."""
+    """The coming slots as one job sees them, [slots, nodes]."""
 
     #: its share fits
     fits: NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Run:
 def slots_of(length: float) -> int:
     """Return how many slots a run of this length is planned for: to the nearest whole one, and never none.
 
-    Slots are counted from each look anew. Rounded up, each of a chain of plans would be half a slot late for the next.
+    Slots are counted from each poll on. Rounded up, each of a chain of plans would be half a slot late for the next.
     """
     return max(int(length + 0.5), 1)
 

@@ -47,7 +47,7 @@ class Member:
 
 
 def managed_jobs(view: View, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
-    """Return those that PD-ORS looks after now, in order of arrival."""
+    """Return the jobs that PD-ORS manages now, in order of arrival."""
     found = sorted(_members(view, workloads, slot_s), key=lambda member: (member.since, member.job.job_id))
     return {member.job.job_id: member for member in found}
 

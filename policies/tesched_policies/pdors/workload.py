@@ -50,7 +50,7 @@ PATIENT_FOR = 3.0
 
 
 class Urgency(StrEnum):
-    """How much time matters."""
+    """Classes by how much time matters."""
 
     INSENSITIVE = "insensitive"
     SENSITIVE = "sensitive"
@@ -62,7 +62,7 @@ STEEPNESS = {Urgency.INSENSITIVE: 0.0, Urgency.SENSITIVE: 4.0, Urgency.CRITICAL:
 
 
 class Servers(StrEnum):
-    """Where a job's parameter servers run."""
+    """Placement of a job's parameter servers."""
 
     #: on the workers' nodes; also for an all-reduce, which has none
     BESIDE = "beside"

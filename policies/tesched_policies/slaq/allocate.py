@@ -56,7 +56,7 @@ Worth = Callable[[int], float]
 
 
 class Objective(StrEnum):
-    """What is maximised."""
+    """Objective of the allocation."""
 
     TOTAL = "total"
     MAX_MIN = "max-min"
@@ -64,7 +64,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """How cores are shared."""
+    """Settings of the allocation."""
 
     epoch_s: float = 3.0
     #: the paper's 1

@@ -30,7 +30,7 @@ Bools = NDArray[np.bool_]
 
 
 class Family(IntEnum):
-    """Which curve."""
+    """Families of curves."""
 
     SUBLINEAR = 0
     LINEAR = 1

@@ -50,7 +50,7 @@ MOST_RATE = 50.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """What is fitted: the newest losses of each job, the newest in the last column."""
+    """Input of a fit: the newest losses of each job, the newest in the last column."""
 
     #: [jobs, points] iterations, ascending in each row; where there is none it repeats the first
     iteration: Floats
@@ -172,7 +172,7 @@ def _curves(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Projected:
-    """What follows from the forms."""
+    """Values that follow from the forms."""
 
     #: [jobs]
     amplitude: Floats

@@ -1,4 +1,4 @@
-"""What each job's loss is expected to do next, from its history; and how that is kept cheap.
+"""Forecast of each job's loss, from its history; and how that is kept cheap.
 
 Principle
     A job with LEAST_POINTS losses has a curve: the weighted fit of its family over the last `window` losses, the point
@@ -52,7 +52,7 @@ NEAR = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fits:
-    """How curves are fitted."""
+    """Settings of the fits."""
 
     #: newest losses that count
     window: int = 100
@@ -98,7 +98,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecasts:
-    """What is expected of each job, as columns; rows are the jobs in the order given."""
+    """Forecasts of the jobs, as columns; rows are the jobs in the order given."""
 
     curves: Curves
     #: [jobs] the newest iteration

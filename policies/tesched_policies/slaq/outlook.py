@@ -45,7 +45,7 @@ _NEWEST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outlook:
-    """What is expected of one training."""
+    """Outlook of one training."""
 
     #: the newest one told, and its loss
     iteration: int

@@ -10,7 +10,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is known of one training besides its newest losses. Units are CPUs, or GPUs where it has any."""
+    """State of one training besides its newest losses. Units are CPUs, or GPUs where it has any."""
 
     #: the first report that was heard
     first_iteration: int

@@ -105,7 +105,7 @@ def _means(at_s: NDArray[np.float64], values: NDArray[np.float64], edges_s: NDAr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPaid:
-    """What one user's jobs went through."""
+    """Preemptions of one user's jobs."""
 
     name: str
     jobs: int

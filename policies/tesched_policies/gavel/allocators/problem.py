@@ -1,4 +1,4 @@
-"""What a policy of Gavel is asked, and what it answers.
+"""Input and output of Gavel's policies.
 
 Definitions
     M, T, K        number of jobs, of accelerator types, of pairs of jobs.

@@ -186,7 +186,7 @@ class _Solver:
 
 
 class _Rest:
-    """What is still open at a point."""
+    """Residuals at a point."""
 
     def __init__(self, at: _Solver) -> None:
         rows = at.rows

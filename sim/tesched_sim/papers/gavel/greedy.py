@@ -2,7 +2,7 @@
 
 Definitions
     FIFO (`fifo-greedy`)       in the order of arrival each job has the type on which it is fastest, of those with room;
-                               the first that does not fit ends it. Anew at each allocation.
+                               the first that does not fit ends it. Again at each allocation.
          (`fifo-greedy-agnostic`)  a type with room at random, kept until the job ends.
     AlloX (`allox`)            a job in the k-th place from the last of an accelerator's queue delays k jobs, itself
                                among them, by its run time there. Places are assigned so that the sum is least

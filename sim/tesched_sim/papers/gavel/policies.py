@@ -53,7 +53,7 @@ _REFERENCE = TYPES.index("v100")
 
 
 class Optimum(StrEnum):
-    """Which of the optima is taken."""
+    """Choice among the optima."""
 
     MIDDLE = "middle"
     CORNER = "corner"

@@ -92,9 +92,9 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """What of the mechanism hangs on the policy, in the authors' simulator."""
+    """Settings of the mechanism that depend on the policy, in the authors' simulator."""
 
-    #: types choose in a shuffled order, drawn anew each round; else as listed
+    #: types choose in a shuffled order, drawn again each round; else as listed
     shuffled: bool = False
     #: room is given only to jobs with a fraction
     entitled_only: bool = False
@@ -104,7 +104,7 @@ class Manner:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of a run."""
+    """Result of a run."""
 
     #: seconds from arrival to end, by job index: of all jobs that ended
     jct_s: dict[int, float] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of a run; hours and percentiles are of the window's jobs, from arrival to end."""
+    """Result of a run; hours and percentiles are of the window's jobs, from arrival to end."""
 
     mean_jct_h: float
     p50_jct_h: float

@@ -30,7 +30,7 @@ from tesched_sim.workload import WorkloadError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimum:
-    """What could have been had."""
+    """The best utility that was found, and its upper bound."""
 
     #: the best utility that was found
     utility: float

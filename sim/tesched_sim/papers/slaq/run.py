@@ -1,4 +1,4 @@
-"""One run: the jobs share the cores, anew each epoch and whenever one comes or ends.
+"""One run: the jobs share the cores, again each epoch and whenever one comes or ends.
 
 An iteration takes its core-seconds over the cores; a job goes on with other cores where it was, and nothing is lost by
 it. A loss is reported when its iteration ends. Between two events each job's pace is constant, so all times and means
@@ -30,7 +30,7 @@ WHOLE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """How a policy shares: what it fits, and what it maximises; `fits` None: equal shares."""
+    """Settings of a policy: what it fits, and what it maximises; `fits` None: equal shares."""
 
     fits: Fits | None
     objective: Objective = Objective.TOTAL
@@ -50,7 +50,7 @@ POLICIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What came of it."""
+    """Result of a run."""
 
     #: [jobs] seconds from the submission to the last iteration
     done_s: Floats

@@ -37,7 +37,7 @@ from tesched_sim.papers.pdors.algorithm.slot import Draws, SlotView
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
-    """What became of a job, and why."""
+    """Decision for a job, and its reason."""
 
     job_id: JobId
     #: what it is promised, or why it is left to the queue
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ledger:
-    """What is promised. It is never changed: a promise makes a new one."""
+    """Ledger of promises. It is never changed: a promise makes a new one."""
 
     #: (T, H, R)
     used: NDArray[np.float64]

@@ -48,7 +48,7 @@ _REACHED = 1e-7
 
 
 class External(StrEnum):
-    """How the external case is solved where the bound is not the answer."""
+    """Methods for the external case where the bound is not the answer."""
 
     #: linear program and randomised rounding
     ROUNDED = "rounded"
@@ -58,7 +58,7 @@ class External(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """How slot problems are solved."""
+    """Settings of the solution of slot problems."""
 
     external: External = External.ROUNDED
     #: G_delta: above 0; 1 is the value that works best (docs/pdors.md)
@@ -73,7 +73,7 @@ class SlotSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotView:
-    """What is free in one slot, and what a worker and a server of a job cost there."""
+    """Free resources of one slot, and the cost of a worker and a server of a job there."""
 
     #: the slot, from 0
     slot: int
