@@ -85,7 +85,7 @@ _OF_ITS_OWN = "sched: Running job scheduler for full queue"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is alike on all clusters of a run."""
+    """Settings of all clusters of a run."""
 
     poll_s: float
     #: seconds that a victim takes to save its work

@@ -92,7 +92,7 @@ class Distributed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What became of the jobs; seconds."""
+    """Result of one arm; seconds."""
 
     arm: str
     jobs: int
@@ -111,7 +111,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """How tesched plans: slot_s, slots and floor of [policy.pdors]."""
+    """Settings of tesched's planning: slot_s, slots and floor of [policy.pdors]."""
 
     slot_s: float
     slots: int

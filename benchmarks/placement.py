@@ -1,4 +1,4 @@
-"""What tesched says of a request, and what a real Slurm does: `python -m benchmarks.placement --cases N --seed S`.
+"""tesched's answer to a request against what a real Slurm does: `python -m benchmarks.placement --cases N --seed S`.
 
 On random small clusters, full of random best-effort jobs that sleep, random trial-and-error jobs are submitted, one at
 a time. tesched (its observer, and FitGpp's planning) says: it fits now; it fits on these nodes if these jobs go; or why
@@ -61,7 +61,7 @@ _TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_s
 
 
 class Verdict(StrEnum):
-    """How a case went."""
+    """Verdict on a case."""
 
     #: tesched and Slurm agree: it started where tesched said, at once or after its victims had gone
     STARTED = "started"
@@ -330,7 +330,7 @@ def run_cluster(seed: int, number: int, count: int) -> list[Case]:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What is printed at the end."""
+    """Figures that are printed at the end."""
 
     cases: int
     counts: dict[str, int]

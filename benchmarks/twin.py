@@ -65,7 +65,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What became of one job on the real Slurm; Unix seconds."""
+    """Record of one job on the real Slurm; Unix seconds."""
 
     submitted: float
     started: float
@@ -74,7 +74,7 @@ class Seen:
 
 
 class Took(NamedTuple):
-    """What things really took, seconds."""
+    """Measured times, seconds."""
 
     #: a second of work
     second_s: float

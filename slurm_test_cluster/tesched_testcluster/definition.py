@@ -127,7 +127,7 @@ class Accounting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDefinition:
-    """What a test cluster looks like.
+    """Definition of a test cluster.
 
     The default is eight nodes of 32 CPUs, 250 GiB and 8 GPUs, all of them in both `main` (the default) and `debug`.
     """

@@ -1,4 +1,4 @@
-"""What each lever does to a job of a real Slurm, and when it is refused."""
+"""Effect of each lever on a job of a real Slurm, and when it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal keeps of cycles, actions, refusals and the daemon, and what it collapses."""
+"""Journal of cycles, actions, refusals and the daemon: what it keeps, and what it collapses."""
 
 from __future__ import annotations
 

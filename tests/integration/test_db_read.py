@@ -1,4 +1,4 @@
-"""What is asked of the store, with numbers that were counted by hand."""
+"""Queries of the store, with numbers that were counted by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fault test (`tests/properties/test_faults.py`) has found, each as a plain sequence; none may come back.
+"""Findings of the fault test (`tests/properties/test_faults.py`), each as a plain sequence; none may come back.
 
 One node. Job 1 fills it, has 4 s of grace and sits them out; job 2 is a trial that wants the node.
 """

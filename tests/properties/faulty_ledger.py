@@ -1,4 +1,4 @@
-"""What tesched has really done on a faulty site, and what must hold of it at every step."""
+"""Ledger of what tesched has really done on a faulty site, and what must hold of it at every step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.properties.faulty_slurm import CPUS, FaultySlurm
 
 @dataclass(kw_only=True)
 class Ledger:
-    """What tesched has really done, and what must hold of it."""
+    """Ledger of what tesched has really done, and what must hold of it."""
 
     slurm: FaultySlurm
     limits: Limits

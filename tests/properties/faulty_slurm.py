@@ -47,7 +47,7 @@ class Clock:
 
 
 class Answer(Enum):
-    """What a job does when it has its notice."""
+    """Answers of a job to its notice."""
 
     IGNORES = auto()
     REQUEUES_ITSELF = auto()

@@ -1,4 +1,4 @@
-"""What holds for Gavel's policies whatever the problem."""
+"""Properties of Gavel's policies on any problem."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ Move = tuple[int | None, str, str]
 
 
 class Changed(Extra, total=False):
-    """What may become of a job."""
+    """Changes that a job may have."""
 
     request: Request
     array_throttle: int

@@ -1,4 +1,4 @@
-"""Which job gets a signal, and what becomes of a victim that a signal has ended: back in the queue, or lost.
+"""Signals to jobs, and victims that a signal has ended: back in the queue, or lost.
 
 Everywhere: job 1 holds the only node, job 9 wants half of it, as in `test_victim`; KillWait is 30 s.
 """

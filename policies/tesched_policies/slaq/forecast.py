@@ -42,7 +42,7 @@ LEAST_POINTS = 5
 LEAST_WEIGHT = 1e-9
 #: A history of fewer points is stretched to so many before its points are weighed.
 STRETCHED = 50
-#: A kept fit is made anew when one in so many losses is new.
+#: A kept fit is made again when one in so many losses is new.
 FRESH = 20
 #: Iterations over which a curve is held against a target.
 AHEAD = 10.0

@@ -1,4 +1,4 @@
-"""How plans fold, what is refused and why, and the baselines."""
+"""Plans for several jobs, refusals and their reasons, and the baselines."""
 
 from __future__ import annotations
 

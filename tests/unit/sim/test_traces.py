@@ -1,4 +1,4 @@
-"""What each reader takes from a trace, what it leaves out, and how it names what is malformed."""
+"""Trace readers: what each takes, what it leaves out, and how it names what is malformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which waiting jobs would start if there were room."""
+"""Waiting jobs that would start if there were room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job wants on each node, where it may run, and what is free there."""
+"""Demand of a job on each node, the nodes on which it may run, and what is free there."""
 
 from __future__ import annotations
 
