@@ -430,7 +430,7 @@ MUTATIONS = (
     Mutation(
         "queue: what a user sets meanwhile is put back to",
         "core/tesched_core/levers/priority.py",
-        "        raised = None  # somebody else",
+        "        raised = None  # others have",
         "        pass  # somebody else",
     ),
     Mutation(

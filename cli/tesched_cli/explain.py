@@ -233,7 +233,10 @@ class _Shown:
 def _described(story: JobStory) -> Iterator[str]:
     """Yield what policies say of the job, from what they remember."""
     for name, state in story.policy_states.items():
-        yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
+        try:
+            yield from INSTALLED[name]().describe(state, story.job.job_id, _Shown())
+        except Exception as error:  # noqa: BLE001 - a site's own code: the rest of the story is told all the same
+            yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"
 
 
 def _refusals(story: JobStory) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The doors of the heart: who sees, who hears, who acts, who remembers. The real cluster and the simulated one fit."""
+"""Ports of the heart: observer, reports, actuator, journal. The real cluster and the simulated one fit."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tesched_core.model.notice import Declared
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.told_error import ToldError
 
 
 class Observer(Protocol):
@@ -125,7 +126,7 @@ class CycleReport:
     doubts: tuple[tuple[str, str, str], ...] = ()
 
 
-class JournalError(Exception):
+class JournalError(ToldError):
     """The journal cannot be read or written now. Nothing may be done that it does not know of."""
 
 
@@ -133,7 +134,7 @@ class JournalError(Exception):
 class Lead:
     """Whether this daemon may decide, and begin anything new."""
 
-    #: who leads, in words; empty if nobody else does
+    #: the leader, in words; empty if no other daemon leads
     leader: str = ""
     #: why nothing new is to be begun, in words; empty if it may be
     paused: str = ""
@@ -142,12 +143,12 @@ class Lead:
 class Journal(Protocol):
     """Remembers. Each call is one transaction, and raises JournalError if it cannot be done.
 
-    Of several daemons on one store one leads, by a lease that each write renews. Who writes without it is told so by
-    JournalError, and nothing is written.
+    Of several daemons on one store one leads, by a lease that each write renews. A daemon that writes without it is
+    told so by JournalError, and nothing is written.
     """
 
     def lead(self) -> Lead:
-        """Return who leads, and whether an admin has paused it."""
+        """Return the leader, and whether an admin has paused it."""
         ...
 
     def resign(self) -> None:

@@ -10,6 +10,7 @@ takes in what became of the actions, where that is known before the next snapsho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -105,7 +106,7 @@ def step(
         actions=(*context.actions, *tells),
         refusals=served.refusals + Refusals(told),
         transitions=tuple(context.transitions),
-        summary=done if not paused or context.actions else f"did nothing new: {paused}",
+        summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
     )
     return memory, decision
@@ -139,7 +140,8 @@ def _view(
 def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, float]:
     found: dict[JobId, float] = {}
     for entry in policies:
-        found |= entry.policy.gains(memory.policy_states.get(entry.policy.name))
+        with suppress(Exception):  # a site's own code; what it raises is told when the policy is asked
+            found |= entry.policy.gains(memory.policy_states.get(entry.policy.name))
     return found
 
 

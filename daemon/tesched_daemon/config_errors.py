@@ -11,6 +11,8 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from tesched_core.model.told_error import ToldError
+
 #: Values that may hold a password: they are not repeated.
 SECRET = frozenset({"store.url"})
 #: longest value that an error repeats
@@ -36,7 +38,7 @@ def keys_of(kind: type[Any]) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(kind)}
 
 
-class ConfigError(Exception):
+class ConfigError(ToldError):
     """The configuration cannot be used. The text names the file, the key, what is wrong and what would be right."""
 
 

@@ -6,7 +6,7 @@ is an option, a path or a shell's word. It is ended after `timeout_s`. A command
 counted, and nothing else: `tesched status` shows the counts. Above `max_per_user_hour` a user is not told; that is
 counted, too.
 
-What is told, and once, is decided in the heart (`tesched_core.telling`): an action in the journal, which mode shadow
+What is told, and once, is decided in the heart (`orders/tell_users.py`): an action in the journal, which mode shadow
 only records. What waits here when the daemon ends is told within `timeout_s`, or not at all.
 """
 

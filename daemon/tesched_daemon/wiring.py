@@ -12,6 +12,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.job_report import Curve
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.told_error import ToldError
 from tesched_core.ports import Actuator, JournalError
 from tesched_db import migrate
 from tesched_db.engine import open_store
@@ -38,7 +39,7 @@ from tesched_daemon.wakeup_shares import Shares
 log = logging.getLogger(__name__)
 
 
-class StartError(Exception):
+class StartError(ToldError):
     """The daemon cannot start. The text says why and what to do."""
 
 

@@ -40,7 +40,11 @@ def write(connection: Connection, before: Mapping[str, Any], now: Mapping[str, A
         if state is before.get(name) or state == before.get(name):
             continue
         connection.execute(delete(PolicyStateRow).where(PolicyStateRow.policy == name))
-        if state is not None:
-            connection.execute(
-                insert(PolicyStateRow).values(policy=name, state=msgspec.to_builtins(state, str_keys=True))
-            )
+        if state is None:
+            continue
+        try:
+            values = msgspec.to_builtins(state, str_keys=True)
+        except TypeError as error:
+            log.warning("what the policy %s remembers cannot be kept over a restart: %s", name, error)
+            continue
+        connection.execute(insert(PolicyStateRow).values(policy=name, state=values))

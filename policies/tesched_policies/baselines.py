@@ -1,7 +1,7 @@
-"""Baselines for FitGpp: no preemption, or victims by a simpler rule.
+"""Baselines that FitGpp is measured against: no victim, or victims by a simpler rule.
 
-All three that preempt take running best-effort jobs one by one until the TE job fits somewhere, then release those that
-are not needed there (`victim_search.in_order`); they differ in the first victim:
+All three that preempt ask running best-effort jobs one by one until the TE job fits somewhere, then let go of those
+that are not needed there (`victim_search.in_order`); they differ in which job they ask first:
 
     lrtp       the longest remaining run time, as far as it is known, else by time limit; without either, the longest.
                Rule of Big-C (Chen, Rao, Zhou: "Preemptive, Low Latency Datacenter Scheduling via Lightweight
@@ -60,7 +60,7 @@ class LongestRemaining(Policy[None]):
     serves_te: ClassVar[bool] = True
 
     def propose(self, view: View, state: None) -> Proposal[None]:
-        """Return plans that take the job with the longest remaining run time first."""
+        """Ask the job that would hold its nodes longest."""
         return plan_all(
             view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
         )

@@ -1,26 +1,26 @@
-"""fill: free resources go to the job that fits, has waited longest for its length, and delays no job before it.
+"""fill: left-over resources go to the job that fits, has waited longest for its length, and delays none before it.
 
 Definitions
     first          the first job in the best-effort queue that does not fit now.
-    ahead          TE jobs that wait and have no victims yet (`patient`).
-    shadow         when and where such a job will start, if each job that holds nodes ends when expected: by what is
-                   known of its run time, else by its time limit.
+    ahead          TE jobs that wait and have no victims (`patient`).
+    shadow         when and where such a job will start, if every running job ends when expected: by what is known of
+                   its run time, else by its time limit.
     ratio(j)       response ratio, (waited_j + run_j) / run_j, without unit; run_j is the expected run time, seconds.
 
 Principle
     A TE job that ends, and a victim that leaves more room than the TE job takes, leave holes. Slurm fills them by time
     limits, of which people ask for several times what they need; so it finds that hardly any job fits before the first
-    job's turn. `fill` goes by the expected run time. Of those that fit into a hole and
+    job's turn. Here it is the expected run time that counts. Of those that fit into a hole and
 
         end before the shadow, or leave the job its room at that time (EASY), for the first and for all that are ahead,
 
     the one with the highest ratio is brought to the head of the best-effort queue (highest response ratio next), then
-    the next, until none fits. Resources that a TE job was promised are not given away.
+    the next, until none fits. Resources that are reserved for a TE job are not given away.
     Where nothing is known of run times it counts by time limits, like Slurm's own backfill, but for the order.
 
 Worked example
-    One node of 8 GPUs, 4 of them free; the job on the others is expected to end in 600 s. First is j1, which wants 8.
-    j2 wants 4 for 300 s and has waited 600 s, j3 wants 4 for 60 s and has waited 240 s, j4 wants 4 for 900 s.
+    One node of 8 GPUs, 4 of them free; the job that holds the others is expected to end in 600 s. First is j1, which
+    wants 8. j2 wants 4 for 300 s and has waited 600 s, j3 wants 4 for 60 s and has waited 240 s, j4 wants 4 for 900 s.
     j4 would delay j1. ratio: j2 (600 + 300) / 300 = 3, j3 (240 + 60) / 60 = 5. j3 is next; 60 s later it is j2.
 
 Parameters
@@ -59,7 +59,7 @@ class Fill(Policy[None]):
     name: ClassVar[str] = "fill"
 
     def propose(self, view: View, state: None) -> Proposal[None]:
-        """Return the jobs to bring forward, because they fit into what is free."""
+        """Return boosts for the jobs that fit into what is left over."""
         waiting, free = view.columns.waiting, view.room.free.copy()
         going = _starts_by_itself(view, free)
         first = next((row for row in range(len(waiting)) if row not in going), None)
@@ -84,9 +84,9 @@ class Fill(Policy[None]):
 
 
 def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
-    """Return the jobs that start without help: those before the first that does not fit, and the forwarded ones.
+    """Return what starts without help: the jobs before the first that does not fit, and the boosted; take their room.
 
-    Takes their resources out of `free`.
+    Changes `free`.
     """
     waiting = view.columns.waiting
     going: dict[int, None] = {}
@@ -159,7 +159,7 @@ def _shadows_ahead(view: View, free: NDArray[np.int64]) -> Iterator[Shadow]:
 
 
 def _without_delay(view: View, row: int, free: NDArray[np.int64], shadows: Sequence[Shadow]) -> tuple[int, ...] | None:
-    """Return nodes on which it delays no job, and take of what the shadows have to spare; None if there are none."""
+    """Return nodes on which it delays no other job, and take of what the shadows spare; None if there are none."""
     waiting = view.columns.waiting
     demand = waiting.demand[row]
     outlasted = [shadow for shadow in shadows if not view.now + waiting.run_s[row] <= shadow.at]

@@ -1,7 +1,7 @@
-"""FitGpp: the victim is small, leaves quickly, and frees enough resources.
+"""FitGpp: the victim is small, leaves quickly, and its room fits.
 
 Definitions
-    TE job       pending; it starts when a victim frees resources. D_TE is what it wants.
+    TE job       pending; a victim shall leave so that it starts. D_TE is what it wants.
     J            all best-effort jobs that now hold nodes.
     D_j, GP_j    what j holds over all its nodes; its grace period in seconds.
     C            what j's first node has.
@@ -10,8 +10,8 @@ Definitions
 Principle
     Score(j) = Size(D_j) / max over J of Size  +  s * GP_j / max over J of GP
 
-    The victim is the j with the lowest score among those that the guard allows (the paper's cap P is one of its limits)
-    and that free enough for the TE job, with what is free beside them. A small victim finds a new place soon;
+    The victim is the j with the lowest score among those that may be asked (the guard's word; the paper's cap P is one
+    of its limits) and whose room, with what is free beside it, fits the TE job. A small victim finds a new place soon;
     one with a short grace period lets the TE job start early and wastes little; one that fits is the only one that
     pays. No run time estimate is needed.
     Where no single job suffices (the paper's rule is silent): the fewest on one node, lowest sum of scores first, none
@@ -20,7 +20,7 @@ Principle
 
     With a weight of quality a third term is added, which is not the paper's: quality * gain_j / max over J of gain,
     where gain is by how much the training's loss is expected to fall soon, as `policy.be = "slaq"` foretells it; of a
-    worker, its part of that. A job without a forecast counts as the mean: silence is neither good nor bad.
+    worker, its part of that. Where nothing is foretold, the mean counts: silence is neither good nor bad.
 
 Worked example
     Nodes of 32 CPUs and 8 GPUs, s = 4. The TE job wants 2 GPUs.
@@ -75,7 +75,7 @@ class FitGpp(Policy[None]):
                 raise ValueError(f"{key} must be between 0 and 1000")
 
     def propose(self, view: View, state: None) -> Proposal[None]:
-        """Return for each waiting TE job the cheapest victims that free enough for it."""
+        """Return for each waiting TE job the cheapest victims whose room fits it."""
         scores = fitgpp_scores(view.running, self.s)
         if self.quality:
             scores = scores + self.quality * gains(view)
@@ -91,7 +91,7 @@ def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:
 
 
 def gains(view: View) -> NDArray[np.float64]:
-    """Return [running] each one's expected gain, 1 for the greatest; the mean for jobs of which nothing is known."""
+    """Return [running] each one's expected gain, 1 for the greatest; the mean where nothing is known."""
     jobs, known = view.snapshot.jobs, view.gains
     found = np.full(len(view.running), np.nan)
     for row, job_id in enumerate(view.running.job_id.tolist()):

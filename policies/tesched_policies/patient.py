@@ -1,18 +1,18 @@
-"""patient: a TE job waits a moment, first in the queue, for resources that come free; then the quickest victim leaves.
+"""patient: awaits resources that come free by themselves for a moment; then asks the job that leaves soonest.
 
 Definitions
     TE job         pending; it does not fit now. GP_j, Size(D_j) as in `fitgpp`.
     age            seconds since the TE job could first have started.
 
 Principle
-    On a busy cluster a job ends every few seconds, most often another TE job. The first job in the queue gets its
-    resources, without a victim. A preemption saves the TE job that moment, and costs a best-effort job its place, and
-    the cluster what a grace period and a restart hold idle. So there is no victim while age < patience.
+    On a busy cluster some job ends every few seconds, most often another TE job. The first job in the queue gets its
+    nodes, and no job pays. A preemption saves the TE job that moment, and costs a best-effort job its place, and the
+    cluster what a grace period and a restart hold idle. So no victim is asked while age < patience.
     Then, and if it is still worth it, the victim is the job that leaves soonest, and of two the one that holds less:
 
         Score(j) = GP_j + tilt * Size(D_j)        seconds
 
-    found like FitGpp's: one that frees enough, else few and cheap ones on one node.
+    found like FitGpp's: one whose room fits, else few and cheap ones on one node.
     No run time is needed, neither known nor guessed.
 
 Worked example
@@ -21,9 +21,9 @@ Worked example
     Had nothing ended until 120, j2 would be asked: 30 + 0.5 < 30 + 1. The TE job would start at 150, and not at 30.
 
 Parameters
-    patience_s     how long a TE job waits before there is a victim, 120. With 0 it preempts at once, like FitGpp with
-                   a large s
-    tilt_s         seconds of grace period that a whole node's resources are worth, 1: it settles ties
+    patience_s     how long a TE job waits before a victim is asked, 120. With 0 it asks at once, like FitGpp with a
+                   large s
+    tilt_s         seconds of grace period that a whole node's room is worth, 1: it settles ties
     P              as for FitGpp: `model.limits.Limits.max_preemptions_per_job`
 
 Source

@@ -34,7 +34,8 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
             broken[point.name] = f"{where}: {type(error).__name__}: {error}"
             continue
         if not _is_policy(kind):
-            broken[point.name] = f"{where}: it is no dataclass that inherits from tesched_core.policy.Policy"
+            what = "it is no dataclass that inherits from tesched_core.policy.Policy, whose State can be `shifted`"
+            broken[point.name] = f"{where}: {what}"
         elif point.name != kind.name or point.name in found or not point.name.isidentifier():
             broken[point.name] = f"{where}: the policy calls itself {kind.name!r}, or another one has its name"
         else:
@@ -43,7 +44,11 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
 
 
 def _is_policy(kind: object) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Policy) and is_dataclass(kind)
+    if not isinstance(kind, type) or not issubclass(kind, Policy):
+        return False
+    kept = getattr(kind, "State", None)
+    keeps = kept is None or (is_dataclass(kept) and hasattr(kept, "shifted"))
+    return keeps and is_dataclass(kind)
 
 
 INSTALLED: Mapping[str, type[Policy[Any]]]

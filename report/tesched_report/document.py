@@ -2,7 +2,7 @@
 
 JSON in one piece: {"version": 1, "points": [[iteration, loss, at, work], …], "samples": [[at, type, steps_per_s], …],
 "workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. Whoever reads it
-checks it by rules of his own (`tesched_core.report`).
+checks it by rules of his own (`tesched_core.model.job_report`).
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from tesched_core.model.told_error import ToldError
 
 
-class WorkloadError(ValueError):
+class WorkloadError(ToldError, ValueError):
     """A workload that cannot be run. The text names the file, the line or the parameter, and what would be right."""
 
 

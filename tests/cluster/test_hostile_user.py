@@ -145,7 +145,7 @@ def test_a_forged_record_of_another_job_leaves_that_job_as_it_is(cluster: LocalC
 LOOK = """
 import json, sys
 from tesched_slurm.clients import ClientChoice, choose
-from tesched_slurm.command import Commands
+from tesched_slurm.run_command import Commands
 client = choose(ClientChoice(sys.argv[2]), Commands(slurm_conf=sys.argv[1]))
 jobs = client.observer.observe().jobs.values()
 print(json.dumps([[job.name, job.user, job.doubt or job.partly_read, len(job.nodes)] for job in jobs]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import pytest
@@ -12,6 +12,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db.engine import writing
@@ -305,3 +306,22 @@ def test_the_daemon_says_who_it_is(store: Engine) -> None:
     assert (daemon.mode, daemon.client, daemon.summary, daemon.cycle) == ("enforce", "commands", "did this and that", 1)
     assert daemon.pid > 0
     assert daemon.host
+
+
+@dataclass(frozen=True)
+class Unkept:
+    """A state that JSON cannot hold."""
+
+    what: object
+
+    def shifted(self, by_s: float) -> Unkept:
+        return self
+
+
+def test_a_state_that_json_cannot_hold_is_left_out_and_the_rest_is_kept(store: Engine) -> None:
+    writer = Writer(store)
+    writer.memory = replace(writer.memory, policy_states={"own": Unkept(what=object())}, held={JobId(7): 5.0})
+    writer.look(100.0, job(3))
+    again = SqlJournal(store, states={"own": Unkept}).load()
+    assert again.policy_states == {}
+    assert again.held == {JobId(7): 5.0}

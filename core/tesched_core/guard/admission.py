@@ -41,6 +41,9 @@ def admitted(
         if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
             kept.append(plan)
             continue
+        if (spared := _ineligible(plan, view)) is not None:
+            note(spared)
+            continue
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
         payments = [_payment(view, job_id, plan.preemptor, now) for job_id in chosen]
         if isinstance(plan, MakeRoom) and plan.by_suspending:
@@ -62,6 +65,22 @@ def admitted(
             continue
         note(Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text))
     return tuple(kept)
+
+
+def _ineligible(plan: Plan, view: View) -> Refusal | None:
+    """Return a refusal if a victim may not be one: a policy should not propose it, and no policy is trusted in that."""
+    eligibility = view.eligibility if isinstance(plan, MakeRoom) and plan.victims else None
+    for job_id in plan.victim_ids if isinstance(plan, MakeRoom) else ():
+        row = view.running.row_of.get(job_id)
+        if row is None:
+            code, why = RefusalCode.NOT_MANAGED, "it is no best-effort job that holds nodes"
+        elif eligibility is not None and eligibility.why[row] >= 0:
+            code, why = eligibility.whys[int(eligibility.why[row])]
+        else:
+            continue
+        text = f"the policy chose job {job_id} as a victim, which may be none: {why}"
+        return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
+    return None
 
 
 def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:

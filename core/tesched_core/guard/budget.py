@@ -1,4 +1,4 @@
-"""What preemptions have cost lately, and of whom: for limits by hour, user, account and node, and for the day's budget.
+"""Cost of recent preemptions, by job, user, account and node: for the limits by hour and the day's budget.
 
 Each purpose has a budget of its own: what rounds (gavel, pdors) move is not taken from what TE jobs may cause.
 

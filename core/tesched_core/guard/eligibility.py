@@ -6,7 +6,7 @@ that goes in rounds. Neither uses up the other's. Protection, and the bound on t
 Two questions, asked at two moments of a cycle:
 
 - `eligibility`: may this running best-effort job be asked at all? Asked before the policy, so that it can choose among
-  those who may.
+  the eligible ones.
 - `admitted`: may this plan be carried out now? Asked after the policy, plan by plan, since limits that count (a cycle,
   the orders under way) depend on the plans before it.
 """
@@ -111,7 +111,7 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
     """Return for each running BE job what its slowdown will be if it waits no more: 1 + waited / expected run time.
 
     Both are over all its runs, as far as tesched ended them; to be suspended by tesched is to wait. Where nothing is
-    known of its run time, not even a limit, it is 1: nobody can say.
+    known of its run time, not even a limit, it is 1.
     """
     queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
     for job_id, past in memory.past.items():
@@ -127,7 +127,7 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
 def _spent(
     running: Running, tally: Tally, limits: Limits, nodes: Mapping[str, int]
 ) -> Iterator[tuple[NDArray[np.bool_], Why]]:
-    """Yield who may not be asked because others have paid enough lately."""
+    """Yield the jobs that may not be victims because the limits over all victims are reached."""
     for row, owner in enumerate(running.owners):
         if tally.by_account[owner.account] >= limits.max_preemptions_per_account_hour:
             what = f"its account {owner.account}", "max_preemptions_per_account_hour"

@@ -13,8 +13,9 @@ Principle
       Workers that took over from another, and told some iterations again, are averaged with it there.
     - Work per core-second is the sum over those that told it there: what all of them do in a second of a core each.
     - An iteration was reached when the first worker told it.
-    - Who is gone from slurmctld stays in the mean: the parts of those are gathered into one, which counts as many.
-    What does not hang on the order: which worker was heard first, and who told twice. Speeds stay with the tasks.
+    - A worker that slurmctld has forgotten stays in the mean: such parts are gathered into one, which counts as
+      many.
+    What does not hang on the order: which worker was heard first, and which one told twice. Speeds stay with the tasks.
 
     The newest iterations may be those of the fastest worker alone, until the others are heard.
 
@@ -180,7 +181,7 @@ def _again(before: _Array, tasks: Mapping[int, Reported]) -> _Array:
         ended = gathered([*([ended] if ended else []), *(Part.of(told.curve) for told in gone.values())])
     workload, target_loss = before.workload or last.workload, before.target_loss
     target_loss = last.target_loss if target_loss is None else target_loss
-    # Who is gone keeps its word for as long as nobody else says anything.
+    # The word of a forgotten worker holds for as long as no other says anything.
     silent = Reported(workload=workload, target_loss=target_loss)
     return _Array(
         tasks=dict(tasks),

@@ -1,8 +1,8 @@
-"""Who is trial and error, who is best effort: an ordered list of rules, of which the first that matches wins.
+"""Classes of jobs, trial and error or best effort: an ordered list of rules, of which the first that matches wins.
 
 A rule looks at what Slurm says of a job and at nothing else, so an admin can read the list and know the answer. The
 rule that matched is kept with the job. A user's own word (`sbatch --comment=te`) counts only where the site allows it,
-and only for a job inside the site's bounds; otherwise anybody could call a week-long training a quick try.
+and only for a job inside the site's bounds; otherwise any user could call a week-long training a quick try.
 
 A notice signal is sent only to a job for which one was declared (`notice.py`). Signal and grace period come from, in
 this order: the job's comment (`--comment="signal=B:TERM grace=120"`), its own `sbatch --signal=[B:]SIG[@SECONDS]`, the
@@ -148,13 +148,13 @@ class NoticeRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserWord:
-    """What a user may say of his own job in its comment."""
+    """Words that a user may put into a job's comment."""
 
     #: whether `te` in a comment counts at all
     may_say_te: bool = False
     #: the job must be inside these bounds for it to count
     within: Match = Match()
-    #: whether `be` counts: nobody is harmed by a job that offers itself
+    #: whether `be` counts: a job that offers itself harms no other
     may_say_be: bool = True
     #: the longest grace period that a job may ask for, seconds
     max_grace_period_s: float = 600.0
@@ -338,7 +338,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
     bare, pairs = _words(job.comment)
     word = how.user_word
     if job_class is not JobClass.EXEMPT:
-        # A protected job stays protected whatever its owner says; for the others his word is the finer one.
+        # A protected job stays protected whatever its owner says; for the others the owner's word is the finer one.
         if "te" in bare and word.may_say_te and matches(job, word.within):
             job_class, name = JobClass.TE, "user's comment"
         elif "be" in bare and word.may_say_be:

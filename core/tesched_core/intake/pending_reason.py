@@ -1,7 +1,7 @@
 """Which waiting TE jobs would start if there were room, and what the others wait for.
 
 Room is made only for a job that Slurm would start in it. Slurm's own reason word says so: Resources or Priority. A job
-that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from somebody else's sacrifice.
+that waits for a limit, a dependency, a licence, a begin time or a hold gains nothing from a preemption.
 Source: squeue(1), JOB REASON CODES.
 """
 
@@ -103,8 +103,8 @@ def awaits_first_look(snapshot: Snapshot, within_s: float, memory: Memory | None
     """Return the first TE job at which Slurm has yet to look, of those submitted less than `within_s` seconds ago.
 
     One that was put at the head of the queue so long ago, by the orders in `memory`, awaits a look there. Until then
-    nobody knows whether room would help it. A job whose reason stays away for longer (a scheduler that is far behind)
-    is looked at in the ordinary pace.
+    it is not known whether free resources would help it. A job whose reason stays away for longer (a scheduler
+    that is far behind) is looked at in the ordinary pace.
     """
     for order in memory.open_orders() if memory else ():
         job = snapshot.jobs.get(order.preemptor)

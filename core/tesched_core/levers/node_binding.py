@@ -1,16 +1,16 @@
 """Jobs that are bound to nodes while they wait, and set free again.
 
-A TE job that has asked somebody to leave waits for that room: it is bound to it (ReqNodeList) before the notice goes
-out. Else it may start elsewhere a moment later, on room that came free by itself, and who was asked leaves for nothing,
-since nobody can take a notice back. Slurm's scheduler then starts whoever fits on the other nodes, as ever.
+A TE job with victims waits for their resources: it is bound to their nodes (ReqNodeList) before the notice goes out.
+Else it may start elsewhere a moment later, on resources that came free by themselves, and the victim leaves for
+nothing, since a notice cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes.
 
 A best-effort job for which room is made belongs to a round (rounds.py), and is bound however long it takes. If it has
 asked for a range of nodes (--nodes=2-4) it is told at the same time how many of them it gets.
 
 It is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the first
-time: who has asked for a long grace period shall not sit beside an empty node. Slurm lets nobody change this of a job
-that runs. So it is remembered until the job has ended, and a job that is put back in the queue is set free there.
-As with priorities: it is believed to be free only when that is seen, and what somebody else has set is left.
+time: a TE job whose victim has a long grace period does not wait beside an empty node. Slurm does not change this of a
+job that runs. So it is remembered until the job has ended, and a job that is put back in the queue is set free there.
+As with priorities: it is believed to be free only when that is seen, and what others have set is left.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def keep_bound(order: Order, context: CycleContext) -> None:
 
 
 def unbind(memory: Memory, context: CycleContext, *, all_of_them: bool = False) -> Memory:
-    """Set free whoever waits bound for an order that makes no room for it any more; return who is bound still."""
+    """Set free the jobs that wait bound for an order that makes no room for them any more; return the memory."""
     holding = {order.order_id for order in memory.open_orders() if order.state is OrderState.OPEN}
     kept = dict(context.bound)
     for job_id, one in context.bound.items():
@@ -105,7 +105,7 @@ def _long_enough(job_id: JobId, context: CycleContext) -> bool:
 
 
 def still_bound(memory: Memory, snapshot: Snapshot) -> tuple[JobId, ...]:
-    """Return who waits bound; of those that run, nothing can be changed."""
+    """Return the jobs that wait bound; nothing can be changed of those that run."""
     jobs = snapshot.jobs
     return tuple(job_id for job_id in memory.bound if job_id in jobs and jobs[job_id].pending)
 
@@ -134,7 +134,7 @@ def _free(one: NodeBinding, job: Job) -> SetNodes:
         preemptor=one.job_id,
         order_id=one.order_id,
     )
-    # What somebody else has set in the meantime stays.
+    # What others have set in the meantime stays.
     nodes = one.previous if _ours(job, one) else _now(job)
     count = one.previous_count if _counted(job, one) else None
     return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.nodes, count=count)
@@ -155,7 +155,7 @@ def _now(job: Job) -> tuple[str, ...]:
 
 
 def not_bound(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
-    """Return the memory without those that certainly were not bound; in shadow mode, nobody was."""
+    """Return the memory without those that certainly were not bound; in shadow mode, none was."""
     bound, since = dict(memory.bound), dict(memory.bound_since)
     for outcome in outcomes:
         action = outcome.action

@@ -1,11 +1,11 @@
-"""Who is first in the queue: the preemptor while room is made for it, its victims when they are back in the queue.
+"""Priority lever: the preemptor is first in the queue while its victims leave, and they are when they are back.
 
 Priorities are moved by the nice value, which leaves Slurm in charge of them. Slurm ignores nice, with exit status 0,
 for a job whose priority was set explicitly (scontrol(1), Nice): such a preemptor gets another explicit priority.
 
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
-change whether it arrived, so an earlier one may be in place. Any other was set by somebody else: it is left.
+change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_PRIORITY = 4294967293
 MIN_NICE = -2147483645
 #: Room above the others, so that a priority that grows with age does not overtake at once.
 PRIORITY_MARGIN = 1000
-#: The same for a victim that is back in the queue: less, so that it stays behind whoever room is made for.
+#: The same for a victim that is back in the queue: less, so that it stays behind the preemptors.
 VICTIM_MARGIN = PRIORITY_MARGIN // 2
 
 
@@ -75,7 +75,7 @@ def _has_started(job: Job) -> bool:
 
 
 def keep_first(order: Order, context: CycleContext) -> Order:
-    """Put the preemptor first in the queue, before anybody makes room, or somebody else takes it; keep it there."""
+    """Put the preemptor first in the queue before its victims leave, or another job takes the resources."""
     job = context.snapshot.jobs.get(order.preemptor)
     if job is None or not job.pending or job.held:
         return order
@@ -85,7 +85,7 @@ def keep_first(order: Order, context: CycleContext) -> Order:
         return order
     raised = order.raised if order.raised and not order.raised.restored else None
     if raised is not None and not _is_ours(job, raised) and _value(job, raised) != raised.previous:
-        raised = None  # somebody else has set it since: that is what it is put back to
+        raised = None  # others have set it since: that is what it is put back to
     if raised is not None and _in_vain(raised, job, context):
         raised = Raise(lever=Lever.PRIORITY, previous=job.priority, value=wanted + PRIORITY_MARGIN)
     elif raised is None or raised.lever is Lever.NICE:

@@ -2,7 +2,7 @@
 
 A boost ends when the job starts, or `LASTS_S` after it (another job took the resources, or Slurm ignores its nice
 value); then the job may be boosted again. One that `stays` lasts for as long as its policy proposes it. As with orders,
-a value is believed to be back only when that is seen, and one that somebody else has set is left.
+a value is believed to be back only when that is seen, and one that others have set is left.
 """
 
 from __future__ import annotations

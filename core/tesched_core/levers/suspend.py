@@ -7,11 +7,11 @@ Definitions
 
 Principle
     A suspended victim loses nothing: no notice, no grace period, no work. But it is tied to its place, and Slurm keeps
-    nobody from it. Slurm also resumes a job whose CPUs are taken: the two then share them, and Slurm counts the resumed
+    no job from it. Slurm also resumes a job whose CPUs are taken: the two then share them, and Slurm counts the resumed
     one as holding none until it ends ("job overflow" in slurmctld's log), so that more jobs come on top. Therefore
 
     - all victims of an order are suspended, or none: if each runs, holds no GRES and no whole nodes, if the TE job
-      fits where their CPUs alone come free, and if there is no rival, who would be there before they can go on;
+      fits where their CPUs alone come free, and if there is no rival, which would be there before they can go on;
     - a victim goes on when the order has done with it and on each of its nodes as many CPUs are free as it holds, the
       very ones where Slurm says which, and none of that room is promised to another order's TE job. After
       `guard.suspend_for_s` it is enough that they are free;
@@ -21,7 +21,7 @@ Principle
 Worked example
     A node of 32 CPUs, no GPU is asked for. j1 holds 32 CPUs and half of the memory. A TE job wants 16 CPUs and a tenth
     of the memory: j1 is suspended, the TE job starts within a second. When it ends, CPUs 0 to 31 are free, and j1 goes
-    on where it stopped. Were j2 waiting, who wants 8 CPUs and little memory, Slurm would start it beside the TE job,
+    on where it stopped. Were j2 waiting, which wants 8 CPUs and little memory, Slurm would start it beside the TE job,
     and j1 would wait for j2 as well: then j1 is requeued.
 
 Parameters
@@ -151,7 +151,7 @@ def overdue_since(victim: Victim, suspend_for_s: float) -> float | None:
 
 
 def _may_go_on(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:
-    """Return whether its CPUs are free on all its nodes, and are promised to nobody or it has waited long enough."""
+    """Return whether its CPUs are free on all its nodes, and reserved for no order, or it has waited long enough."""
     due = overdue_since(victim, context.limits.suspend_for_s)
     others = (
         []
@@ -161,7 +161,7 @@ def _may_go_on(victim: Victim, job: Job, order: Order, context: CycleContext) ->
     room = beside_preemptors(others, context.snapshot, context.columns.room)
     for share in job.allocation:
         row = room.index.get(share.node)
-        # Of two who are to go on at one node the second waits until the first is seen to run there.
+        # Of two that are to go on at one node the second waits until the first is seen to run there.
         if row is None or share.node in context.resumed_on or room.free[row, 0] < share.tres.cpus:
             return False
     if _others_have_its_cpus(job, context):

@@ -2,7 +2,7 @@
 
 A policy proposes `ThrottleArray` for an array at each poll for as long as it shares workers with others. The throttle
 that an array came with is its user's limit: put back when no policy proposes one any more, or none of its tasks waits.
-What somebody else has set meanwhile is the user's limit from then on.
+What others have set meanwhile is the user's limit from then on.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
 def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], context: CycleContext) -> bool:
     """Put the array's own throttle back; return whether it is still to be seen there."""
     seen = arrays.get(array)
-    # None: it has ended. Another one than ours: somebody else has set it.
+    # None: it has ended. Another one than ours: others have set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
     if _full(context):

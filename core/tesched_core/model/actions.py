@@ -38,9 +38,9 @@ class ReasonCode(StrEnum):
     GIVES_CPUS = "gives_cpus"
     #: the CPUs of a suspended victim are free again, or it is not needed any more
     GOES_ON = "goes_on"
-    #: Slurm leaves a job held that it requeued while it was suspended; nobody has asked for that
+    #: Slurm leaves a job held that it requeued while it was suspended; which was not asked for
     LEFT_HELD = "left_held"
-    #: it has asked somebody to leave, and waits for that room
+    #: it has victims, and waits for their resources
     BOUND = "bound"
     #: it is bound to those nodes no more
     SET_FREE = "set_free"
@@ -66,7 +66,7 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why: a code, for whom, and one sentence, made when it was decided."""
+    """Reason of an action: a code, the preemptor, and one sentence, made when it was decided."""
 
     code: ReasonCode
     text: str
@@ -140,7 +140,7 @@ class SetNice:
     job_id: JobId
     reason: Reason
     nice: int
-    #: what it was before, for whoever puts it back
+    #: what it was before, to put it back
     previous: int
 
 
@@ -151,7 +151,7 @@ class SetPriority:
     job_id: JobId
     reason: Reason
     priority: int
-    #: what it was before, for whoever puts it back
+    #: what it was before, to put it back
     previous: int
 
 
@@ -161,7 +161,7 @@ class NodeCount:
 
     least: int
     most: int
-    #: tasks and CPUs over all nodes, for whoever puts them back; 0: what Slurm makes of the nodes
+    #: tasks and CPUs over all nodes, to put them back; 0: what Slurm makes of the nodes
     tasks: int = 0
     cpus: int = 0
 
@@ -177,7 +177,7 @@ class SetNodes:
     job_id: JobId
     reason: Reason
     nodes: tuple[str, ...]
-    #: what they were before, for whoever puts them back
+    #: what they were before, to put them back
     previous: tuple[str, ...]
     #: how many it shall have, in the same command; None: that is not changed
     count: NodeCount | None = None
@@ -192,7 +192,7 @@ class SetThrottle:
     reason: Reason
     #: 0: as many as there is room for
     throttle: int
-    #: what it was before, for whoever puts it back
+    #: what it was before, to put it back
     previous: int
 
 

@@ -277,7 +277,7 @@ class Partition:
     def_cpus_per_gpu: int = 0
     def_mem_per_gpu_mib: int = 0
     default: bool = False
-    #: empty means everybody
+    #: empty means every user
     allow_accounts: frozenset[str] = frozenset()
     allow_qos: frozenset[str] = frozenset()
 

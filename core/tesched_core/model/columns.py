@@ -25,7 +25,7 @@ class Ends:
 
     #: row of the room
     node: NDArray[np.intp]
-    #: when the job is expected to end; inf: nobody knows
+    #: when the job is expected to end; inf: not known
     at: NDArray[np.float64]
     #: [shares, resources]
     frees: NDArray[np.int64]
@@ -149,7 +149,7 @@ class ClusterColumns(Protocol):
 
     @property
     def ends(self) -> Ends:
-        """Return when whoever holds nodes, of any class, is expected to leave them."""
+        """Return when each job that holds nodes, of any class, is expected to leave them."""
         ...
 
     def first_in_queue(

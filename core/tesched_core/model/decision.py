@@ -16,7 +16,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 
 class RefusalCode(StrEnum):
-    """Why somebody was looked at and nothing was asked of him."""
+    """Code of a refusal: why a job was weighed and not chosen."""
 
     # why a waiting TE job gets no room made
     HELD = "held"
@@ -43,6 +43,8 @@ class RefusalCode(StrEnum):
     CYCLE_LIMIT = "cycle_limit"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
+    # a policy raised an error
+    POLICY_FAILED = "policy_failed"
     # why a BE job is where its policy has it
     NOTE = "note"
     # a policy proposed something for a job that it may not manage
@@ -83,7 +85,7 @@ class RefusalCode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Somebody who was looked at and of whom nothing was asked."""
+    """Refusal: a job that was weighed and not chosen."""
 
     #: the candidate that was spared; or, where it is the preemptor itself, the TE job that gets no room
     job_id: JobId
@@ -95,7 +97,7 @@ class Refusal:
     score: float | None = None
 
 
-#: A code, and one sentence; "{score}" in it stands for the score of whom it is said.
+#: A code, and one sentence; "{score}" in it stands for the score of its job.
 Why: TypeAlias = tuple[RefusalCode, str]
 
 
@@ -130,7 +132,7 @@ class Block:
 
 
 class Refusals(Sequence[Refusal]):
-    """Refusals in their order, kept as they were made, and written out when somebody reads them."""
+    """Refusals in their order, kept as they were made, and written out when they are read."""
 
     def __init__(self, parts: Iterable[Refusal | Block] = ()) -> None:
         """Take refusals and blocks of them."""

@@ -1,4 +1,4 @@
-"""What a job says of itself: its losses and its speed. What comes from a job is checked here before anybody uses it.
+"""Job report: losses and speeds that a job tells of itself, checked here before they are used.
 
 Definitions
     point       (iteration, loss, at, work): a loss, when it was told (Unix seconds), and the work done per core-second,
@@ -66,7 +66,7 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """A job's losses. All columns are [points], iterations going up; nobody may write to them."""
+    """A job's losses. All columns are [points], iterations going up; they are read-only."""
 
     iteration: NDArray[np.int64]
     loss: NDArray[np.float64]

@@ -53,7 +53,7 @@ class Limits:
     protected_reservations: tuple[str, ...] = ()
     #: jobs of these names
     protected_names: tuple[str, ...] = ()
-    #: a TE job that has asked somebody to leave waits so long for that room, though other room comes free: else who was
+    #: a TE job with victims waits so long for their resources, though others come free: else who was
     #: asked leaves for nothing. 0: it takes what comes first
     bind_for_s: float = 60.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
@@ -64,8 +64,8 @@ class Limits:
     await_first_look: bool = True
     #: how victims make room
     lever: YieldBy = YieldBy.REQUEUE
-    #: a suspended victim goes on as soon as its CPUs are free and promised to nobody; after this long, as soon as they
-    #: are free, and `tesched status` points it out
+    #: a suspended victim goes on as soon as its CPUs are free and reserved for no order; after this long, as soon as
+    #: they are free, and `tesched status` points it out
     suspend_for_s: float = 3600.0
     #: an order is given up this long after the last grace period and KillWait could have ended
     order_timeout_s: float = 60.0

@@ -120,7 +120,7 @@ class Lever(StrEnum):
 
     NICE = "nice"
     PRIORITY = "priority"
-    #: not brought forward, but left held by its own requeue (1), which nobody asked for (0)
+    #: not brought forward, but left held by its own requeue (1), which was not asked for (0)
     HOLD = "hold"
 
 
@@ -216,7 +216,7 @@ class Order:
     nodes: tuple[str, ...]
     #: empty if the room was free and only the queue's order stood in the way
     victims: tuple[Victim, ...]
-    #: until when room is awaited that comes free by itself, before anybody is asked
+    #: until when room is awaited that comes free by itself, before a victim is asked
     waits_until: UnixSeconds | None = None
     #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
     newest_task: JobId | None = None
@@ -227,7 +227,7 @@ class Order:
 
     @property
     def waits(self) -> bool:
-        """Return whether it waits for room to come free by itself, and has asked nobody yet."""
+        """Return whether it waits for room to come free by itself, and has no victim yet."""
         return self.state is OrderState.OPEN and not self.nodes
 
     @property
@@ -239,7 +239,7 @@ class Order:
     def futile(self) -> bool:
         """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
 
-        Who ended by itself before it was told anything has paid nothing.
+        A victim that ended by itself before its notice has paid nothing.
         """
         left = (victim.left_at is not None and victim.noticed_at is not None for victim in self.victims)
         return self.ending not in {None, Ending.STARTED_HERE} and any(left)

@@ -1,4 +1,4 @@
-"""One instant of a cluster, with what we know of its jobs that Slurm does not. Frozen for whoever reads it."""
+"""Snapshot: one instant of a cluster, with what is known of its jobs beside Slurm's own records. Frozen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
 
 
 class JobClass(StrEnum):
-    """Who may make room for whom."""
+    """Class of a job: which may be preempted for which."""
 
     #: trial and error: starts at once, others step aside for it
     TE = "te"
@@ -42,7 +42,7 @@ class Traits:
     grace_source: str
     #: USR1, USR2, TERM, …: without "SIG"; empty if none was declared: then it is requeued without a notice
     notice_signal: str = ""
-    #: which of its processes get the signal, and who declared it, in words
+    #: which of its processes get the signal, and where it was declared, in words
     notice_target: Target = Target.STEPS
     notice_source: str = "nothing was declared"
     #: what it means that it ends with exit status 0 in its grace period
@@ -86,7 +86,7 @@ class Snapshot:
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
-    #: its overview, where whoever took the snapshot has one at hand; else `step` works it out
+    #: its overview, where the observer has one at hand; else `step` works it out
     columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 
     @staticmethod
@@ -121,6 +121,6 @@ class Snapshot:
         return (reported.workload if reported else "") or self.traits[job_id].workload
 
     def job_class(self, job_id: JobId) -> JobClass:
-        """Return the job's class; EXEMPT for a job that nobody classified."""
+        """Return the job's class; EXEMPT for a job that was not classified."""
         traits = self.traits.get(job_id)
         return traits.job_class if traits else JobClass.EXEMPT

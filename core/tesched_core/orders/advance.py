@@ -210,7 +210,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         if departure is not None:
             victim = leave(victim, departure, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
-            # Who has had his notice may be about to leave, and then has paid; when his grace period is over, he stays.
+            # A victim under notice may be about to leave, and then has paid; when its grace period is over, it stays.
             may_leave = victim.deadline is not None and context.now < victim.deadline
             return victim if may_leave else _spare(victim, order, context)
         elif job is not None and not _is_unclear(order, context):

@@ -140,7 +140,7 @@ def _after_failure(order: Order, outcome: Outcome, context: CycleContext) -> Ord
         if order.victims != before:
             context.moved(order.order_id, action.job_id, "sent", "not sent", said)
     elif isinstance(action, Notify | Requeue):
-        # Unreachable means that nobody knows whether it arrived: a notice is then never sent again.
+        # Unreachable means that it is not known whether it arrived: a notice is then never sent again.
         if outcome.status is Status.SKIPPED or final or kind is FailureKind.BUSY:
             back = VictimState.PLANNED if isinstance(action, Notify) else VictimState.NOTICED
             if final and isinstance(action, Requeue):

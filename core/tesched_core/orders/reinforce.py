@@ -2,11 +2,11 @@
 
 Room that is free on a node counts towards a plan, and until the victims have left, Slurm's backfill may give it to a
 job that it expects to be gone before the trial can start there: the trial is bound to that node and first in the queue,
-but backfill goes by time limits, and knows nothing of an order. Then those who were asked would leave for nothing.
+but backfill goes by time limits, and knows nothing of an order. Then the victims would leave for nothing.
 
-So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. Who came
-after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to nothing,
-and it sits on room that was promised. All other limits hold.
+So while the trial is bound to its room, the policy is asked once more, for that trial and those nodes alone. A job that
+came after the order was made may be asked, though it has not run for guard.min_run_time_s yet: it has lost next to
+nothing, and it sits on room that was promised. All other limits hold.
 
 Room that is free elsewhere by then comes first: the trial is bound to that instead, and no other job pays. So it is
 where no job on its nodes may be asked and its victims have left, as when another trial was backfilled there: then the
@@ -34,10 +34,11 @@ from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.orders.ask import ask
 from tesched_core.placement.reserved import room_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
-#: stands for nobody
+#: stands for no job
 _NOBODY = JobId(-1)
 
 
@@ -108,7 +109,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
 
 def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[list[MakeRoom], Refusals]:
     """Return the plans that the guard admits, and the refusals of the others."""
-    proposal = policy.propose(view, state)
+    proposal, _ = ask(policy, view, state)  # what went wrong is told when it is asked for all
     dropped: list[Refusal] = []
     admissible = admitted(proposal.plans, view, view.limits, dropped.append, asked=asked)
     plans = [plan for plan in admissible if isinstance(plan, MakeRoom) and not plan.by_suspending]
@@ -135,7 +136,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
         return False
     if not (room_after_orders(memory.open_orders(), context.snapshot, room).free[rows] < 0).any():
         return False
-    # Who is just leaving gives his room back by himself.
+    # A job that is just leaving gives its resources back by itself.
     ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
     here = set(order.nodes)
     return not any(
@@ -149,7 +150,7 @@ def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:
 
 
 def _newcomers(order: Order, columns: ClusterColumns) -> frozenset[JobId]:
-    """Return who has started on the order's nodes since it first asked somebody; Slurm's times are whole seconds."""
+    """Return the jobs that have started on the order's nodes since its first notice, by whole seconds."""
     since = _first_asked(order, inf) - 1
     room, running = columns.room, columns.running
     rows = {room.index[name] for name in order.nodes if name in room.index}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tesched_core.guard.admission import admitted, orders_under_way
+from tesched_core.guard.eligibility import protected
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.priority import outranked
@@ -15,10 +16,11 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.ask import ask
 from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import open_order
 from tesched_core.orders.turnover import await_turnover
-from tesched_core.policy import Intent, MakeRoom, Plan, Policy, Proposal, ThrottleArray, View
+from tesched_core.policy import HoldJob, Intent, MakeRoom, Plan, Policy, Proposal, ThrottleArray, View
 
 
 @dataclass
@@ -30,6 +32,8 @@ class Served:
     plans: list[Plan] = field(default_factory=list)
     #: victims that were asked in this cycle
     asked: int = 0
+    #: policies that raised an error, in words
+    failures: list[str] = field(default_factory=list)
 
     def add_victims(self, memory: Memory, refusals: Refusals, asked: int) -> None:
         """Take in what was done for orders whose resources others have taken."""
@@ -39,15 +43,18 @@ class Served:
 def serve(policy: Policy[Any], state: object, view: View, served: Served, context: CycleContext) -> Proposal[Any]:
     """Ask the policy and open its orders; return its proposal, whose other intents are for the levers."""
     if policy.serves_te:
-        proposal, plans, refusals = _planned(policy, state, view, served.asked)
+        proposal, plans, refusals = _planned(policy, state, view, served)
         plans, too_soon = _not_too_soon(plans, view.snapshot)
         behind = {plan.preemptor: why for plan in plans if (why := outranked(plan, context)) is not None}
         plans = tuple(plan for plan in plans if plan.preemptor not in behind)
         plans, awaiting = await_turnover(plans, view.memory, context)
         plans, not_seen = at_the_head_first(plans, view.memory, context, view.limits)
         served.refusals += refusals + Refusals(behind.values()) + too_soon + awaiting + not_seen
+        proposal = replace(proposal, intents=())  # it serves TE jobs, and changes nothing of others
     else:
-        proposal, strange = _of_its_own(policy.propose(view, state), view)
+        answer, failed = ask(policy, view, state)
+        served.failures += [failed] if failed else []
+        proposal, strange = _of_its_own(policy, answer, view, context)
         dropped: list[Refusal] = []
         plans = admitted(
             proposal.plans, view, view.limits, dropped.append, asked=served.asked, turns=policy.turn_limits
@@ -60,27 +67,41 @@ def serve(policy: Policy[Any], state: object, view: View, served: Served, contex
     return proposal
 
 
-def _of_its_own(proposal: Proposal[Any], view: View) -> tuple[Proposal[Any], list[Refusal]]:
+def _of_its_own(
+    policy: Policy[Any], proposal: Proposal[Any], view: View, context: CycleContext
+) -> tuple[Proposal[Any], list[Refusal]]:
     """Return the proposal without intents for jobs that the policy may not manage, and a refusal for each such job."""
-    jobs = view.snapshot.jobs
     kept: list[Intent] = []
     strange: list[Refusal] = []
     for one in proposal.intents:
-        if isinstance(one, ThrottleArray):
-            kept.append(one)  # its tasks have ids of their own
-            continue
-        job_id: JobId = one.preemptor if isinstance(one, Plan) else one.job_id
-        job = jobs.get(job_id)
-        if job is not None and view.snapshot.job_class(job_id) is JobClass.BE and view.scope.covers(job):
-            kept.append(one)
+        job_id = one.preemptor if isinstance(one, Plan) else one.array if isinstance(one, ThrottleArray) else one.job_id
+        why = _not_managed(one, job_id, view, context, has_limits=policy.turn_limits is not None)
+        if why:
+            strange.append(Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.NOT_MANAGED, text=why))
         else:
-            text = "the policy may manage best-effort jobs of its own partitions and QOS alone"
-            strange.append(Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.NOT_MANAGED, text=text))
+            kept.append(one)
     return replace(proposal, intents=tuple(kept)), strange
 
 
+def _not_managed(intent: Intent, job_id: JobId, view: View, context: CycleContext, *, has_limits: bool) -> str:
+    """Return why the policy may not propose this for the job, or for the array; empty if it may."""
+    known = view.snapshot.jobs.get(job_id)
+    jobs = context.tasks_of(job_id) if isinstance(intent, ThrottleArray) else [known] if known is not None else []
+    if not jobs:
+        return "a policy proposed something for it, and Slurm does not show it"
+    if not all(view.scope.covers(job) for job in jobs):
+        return "the policy may manage jobs of its own partitions and QOS alone"
+    if not isinstance(intent, ThrottleArray) and view.snapshot.job_class(job_id) is not JobClass.BE:
+        return "the policy may manage best-effort jobs alone"
+    if isinstance(intent, Plan) and not has_limits:
+        return "the policy has no limits for what it moves (`Policy.turn_limits`), so it moves none"
+    if isinstance(intent, HoldJob | ThrottleArray) and any(protected(job, view.limits) for job in jobs):
+        return "it is protected, so no policy holds or throttles it"
+    return ""
+
+
 def _planned(
-    policy: Policy[Any], state: object, view: View, asked: int
+    policy: Policy[Any], state: object, view: View, served: Served
 ) -> tuple[Proposal[Any], tuple[Plan, ...], Refusals]:
     """Return the policy's last proposal, the plans of it that the guard admits, and the refusals of the others.
 
@@ -90,9 +111,17 @@ def _planned(
     refusals = Refusals()
     limits = view.limits
     while True:
-        proposal = policy.propose(view, state)
+        proposal, failed = ask(policy, view, state)
+        served.failures += [failed] if failed else []
         dropped: list[Refusal] = []
-        plans = admitted(proposal.plans, view, limits, dropped.append, asked=asked)
+        waiting = {job.job_id for job in view.waiting}
+        plans = admitted(
+            [plan for plan in proposal.plans if plan.preemptor in waiting],
+            view,
+            limits,
+            dropped.append,
+            asked=served.asked,
+        )
         full = orders_under_way(view.memory, view.snapshot, Purpose.TE) + len(plans) >= limits.max_open_orders
         if not dropped or (full and plans == proposal.plans[: len(plans)]):
             return proposal, plans, refusals + proposal.refusals + Refusals(dropped)
@@ -102,7 +131,7 @@ def _planned(
 
 
 def _not_too_soon(plans: Sequence[Plan], snapshot: Snapshot) -> tuple[tuple[Plan, ...], Refusals]:
-    """Return the plans without those for which nobody is asked, of jobs at which Slurm has not looked: they start."""
+    """Return the plans but for those without victims of jobs at which Slurm has not looked: these start."""
     soon = [
         plan
         for plan in plans

@@ -1,7 +1,7 @@
-"""Puts back whatever tesched still has changed: for an admin who wants it gone, with the daemon dead or about to end.
+"""Undo: all that tesched still has changed is put back, also when the daemon is dead or about to end.
 
-Orders under way are withdrawn: who has not left his room keeps it, who waits to run again waits with his own priority,
-and who is suspended is resumed, once nobody else has his CPUs.
+Orders under way are withdrawn: a victim that has not left keeps its nodes, one that waits to run again waits with its
+own priority, and a suspended one is resumed once its CPUs are free.
 As ever, a value is believed to be back only when that is seen, so this is repeated until nothing is left.
 """
 
@@ -26,7 +26,7 @@ _WITHDRAWN = "the order was withdrawn; it goes on"
 
 
 def undo(memory: Memory, snapshot: Snapshot, limits: Limits) -> tuple[Memory, Decision]:
-    """Return the memory and what is to be done; nothing is left once no order is open and nobody is brought forward."""
+    """Return the memory and what is to be done; nothing is left once no order is open and no job is boosted."""
     context = CycleContext(
         snapshot=snapshot,
         columns=columns_of(snapshot),

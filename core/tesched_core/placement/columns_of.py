@@ -169,7 +169,7 @@ class SnapshotColumns:
         weighed: set[Request] = set()
         for job in self._queue:
             request = job.request
-            # Whole nodes are not to be had where somebody is suspended.
+            # Whole nodes are not to be had where a job is suspended.
             if request in weighed or request.exclusive or (shared_out and wants_all_memory(request)):
                 continue
             starts = not job.held and job.reason in {*WANTS_ROOM, "None", ""} and not here.isdisjoint(job.partitions)

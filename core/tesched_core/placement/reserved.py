@@ -1,7 +1,7 @@
-"""The room that orders under way have promised: to whoever they make room for, and to whoever they have suspended.
+"""Resources that orders under way have reserved: for their preemptors, and for the victims that they have suspended.
 
-A suspended victim's CPUs are free for Slurm, and others run there. They are his all the same: what counts on them
-would keep him from going on.
+A suspended victim's CPUs are free for Slurm, and others run there. They are reserved for it all the same: what
+counts on them would keep it from going on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Change = tuple[int, NDArray[np.int64]]
 def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
     """Return the room as it will be when these orders are done; it may be below zero.
 
-    Their preemptors are there, their victims are gone, and whoever they have suspended goes on.
+    Their preemptors are there, their victims are gone, and the suspended ones go on.
     """
     orders = tuple(orders)
     changes: list[Change] = []
@@ -42,7 +42,7 @@ def room_after_orders(orders: Iterable[Order], snapshot: Snapshot, room: Room) -
 
 
 def unreserved_room(orders: Iterable[Order], snapshot: Snapshot, room: Room) -> Room:
-    """Return the room that is free now, less what these orders have promised to anybody; it may be below zero."""
+    """Return the room that is free now, less what these orders have reserved; it may be below zero."""
     changes: list[Change] = []
     for order in orders:
         for victim in order.victims:

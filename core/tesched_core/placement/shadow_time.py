@@ -1,4 +1,4 @@
-"""When and where a job that does not fit now will start, if everybody who holds nodes leaves when expected (EASY).
+"""When and where a job that does not fit now will start, if every job leaves its nodes when expected (EASY).
 
 Source: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995. Rows are those of a room; times are Unix seconds.
 """
@@ -21,13 +21,13 @@ class Shadow:
     #: inf: never, as far as is known
     at: float
     nodes: NDArray[np.intp]
-    #: [nodes, resources] what will be free then on each of `nodes`; whoever takes of it takes it off here
+    #: [nodes, resources] what will be free then on each of `nodes`; what is taken of it is taken off here
     free: NDArray[np.int64]
     #: [resources] what the job wants on each of them
     wants: NDArray[np.int64]
 
     def spared(self, count: int, other: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each of `count` nodes whether a job that wants `other` [resources], and stays, delays nobody."""
+        """Return for each of `count` nodes whether a job that wants `other` [resources], and stays, delays no other."""
         spared = np.ones(count, dtype=np.bool_)
         spared[self.nodes] = (self.free - other >= self.wants).all(axis=1)
         return spared
@@ -48,7 +48,7 @@ def shadow_of(
 ) -> Shadow:
     """Return when a job that wants so much [resources] on `count` of the `allowed` nodes will start, and where.
 
-    `free` [nodes, resources] is what is free now. Who should have left by now is expected to leave now.
+    `free` [nodes, resources] is what is free now. A job that should have left by now is expected to leave now.
     """
     order = np.lexsort((ends.at, ends.node))
     where, at, frees = ends.node[order], np.maximum(ends.at[order], now), ends.frees[order]

@@ -16,7 +16,7 @@ MOST_WEIGHED = 200
 
 
 class WhatIf:
-    """Who of `pool` goes for one job's sake. Jobs are rows of `Running`, nodes are rows of the room."""
+    """The jobs of `pool` that go for one job. Jobs are rows of `Running`, nodes are rows of the room."""
 
     def __init__(
         self,
@@ -26,12 +26,12 @@ class WhatIf:
         score: NDArray[np.float64],
         room: Room,
     ) -> None:
-        """Begin with the room as it is; nobody has gone."""
+        """Begin with the room as it is; no job has gone."""
         self.demand = demand
         self.running = running
         self.score = score
         self.free = room.free.copy()
-        #: who may still be asked
+        #: jobs that may still be victims
         self.pool = pool.copy()
         self._gone: set[int] = set()
 
@@ -40,13 +40,13 @@ class WhatIf:
         return float(self.score[row]), int(self.running.job_id[row])
 
     def pool_in_order(self) -> list[int]:
-        """Return who may be asked, in that order."""
+        """Return the jobs that may be victims, in that order."""
         rows = np.flatnonzero(self.pool)
         in_order = rows[np.lexsort((self.running.job_id[rows], self.score[rows]))]
         return [int(row) for row in in_order]
 
     def taken(self) -> tuple[int, ...]:
-        """Return who has gone, in the order in which they were to be asked."""
+        """Return the jobs that have gone, in the order in which they were to be asked."""
         return tuple(sorted(self._gone, key=self.key))
 
     def nodes_of(self, row: int) -> list[int]:
@@ -84,14 +84,14 @@ class WhatIf:
         return tuple(sorted(list(rows)[: self.demand.nodes])) if len(rows) >= self.demand.nodes else None
 
     def minimise(self, nodes: Sequence[int], among: Iterable[int]) -> None:
-        """Give back, dearest first, whoever is not needed for the job to fit on all of `nodes`."""
+        """Give back, dearest first, each that is not needed for the job to fit on all of `nodes`."""
         for row in sorted(among, key=self.key, reverse=True):
             self.give_back(row)
             if not self.fits(nodes).all():
                 self.take(row)
 
     def at_most_one(self, nodes: NDArray[np.intp]) -> dict[int, tuple[int, ...]]:
-        """Return for each of these nodes on which nobody, or one more job, must go: nobody, or the cheapest such job.
+        """Return for each of these nodes on which no job, or one more, must go: none, or the cheapest such job.
 
         A node on which more must go is left out.
         """
@@ -116,7 +116,7 @@ class WhatIf:
     def promising(self, nodes: set[int]) -> list[int]:
         """Return those of these nodes on which the job would fit if cheap ones went, at most `MOST_WEIGHED` of them.
 
-        They are compared by who would go if nobody were given back: how many, then their scores.
+        They are compared by the jobs that would go if none were given back: how many, then their scores.
         """
         running = self.running
         there = np.zeros(len(self.free), dtype=np.bool_)
@@ -142,7 +142,7 @@ class WhatIf:
         return sorted(where[places[best]].tolist())
 
     def several(self, node: int) -> tuple[int, ...] | None:
-        """Return who else must go for the job to fit on this node, cheap ones first, none of them superfluous."""
+        """Return which others must go for the job to fit on this node, cheap ones first, none of them superfluous."""
         if self.fits([node])[0]:
             return ()
         running = self.running

@@ -6,7 +6,7 @@
 - A report counts for the job of its name alone, and only if file and folder belong to the job's user as Slurm says, or
   he is the one who sent it.
 - Links are not followed, nothing but a plain file with one name is opened for long, and no more of it is read than a
-  report may have. What is in it, `tesched_core.report` checks.
+  report may have. What is in it, `tesched_core.model.job_report` checks.
 - A look at the spool takes a bounded number of files and a bounded time, and goes on with the next jobs at the next
   look. Names are not listed: a folder with a million files costs nothing.
 - All of it happens in a thread of its own. The loop waits a moment for it and then goes on: a file system that hangs

@@ -1,1 +1,1 @@
-"""Gavel's policies: the part of the time for each job on each type of accelerator (Narayanan et al., OSDI 2020)."""
+"""Gavel's policies: a job's types of accelerators, for which part of the time (Narayanan et al., OSDI 2020)."""

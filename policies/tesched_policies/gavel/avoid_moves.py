@@ -5,13 +5,13 @@ Definitions
     share, received, deficit, priority    as in rounds.py.
 
 Principle
-    In the paper's rounds a start costs nothing. So it does not matter there that a job that has not been on a type for
-    long is first on it, and that two jobs change places that are as fast on the one type as on the other. What such a
-    job gets done depends only on the sum of its time on types that are alike. So
-    - time on the one is booked as time on the other, each by its part of the share (`booked`): a job that has been on
+    In the paper's rounds no job pays for a start. So it does not matter there that a job that has not been on a
+    type for long is first on it, and that two jobs as fast on the one type as on the other change places. What
+    such a job gets done hangs on the sum of its time on types that are alike, and on nothing else. So
+    - time on the one is booked as time on the other, each by its part of the share (`booked`): a job that was on
       one of them for as long as it should be on all has had its part of all;
-    - and it stays where it is if there is room besides, or if a job of the same size that should come there is as fast
-      where the first would have gone: then that one goes there (`kept`). No job changes its speed or waits for that.
+    - and it stays where it is if there is room besides, or if the job that should come there, of the same size, is as
+      fast where it would have gone: then that one goes there (`kept`). No job gets another speed, none waits.
 
 Worked example
     One GPU of each of two types, three jobs that do 2 steps/s on either, X = 1/3 throughout. a and b have been on the
@@ -24,7 +24,7 @@ Parameters
     none
 
 Source
-    tesched's own. OSDI 2020, section 5, leaves open which of equal jobs is taken.
+    Ours. OSDI 2020, section 5, leaves open which is taken among equals.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def kept(
                 comes = comes[alike_types[comes, home, away]]
                 if len(comes) == 0:
                     continue
-                # Best is one that was there: then two stay.
+                # Best one that was there: then two stay.
                 found[comes[np.argmax(before[comes] == away)]] = away
             found[row] = home
             changed = True

@@ -1,11 +1,11 @@
-"""The jobs that Gavel manages on a real cluster, as the columns that its policies want.
+"""The jobs that Gavel looks after on a real cluster, as the columns that its policies want.
 
-A managed job is a best-effort job on GPUs that can be requeued and asks for plain amounts on each node. All else
-(trials, exempt jobs, arrays) keeps what it has: that is not shared.
+Looked after is a best-effort job on GPUs that can be put back in the queue, and whose room can be weighed by amounts on
+each node alone. All else (trials, exempt jobs, arrays) keeps what it has: it is not there to be shared.
 
-A job that asks for shards instead of GPUs (`--gres=shard:1`) may share its GPU with another that does. It is managed on
-types of which each node has one GPU, with shards: of several GPUs of a node Slurm alone says which one a shard is of
-(it fills one before it begins with the next), so that no job could be kept alone there.
+A job that asks for shards instead of GPUs (`--gres=shard:1`) may share its GPU with another that does. That is looked
+after on types of which each node has one GPU, with shards: of several GPUs of a node Slurm alone says which one a shard
+is of (it fills one before it begins with the next), so that no job could be kept alone there.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class GavelJobs:
     on: NDArray[np.intp]
     #: it runs, may be asked to go, and is not going
     movable: NDArray[np.bool_]
-    #: it waits, and would start if there were room and it were not held
+    #: it waits, and would start if resources were free and it were not held
     ready: NDArray[np.bool_]
     #: tesched holds it
     held: NDArray[np.bool_]
@@ -129,7 +129,7 @@ class GavelJobs:
 
 
 def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
-    """Return the jobs that Gavel manages now; with `sharing` also those that ask for shards, where there are any."""
+    """Return those that Gavel looks after now; with `sharing` also those that ask for shards, where there are any."""
     snapshot, memory, room = view.snapshot, view.memory, view.room
     found = sorted(
         _members(view, sharing=sharing and not kinds.unshared),
@@ -180,7 +180,7 @@ def requested_shards(job: Job) -> int:
 
 
 def _mates(jobs: Sequence[Job], shards: NDArray[np.int64], on: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the other job with shards on the same node, which has one GPU."""
+    """Return the job that has shards on the same node, which has one GPU."""
     found = np.full(len(jobs), NOWHERE, dtype=np.intp)
     there: dict[str, int] = {}
     for row in np.flatnonzero((shards > 0) & (on != NOWHERE)).tolist():
@@ -201,7 +201,7 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
         request = job.request
         if request.exclusive or request.required_nodes or job.array_job_id is not None or job.het_job_id is not None:
             continue
-        # A job that Slurm did not start in its own room is left to Slurm for a while, and so is a protected one.
+        # A job that Slurm did not start on its own nodes is left to Slurm for a while; so is a protected one.
         if job.pending and (job_id in memory.retry_at or protected(job, view.limits)):
             continue
         shards = requested_shards(job)

@@ -1,8 +1,8 @@
-"""Nodes for the jobs of a round, and the victims without a turn there that make room for them.
+"""Nodes on which a round's jobs start, and the jobs without a turn there that make room for them.
 
-Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one that victims leave,
-as a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job
-that should be alone, or wait, keeps its part of the GPU until another job has a turn on it.
+Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one whose holders go, as
+a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job that
+should be alone, or wait, keeps its part of the GPU until another has a turn on it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOVES = "its turn in this round is on another type of accelerator"
 
 @dataclass(slots=True, kw_only=True)
 class Places:
-    """Works out the plans of one poll."""
+    """Works out the plans of one look."""
 
     view: View
     kinds: Kinds
@@ -34,23 +34,23 @@ class Places:
     #: [jobs] the type of this round, and the job that should share the GPU, or NOWHERE
     want: NDArray[np.intp]
     beside: NDArray[np.intp]
-    #: [nodes, resources] free, less what this poll has given away
+    #: [nodes, resources] free, as far as this look has given it away
     free: NDArray[np.int64] = field(init=False)
-    #: rows of the jobs that may be victims and have no turn where they run, by node
+    #: rows of jobs without a turn where they run, and that may be victims, by node
     going: dict[int, list[int]] = field(init=False)
-    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it joins another job's
+    #: [jobs, resources] what each wants: a job that asks for shards wants a GPU, unless it comes to another's
     need: NDArray[np.int64] = field(init=False)
     _claimed: set[int] = field(init=False, default_factory=set)
-    #: jobs that move by a plan of this poll: victims of no other plan
+    #: jobs that move by a plan of this poll: no other plan may ask them
     _moving: set[int] = field(init=False, default_factory=set)
-    #: where jobs are to be by the plans of this poll, and by orders
+    #: where jobs are to be by the plans of this look, and by orders
     _host: dict[int, int] = field(init=False, default_factory=dict)
     #: columns of GPUs, of all types, and of shards
     _gpus: list[int] = field(init=False)
     _shards: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the resources that are free now."""
+        """Begin with the room that is free now."""
         room, managed = self.view.room, self.managed
         self.free = room.free.copy()
         names = [name.partition(":")[0] for name in room.resources]
@@ -85,7 +85,7 @@ class Places:
                     self.free[node, self._gpus] = np.minimum(self.free[node, self._gpus], 0)
 
     def _apart(self) -> NDArray[np.bool_]:
-        """Return the jobs on the right type, but not beside the right job, that came later than the one that stays."""
+        """Return the jobs on the right type, but not beside the right one, that came later than the one that stays."""
         managed, beside = self.managed, self.beside
         found = np.zeros(len(managed), dtype=np.bool_)
         stays = (managed.on != NOWHERE) & (managed.on == self.want)
@@ -100,17 +100,17 @@ class Places:
         return found
 
     def plans(self) -> tuple[MakeRoom, ...]:
-        """Return a plan for each job that has a turn, is not in its place yet and can be placed."""
+        """Return a plan for each job that has a turn, does not have it yet and can be placed."""
         managed, want = self.managed, self.want
         starts = np.flatnonzero((want != NOWHERE) & managed.ready & ~managed.served)
         away = (want != managed.on) | self._apart()
         moves = np.flatnonzero((want != NOWHERE) & managed.movable & away & ~managed.served)
         found: list[MakeRoom] = []
-        # A job that joins another's GPU comes after it; the largest first: it finds a place least easily.
+        # A job that comes to another's GPU comes after it; the largest first: it finds a place least easily.
         for rows in (starts, moves):
             for row in sorted(rows.tolist(), key=lambda row: (self._follows(row), -int(managed.gpus[row]), row)):
                 if row in self._claimed:
-                    continue  # it leaves for another job, and starts when it is back in the queue
+                    continue  # it leaves for another, and starts when it is back in the queue
                 plan = self._plan(row)
                 if plan is not None:
                     found.append(plan)
@@ -151,12 +151,12 @@ class Places:
         return MakeRoom(preemptor=jobs[row].job_id, nodes=nodes, victims=victims)
 
     def _own_room(self, row: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return nodes with room for the job alone, and the victims for that."""
+        """Return nodes with room for it alone, and the jobs that have to go for that."""
         demand = self.managed.demands[row]
         there = np.flatnonzero(demand.allowed & (self.kinds.of_node == self.want[row]))
         chosen: list[int] = []
         asked: list[_Unit] = []
-        # Nodes with room first; then those with the fewest victims.
+        # Nodes with room first; then those on which the fewest have to go.
         offers = [(units, node) for node in there.tolist() if (units := self._victims(row, node)) is not None]
         for units, node in sorted(offers, key=lambda offer: (sum(map(len, offer[0])), offer[1])):
             if set(units) & set(asked):
@@ -168,7 +168,7 @@ class Places:
         return None
 
     def _join(self, row: int, other: int, node: int) -> tuple[list[int], list[_Unit]] | None:
-        """Return the node of the partner's GPU, and the victims that leave the job its part of it."""
+        """Return the node of the partner's GPU, and the jobs that have to go so that this one has a part of it."""
         managed, room = self.managed, self.view.room
         mate = int(managed.mate[other])
         asked: list[_Unit] = []
@@ -181,7 +181,7 @@ class Places:
             asked.append((mate,))
             free += self._freed((mate,), node)
         elif self._is_on(other, node) and (room.free[node, self._shards] < managed.shards[row]).all():
-            return None  # a job that may not be a victim has them
+            return None  # a job has them that may not be a victim
         need = self._beside_need(row)
         return ([node], asked) if bool((free >= need)[need > 0].all()) else None
 
@@ -195,7 +195,7 @@ class Places:
         return need
 
     def _victims(self, row: int, node: int) -> list[_Unit] | None:
-        """Return the victims on this node, none of them superfluous; None if the job does not fit without them all."""
+        """Return the jobs that have to go from this node, none of them superfluous; None if it does not fit anyway."""
         free, need = self.free[node].copy(), self.need[row]
         asked: list[_Unit] = []
 
@@ -219,7 +219,7 @@ class Places:
         return asked
 
     def _units(self, node: int, row: int) -> list[_Unit]:
-        """Return the jobs that could leave the node: two that share a GPU leave together, or it does not come free."""
+        """Return the jobs that could leave the node: those that share a GPU leave together, or it stays taken."""
         others = self._others(node, row)
         found: list[_Unit] = []
         for other in others:

@@ -1,4 +1,4 @@
-"""A round in which two jobs may share accelerators: each job's type and partner.
+"""Rounds in which two jobs may share accelerators: which runs where, alone or beside another.
 
 Definitions
     combination    a job alone, or a pair of jobs on the same accelerators (problem.py).
@@ -7,9 +7,9 @@ Definitions
 
 Principle
     As in rounds.py, with combinations in the place of jobs: one type after the other takes them by falling priority,
-    deficit, fraction; a job alone before a pair, then by age. A job that is placed, alone or in a pair, is not placed
-    again in this round. A pair takes the accelerators of one of its jobs. Accelerators that no job is entitled to go to
-    jobs alone: they are faster there than in a pair that is not entitled to them.
+    deficit, fraction; a job alone before a pair, then by age. Whose job is placed, alone or in a pair, is not placed
+    again in this round. A pair takes the accelerators of one of its jobs. Accelerators to which none is entitled go
+    to jobs alone: they are faster there than in a pair that is not entitled.
 
 Worked example
     One GPU, three jobs; the pair of a and b has X = 1/2, c alone 1/2. Nothing was received, so both have the same
@@ -19,8 +19,8 @@ Parameters
     none
 
 Source
-    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; the order
-    among equals, and that pairs get no accelerators that are left over, is tesched's own.
+    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; who is
+    first among equals, and that pairs get no room that is left over, is ours.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """Claims of jobs alone, or of pairs, on each type; (rows, T) each."""
+    """What jobs alone, or pairs, have on each type; (rows, T) each."""
 
     priority: NDArray[np.float64]
     deficit_s: NDArray[np.float64]
@@ -52,7 +52,7 @@ class Placed:
 
     #: each job's type, (M,), or NOWHERE
     kind: NDArray[np.intp]
-    #: the job that shares its accelerators, (M,), or ALONE
+    #: the job with which it shares its accelerators, (M,), or ALONE
     partner: NDArray[np.intp]
 
 

@@ -3,15 +3,16 @@
 Definitions
     type         of accelerators: a GRES type or a node feature.
     allocation   X: the fraction of the time that each job should spend on each type (problem.py).
-    round        the time for which no job is moved.
+    round        for its length no job is moved.
 
 Principle
-    At the beginning of a round the policy divides the time again if jobs have come or gone. rounds.py picks the jobs of
-    each type: those furthest behind their shares first. tesched carries this out from poll to poll: a job that runs
-    where it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait
-    makes room for one that should run and needs it. A waiting job is held, so that Slurm does not start it in a gap.
+    At the beginning of a round the policy divides the time anew if jobs have come or gone, and round_scheduling.py
+    says which job has which type: the one furthest behind its share comes first. Poll after poll, a job that runs where
+    it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait makes
+    room for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
+    in a gap.
     Resources that come free in the middle of a round go to the next job, unless that would move another.
-    What TE jobs and others hold or were promised is not divided.
+    What TE jobs and others hold or were promised is not there to be divided.
 
 Worked example
     Two nodes, one GPU each: a v100 and a k80. a does 4 steps/s on the v100 and 1 on the k80, b does 2 and 2. las gives
@@ -85,7 +86,7 @@ class Gavel(Turns, Policy[GavelState]):
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
     qos_weights: tuple[str, ...] = ()
     most_weight: float = 1.0
-    #: what an entity is, and the entities with jobs one after the other (weights.py)
+    #: what an entity is, and the entities whose jobs come one after the other (weights.py)
     entity: Entity = Entity.ACCOUNT
     entity_weights: tuple[str, ...] = ()
     in_order: tuple[str, ...] = ()
@@ -157,7 +158,7 @@ class Gavel(Turns, Policy[GavelState]):
 
 
 def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | None) -> GavelState:
-    """Return the state with the time since the last poll counted to the jobs that ran; a new one to begin with."""
+    """Return the state after the time since the last poll was counted for each job that ran; a new one at first."""
     now = view.now
     if state is None or state.types != kinds.names:
         return GavelState(
@@ -200,7 +201,7 @@ def _counted(view: View, kinds: Kinds, managed: GavelJobs, state: GavelState | N
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One poll, while it is worked on."""
+    """One look, while it is worked on."""
 
     gavel: Gavel
     view: View
@@ -234,13 +235,13 @@ class _Turn:
     # A new round.
 
     def begin_round(self) -> None:
-        """Divide the time again if that is due, and assign the types."""
+        """Divide the time anew if that is due, and say which job has which type."""
         now, gavel = self.view.now, self.gavel
         # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
         changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
         if changed and now - self.state.solved_at >= gavel.solve_every_s:
             self._solve()
-        # A job that cannot be moved now, or is on its way, keeps its type.
+        # A job that cannot be moved now, or is on its way, stays what it is.
         settled = (self.managed.on != NOWHERE) & ~self.managed.movable | self.managed.served
         fixed = np.where(self.managed.on != NOWHERE, self.managed.on, self.want)
         self.want = self._assigned(settled, np.where(self.managed.served, self.want, fixed), anew=True)
@@ -250,17 +251,17 @@ class _Turn:
         self.state = replace(self.state, began_at=began, ends_at=began + length)
 
     def fill(self) -> None:
-        """Give resources that are free in mid-round to the next waiting jobs; no job is moved for it."""
-        # A job that runs on without a turn, since no other needs its resources, has a turn now.
+        """Give resources that are free in mid-round to the next waiting job; none is moved for it."""
+        # A job that runs on without a turn, since no other needs its nodes, has one now.
         self.want = np.where((self.want == NOWHERE) & self.managed.movable, self.managed.on, self.want)
         waits = (self.want == NOWHERE) & (self.managed.on == NOWHERE)
         if waits.any():
             self.want = self._assigned(~waits, self.want)
 
     def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
-        """Return each job's type, where the settled ones keep theirs; sets `beside` to the jobs that share a GPU.
+        """Return which job has which type, if settled ones keep theirs; the job that shares its GPU goes to `beside`.
 
-        Pairs come together only at the beginning of a round (`anew`).
+        Pairs come together `anew` at the beginning of a round alone.
         """
         managed, share = self.managed, self._table("share")
         half = self.gavel.round_s / 2
@@ -401,7 +402,7 @@ class _Turn:
     def _runs_for(self, start: UnixSeconds | None) -> float:
         return 0.0 if start is None else max(self.view.now - start, 0.0)
 
-    # The proposal.
+    # What is to be done for it.
 
     def proposal(self) -> Proposal[GavelState]:
         """Return the plans, holds and releases that bring it about, and the state to remember."""
@@ -409,7 +410,7 @@ class _Turn:
         plans = Places(view=self.view, kinds=self.kinds, managed=managed, want=self.want, beside=self.beside).plans()
         has_turn = self.want != NOWHERE
         planned = {plan.preemptor for plan in plans}
-        # A job that asks for shards waits for its place even with a turn: Slurm would put it beside any job.
+        # A job that asks for shards waits for its place also if it has a turn: Slurm would put it beside any other.
         placeless = np.array([job.job_id not in planned for job in managed.jobs], dtype=np.bool_) & (managed.shards > 0)
         hold = managed.ready & (~has_turn | placeless | managed.held)
         jobs = dict(self.state.jobs)
@@ -426,7 +427,7 @@ class _Turn:
         )
 
     def _why(self) -> Iterator[tuple[JobId, str]]:
-        """Yield for each job its share, and why it is where it is; the same words for the whole round."""
+        """Yield for each job what share it has, and why it is where it is; the same words all round."""
         names, standing = self.kinds.names, self.gavel.standing
         of_entities = self.gavel.allocator.startswith("hierarchical")
         for row, job in enumerate(self.managed.jobs):

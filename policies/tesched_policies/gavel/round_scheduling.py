@@ -6,13 +6,13 @@ Definitions
     tau_j   given: the sum over jobs of what j has given since then, seconds.
     f_mj    t_mj / tau_j, the part of the type's time that went to m; without unit.
     d_mj    deficit: what m should have had of j and did not get over all earlier allocations, seconds.
-    round   the time for which no job moves; the authors' is 360 s.
+    round   the time for which nothing moves; the authors' is 360 s.
 
 Principle
     A job's priority on a type is X_mj / f_mj: the further behind it is, the higher. Each round, one type after the
     other takes jobs by falling priority, then deficit, then fraction, then age, as long as they fit; a job is taken
-    once. Accelerators that no job is entitled to go to any job that fits: none is left idle for the plan's sake.
-    A job on the same type as in the round before keeps its accelerators and renews its lease; every other job that
+    once. Accelerators to which none is entitled go to any job that fits: none is left idle for the plan.
+    A job on the same type as in the round before keeps its accelerators and renews its lease; any other that
     ran checkpoints and stops.
 
 Worked example
@@ -29,7 +29,7 @@ Parameters
 Source
     Narayanan, Santhanam, Kazhamiaka, Phanishayee, Zaharia: "Heterogeneity-Aware Cluster Scheduling Policies for Deep
     Learning Workloads", OSDI 2020, section 5 (Algorithm 1). Where the paper leaves something open it is as in the
-    authors' simulator: the half round to begin with, deficits, ties and accelerators that no job is entitled to.
+    authors' simulator: the half round to begin with, deficits, ties and accelerators to which none is entitled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes of a round for the jobs, each a (M,) mask."""
+    """What a round changes for the jobs, each a (M,) mask."""
 
     #: on the same type as before: the lease is renewed
     renewed: NDArray[np.bool_]
@@ -102,7 +102,7 @@ def assign(
 
     `types` is the order in which types choose. `priority`, `deficit_s`, `share` and `throughput` are (M, T), the jobs
     in their order of arrival, which decides among equals. `scale_factor`, (M,), is the accelerators that a job takes
-    at once; `capacity`, (T,), those that there are. With `entitled_only` no job of priority 0 is taken.
+    at once; `capacity`, (T,), those that there are. With `entitled_only` none of priority 0 is taken.
     """
     found = np.full(len(priority), NOWHERE, dtype=np.intp)
     for kind in types:
@@ -120,7 +120,7 @@ def assign(
 
 
 def _fitting(sizes: NDArray[np.int64], room: int) -> list[int]:
-    """Return the places of those that fit, each taking its size of the room, in order; a too large one is skipped."""
+    """Return the places of those that fit, each taking its size of the room, in order; too large ones are passed."""
     ends = np.cumsum(sizes)
     # As far as all fit; from there on only those that are small enough.
     first = int(np.searchsorted(ends, room, side="right"))
@@ -138,7 +138,7 @@ def _fitting(sizes: NDArray[np.int64], room: int) -> list[int]:
 
 
 def changes(before: NDArray[np.intp], after: NDArray[np.intp]) -> Changes:
-    """Return the jobs with a renewed lease, those that start and those that stop, from two rounds' types, each (M,)."""
+    """Return which leases are renewed, which jobs start and which stop, between two rounds' types, each (M,)."""
     same = before == after
     return Changes(
         renewed=same & (after != NOWHERE), started=~same & (after != NOWHERE), stopped=~same & (before != NOWHERE)

@@ -1,4 +1,4 @@
-"""Estimates of unmeasured speeds, from the measured ones.
+"""Speeds that were not measured, estimated from those that were.
 
 Definitions
     T_mj     speed of job m on type j, steps/s; NaN where it is not known.

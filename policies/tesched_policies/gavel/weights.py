@@ -1,4 +1,4 @@
-"""Weight, deadline and entity of a job on Slurm, for Gavel's policies.
+"""Weights of jobs on Slurm for Gavel's policies: its weight, its deadline, and the entity that it shares with.
 
 Definitions
     weight      a job with twice the weight gets twice the throughput (las, hierarchical).
@@ -7,8 +7,8 @@ Definitions
 
 Principle
     What a site decides comes from Slurm: the QOS has a weight, the entity is the job's account (or user, QOS,
-    partition) and has a weight. What its owner knows comes from the comment: `weight=0.5`, at most `most_weight`, so
-    that no user raises it further; it multiplies the QOS's. And `slo=7200`: seconds from submission, over all its runs.
+    partition) and has a weight. What its owner knows comes from the comment: `weight=0.5`, up to `most_weight`, so that
+    no user helps himself; it multiplies the QOS's. And `slo=7200`: seconds from submission, over all its runs.
 
 Worked example
     QOS high has weight 4, most_weight is 1. A job of QOS high with `weight=0.5` counts 2; one of QOS normal with
@@ -19,7 +19,7 @@ Parameters
     most_weight       that a comment may ask for, 1
     entity            account, user, qos or partition
     entity_weights    by entity; others have 1
-    in_order          entities with jobs one after the other, by arrival, instead of sharing
+    in_order          entities whose jobs come one after the other, by arrival, instead of sharing
 
 Source
     OSDI 2020, sections 4.1 (weights), 4.2 (deadlines), 4.3 (entities). That Slurm's QOS and accounts say them is ours.
@@ -40,7 +40,7 @@ from tesched_core.model.snapshot import Traits
 
 
 class Entity(StrEnum):
-    """The attribute that the jobs of an entity have in common."""
+    """What the jobs of an entity have in common."""
 
     ACCOUNT = "account"
     USER = "user"

@@ -1,10 +1,10 @@
-"""Calendar of what is held and promised of each node in the coming slots: the ledger of PD-ORS on a real cluster.
+"""Calendar of PD-ORS on a real cluster: what of each node is held, or promised, in the coming slots.
 
-It is made again at each poll, from what runs and from the plans that are kept, so that a job that ends early gives back
-what it was promised. Slots are counted from the poll on. A job that runs longer than expected holds its nodes for the
-slot that has begun, at each poll.
+It is made anew at each look, from what runs and from the plans that are kept, so that a job that ends early gives back
+what it was promised. Slots are counted from the look on. What runs longer than expected holds its nodes for the slot
+that has begun, look after look.
 
-Prices go by rack, the paper's machine: the more of it is promised in a slot, the dearer each of its nodes. A node
+What is dear is a rack, the paper's machine: the more of it is promised in a slot, the dearer each of its nodes. A node
 alone is often free or taken as a whole, and would cost next to nothing until it cannot be had.
 """
 
@@ -49,8 +49,8 @@ class Calendar:
     def take(self, nodes: Iterable[str], amounts: _Floats, begin: UnixSeconds, end: UnixSeconds, sign: int = 1) -> None:
         """Enter what is taken of these nodes, [nodes, resources]; -1 strikes it out again.
 
-        Times are rounded to the nearest slot, so that plans that follow one another do not meet in one. A job that
-        begins before now has at least the slot that has begun.
+        To the nearest slot, so that plans that follow one another do not meet in one. A run that begins before now has
+        at least the slot that has begun.
         """
         # As `slots_of` rounds, and not to the even number, or a plan is in the way of the one before it.
         first = max(floor((begin - self.now) / self.slot_s + 0.5), 0)

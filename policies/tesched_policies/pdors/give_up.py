@@ -19,7 +19,7 @@ _HARMLESS = frozenset(
 
 
 def after_order(plan: JobPlan, order: Order | None) -> JobPlan:
-    """Return the plan after its last order; one that Slurm does not keep is dropped, so that no job waits for ever."""
+    """Return the plan after its last order; one that Slurm does not hold is dropped, so that none waits for ever."""
     ending = order.ending if order is not None else None
     if order is None or ending is None or ending in _HARMLESS or order.order_id == plan.failed_order:
         return plan

@@ -1,4 +1,4 @@
-"""Training jobs and machines of PD-ORS: how fast workers are, what they take, what an end is worth.
+"""What PD-ORS knows of training jobs and machines: how fast workers are, what they take, what an end is worth.
 
 Definitions
     slot           the unit of time. A job's placement may change from slot to slot, not within one.
@@ -32,18 +32,18 @@ class ModelError(ValueError):
 
 
 class Speed(StrEnum):
-    """Models of the time of a sample by the number of workers."""
+    """How the time of a sample depends on the number of workers."""
 
     #: The paper's: each sample takes a worker tau + 2 g gamma / (b F), however many workers there are.
     LINEAR = "linear"
-    #: A batch is F samples for any number of workers; each one's share shrinks, its exchange of gradients does not:
+    #: A batch is F samples whatever works on it, so each worker's share shrinks and its exchange of gradients does not:
     #: W workers do W / (tau + W * 2 g gamma / (b F)) samples in a slot.
     BATCH = "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sigmoid:
-    """The worth of an end: height / (1 + exp(steepness * (delay - patience))), which never rises with the delay."""
+    """What an end is worth: height / (1 + exp(steepness * (delay - patience))), which never rises with the delay."""
 
     #: theta1: twice the worth of an end exactly at `patience`; the worth of an end at once, if patience is long
     height: float

@@ -1,7 +1,7 @@
 """pdors: when a best-effort job starts, on how many nodes and on which, planned at its arrival at prices.
 
 Definitions
-    slot           the unit of the plan, counted from each poll on; `slot_s` long.
+    slot           the unit of the plan, counted from each look on; `slot_s` long.
     rack           nodes with a fast network between them (racks.py): the paper's one machine.
     run            so many nodes from a slot on, the same ones to the end (run.py): the paper's schedule, as far as
                    Slurm can give it to a batch job.
@@ -11,16 +11,15 @@ Principle
     At its arrival a job is held, and gets the run with the largest payoff: what its end is worth minus the price of its
     nodes, slot by slot. Prices rise with what is promised (prices.py). If the payoff is above 0 the run is promised;
     otherwise the job is left over. A promise is kept: no later job takes its slots.
-    At each poll:
-    - A job that was promised a run starts as soon as so many nodes are free, in one rack if that was promised, if that
-      harms no other promise; at the latest in its slot. It is bound to these nodes, their number is set, and it is
-      released.
-    - A left-over job starts wherever resources are free and not promised, on the nodes on which it ends soonest. After
-      a whole horizon it is promised the best run that there is, whatever it costs, so that no job waits for ever.
-    - If the nodes are not free one slot after they should be, because another job runs longer than expected, the job
-      is planned again; so is a preempted one, with the part of its work that is left. Both keep a promise.
-    - A job that does not start as bound (Slurm refuses, or has a reason of its own) is unbound and left to Slurm.
-    A running job is never moved. TE jobs come first: what they hold or are promised is not available.
+    Look after look:
+    - A promised job starts as soon as so many nodes are free, in one rack if that was promised, if that harms
+      no other promise; at the latest in its slot. It is bound to these nodes, their number is set, and it is released.
+    - A job that is left over starts on any nodes that are promised to none, those on which it ends soonest.
+      After a whole horizon it is promised the best run that there is, whatever it costs, so that none waits for ever.
+    - If the nodes are not free one slot after they should be, because another runs longer than expected, the job is
+      planned anew; and so is one that was preempted, with the part of its work that is left. Both keep a promise.
+    - A job that does not start as bound (Slurm refuses, or has a reason of its own) is set free and left to Slurm.
+    A running job is never moved. TE jobs come first: what is promised to them, and what they hold, is not there.
 
 Worked example
     Two racks of two nodes. A wants 2 nodes, and in one rack takes 3 slots, across 6. One node of each rack is taken for
@@ -35,8 +34,8 @@ Parameters
     workloads      what is known of the trainings (workload.py)
 
 Source
-    PD-ORS (model.py), section on the online algorithm. tesched's own: one run of fixed nodes, the earlier start,
-    and the rules for left-over and late jobs. docs/pdors-on-slurm.md says what is lost by that.
+    PD-ORS (model.py), section on the online algorithm. What is ours: one run of fixed nodes, the earlier start, what
+    becomes of those that are left over or late. docs/pdors-on-slurm.md says what is lost by that.
 """
 
 from __future__ import annotations
@@ -69,10 +68,10 @@ from tesched_policies.pdors.workload import UNKNOWN_RUN_S, Workload
 from tesched_policies.turns import Turns
 
 #: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
-#: next ones. Trials wait for a poll to end.
+#: next ones. Trials wait for a look to end.
 MOST_PLANNED = 30
 MOST_WEIGHED = 60
-#: So many of those that could start are tried at each poll, in their order; of the others, each time the next ones.
+#: So many of those that could start are looked at in each look, in their order; of the others, each time the next ones.
 ALWAYS_TRIED = 30
 #: Least part of a job's work that is believed to be left when it is back in the queue.
 LEAST_REST = 0.05
@@ -135,7 +134,7 @@ class PdOrs(Turns, Policy[PdorsState]):
 
 @dataclass(kw_only=True)
 class _Turn:
-    """One poll, while it is worked on."""
+    """One look, while it is worked on."""
 
     policy: PdOrs
     view: View
@@ -144,7 +143,7 @@ class _Turn:
     plans: dict[JobId, JobPlan] = field(init=False)
     calendar: Calendar = field(init=False)
     bounds: PriceBounds | None = field(init=False, default=None)
-    #: part of its work that is left, of each job that came back; it keeps a promise
+    #: part of its work that is left, of those that came back; they keep a promise
     again: dict[JobId, float] = field(init=False, default_factory=dict)
     starting: list[MakeRoom] = field(init=False, default_factory=list)
     #: for how many runs were weighed
@@ -164,7 +163,7 @@ class _Turn:
     # What has become of the plans.
 
     def follow(self) -> None:
-        """Update the plans: jobs that started and where, jobs back in the queue, jobs that Slurm did not start."""
+        """Take in what is seen: which jobs have started and where, which are back, which Slurm did not start."""
         for job_id, member in self.members.items():
             plan = self.plans.get(job_id)
             if member.job.on_nodes:
@@ -214,7 +213,7 @@ class _Turn:
         return max(plan.rest * (1 - max(ran_s, 0.0) / max(plan.run_s, 1.0)), LEAST_REST)
 
     def enter(self) -> None:
-        """Fill the calendar with what jobs hold, and with what is promised."""
+        """Fill the calendar: what is held, and what is promised."""
         snapshot, now = self.view.snapshot, self.view.now
         resources = self.view.room.resources
         for job in snapshot.jobs.values():
@@ -267,7 +266,7 @@ class _Turn:
     # What is planned.
 
     def plan_arrivals(self) -> None:
-        """Plan for the jobs that have no plan, or none that can be kept."""
+        """Plan for those that have no plan, or none that can be kept."""
         patience_s = self.policy.slots * self.policy.slot_s
         late = [
             job_id
@@ -275,7 +274,7 @@ class _Turn:
             if self._may_start(job_id, plan) and not plan.promised and self.view.now - plan.planned_at > patience_s
         ]
         new = [job_id for job_id, member in self.members.items() if member.waits and job_id not in self.plans]
-        # Each of the two has half of the poll, and what the other leaves of its half.
+        # Either has half of the look, and what the other leaves of its half.
         for job_id in late[: MOST_PLANNED - min(len(new), MOST_PLANNED // 2)]:
             self._plan(job_id, always=True, rest=self.plans[job_id].rest, note="it was left over for a whole horizon")
         for job_id in new[: MOST_PLANNED - self.weighed]:
@@ -317,10 +316,10 @@ class _Turn:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.policy.slot_s)
 
-    # Starts.
+    # Who starts.
 
     def start(self) -> None:
-        """Start the jobs that can start, those with a promise first."""
+        """Start whoever can, those with a promise first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
         first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
@@ -340,12 +339,12 @@ class _Turn:
             return False
         if member.served or member.settling or job_id in self.view.memory.retry_at:
             return False
-        # Slurm starts no job right after its requeue, the time of which is its submission.
+        # Slurm starts nobody right after his requeue; his submission is the time of it.
         ago_s = self.view.now - member.job.submit_time
         return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 
     def _try(self, job_id: JobId) -> None:
-        """Start the job if its promise, or left-over room, allows it; plan it again if it is late."""
+        """Start the job if its promise, or left-over room, allows it; plan it anew if it is late."""
         member, plan, now = self.members[job_id], self.plans[job_id], self.view.now
         fewest = plan.option.nodes if plan.promised and plan.option else member.training.fewest
         late = plan.promised and now - plan.start_at > self.policy.slot_s
@@ -408,7 +407,7 @@ class _Turn:
                 intents.append(HoldJob(job_id=job_id, why=_HELD))
         before = self.before
         coming = [plan.start_at for plan in self.plans.values() if not plan.started and plan.start_at > now]
-        # As long as nothing changes the state stays the same, and is not written again.
+        # As long as nothing changes the state stays the same, and is not written anew.
         same = before is not None and before.plans == self.plans and now < before.until
         until = before.until if before is not None and same else min([*coming, now + self.policy.slot_s])
         return Proposal(

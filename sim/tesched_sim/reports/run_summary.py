@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
+from tesched_core.model.told_error import ToldError
 
 from tesched_sim.reports.curves import Distribution, Payers, Series
 from tesched_sim.reports.summary import Summary, restart_intervals_s, slowdown, summarise, waited_s
@@ -14,7 +15,7 @@ from tesched_sim.result import Result
 from tesched_sim.workload import Workload
 
 
-class ReportError(ValueError):
+class ReportError(ToldError, ValueError):
     """Runs that cannot be reported on together. The text says which, and why."""
 
 

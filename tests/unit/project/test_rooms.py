@@ -47,3 +47,25 @@ def test_no_room_is_a_stub(room: Path) -> None:
     ]
     assert defined
     assert (room / "py.typed").exists()
+
+
+def test_core_has_few_rooms() -> None:
+    core = ROOT / "core" / "tesched_core"
+    entries = {path.name for path in core.iterdir()} - {"__init__.py", "__pycache__", "py.typed"}
+    assert len(entries) <= 10, sorted(entries)
+
+
+def test_no_module_of_a_policy_is_named_in_core_or_in_the_store() -> None:
+    policies = {path.name for path in (ROOT / "policies" / "tesched_policies").iterdir() if path.is_dir()} - {
+        "__pycache__"
+    }
+    assert {"gavel", "slaq", "pdors"} <= policies
+    rooms = (ROOT / "core" / "tesched_core", ROOT / "db" / "tesched_db")
+    imports = [
+        (path, node.module)
+        for room in rooms
+        for path in room.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tesched_policies")
+    ]
+    assert imports == []

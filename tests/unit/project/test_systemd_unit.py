@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 from queue import SimpleQueue
 
+import click
 import pytest
 from tesched_cli.main import main
 from tesched_daemon import service as daemon
@@ -74,7 +75,8 @@ def test_it_starts_the_daemon_on_the_default_configuration(unit: configparser.Co
     words = shlex.split(unit["Service"]["ExecStart"])
     assert words == [f"{PREFIX}/bin/tesched", "daemon", "--config", str(DEFAULT_PATH)]
     # click itself has to understand them.
-    command = main.commands[words[1]]
+    command = main.get_command(click.Context(main), words[1])
+    assert command is not None
     assert command.make_context("daemon", words[2:]).params["once"] is False
     assert unit["Unit"]["ConditionPathExists"] == str(DEFAULT_PATH)
     assert f"/etc/{unit['Service']['ConfigurationDirectory']}" == str(DEFAULT_PATH.parent)

@@ -12,7 +12,7 @@ Principle
 
     cost is linear-fractional. With y = x s and s > 0 such that the cost of y is 1 it is a linear program, exactly
     (Charnes, Cooper 1962): maximise sum_m throughput(m, y) where y keeps to the constraints with their bounds times s.
-    The ratio of sums is at most the best single ratio. So without deadlines cost lets jobs run only where a step is
+    The ratio of sums is at most the best single ratio. So without deadlines cost lets no job run but where a step is
     cheapest, and any fraction of that has the same ratio. Of the optimal x the one with the greatest sum of throughput
     is taken, by a second linear program. cost-sum, which the paper's authors run in their experiments, fills the
     accelerators.

@@ -1,4 +1,4 @@
-"""fifo: the job that came first is served first, each as near to its fastest type as there is room.
+"""fifo: the job that came first is served first, as near to its fastest type as possible.
 
 Definitions
     fastest_m        the most steps per second that job m can have on any type.

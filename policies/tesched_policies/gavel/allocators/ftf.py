@@ -80,7 +80,7 @@ class FinishTimeFairness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """Terms of rho, for the jobs that count."""
+    """What rho is made of, for the jobs that count."""
 
     #: Seconds since arrival.
     age: NDArray[np.float64]
@@ -96,7 +96,7 @@ class Ends:
         return float(((self.age + self.left / speed) / self.whole).max())
 
     def time(self, rho: float) -> NDArray[np.float64]:
-        """Return the seconds that each job has left for this rho, at least those that it needs at its fastest."""
+        """Return the seconds that each job has left for this rho, for which no job needs more than all its time."""
         return np.maximum(rho * self.whole - self.age, self.left / self.fastest)
 
     def bound(self, rho: float, share: NDArray[np.float64]) -> float:

@@ -1,4 +1,4 @@
-"""las: least attained service; each job gets the same share of what it would have with an equal part of each type.
+"""las: least attained service; every job gets the same share of what it would have with an equal part of each type.
 
 Definitions
     N_j, sf_m, w_m   accelerators of type j; accelerators that job m needs at once; its priority weight.
@@ -20,8 +20,8 @@ Worked example
     One V100 and two K80. Job a does 4 and 1 steps/s on them, b 2 and 1. equal = (1/3, 2/3), so that
     throughput(a, equal) = 2 and throughput(b, equal) = 4/3.
     a has 4/9 of its time on the V100 and 5/9 on a K80: n = (4 4/9 + 1 5/9) / 2     = 7/6.
-    b has 5/9 of its time on the V100 and 4/9 on a K80: n = (2 5/9 + 1 4/9) / (4/3) = 7/6. Neither can have more
-    without the other having less.
+    b has 5/9 of its time on the V100 and 4/9 on a K80: n = (2 5/9 + 1 4/9) / (4/3) = 7/6. No job can have more without
+    the other having less.
 
 Parameters
     aware      False (`las-agnostic`): as if all types on which a job fits were equally fast.

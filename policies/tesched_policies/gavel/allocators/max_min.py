@@ -1,4 +1,4 @@
-"""The linear program that most of Gavel's policies are: each job gets the same multiple, as great as can be.
+"""The linear program that most of Gavel's policies are: every job gets the same multiple, as great as can be.
 
 Program
     maximise level  where  throughput(m, x) >= floor_m + level need_m  for each job m that counts, and x keeps to the

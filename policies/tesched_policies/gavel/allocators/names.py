@@ -1,4 +1,4 @@
-"""Names of Gavel's policies, for code that needs only these: the policies import SciPy."""
+"""The names of Gavel's policies, for code that needs the names alone: the policies bring SciPy with them."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ Principle
     min over x of  min over m of  left_m / throughput(m, x)
 
     The optimum gives one job all that makes it fastest and says nothing of the others. What is left of the accelerators
-    is divided by the same rule among the other jobs, until no accelerator is left that one of them fits on.
-    For one job alone the optimum is plain: all its time on the fastest type of which there is enough, what does not
+    is divided by the same rule among the other jobs, again and again, until no accelerator is left that some job fits
+    on. For one job alone the optimum is plain: all its time on the fastest type of which there is enough, what does not
     fit there on the next. No linear program is needed. Of equals the one that came first is first.
 
 Worked example

@@ -70,7 +70,7 @@ class PdOrsWorkload:
     longest: float = 0.25
     #: [ours] jobs arrive in this first part of the slots
     arrivals: float = 0.75
-    #: linear, as in the paper, or batch (tesched_core.pdors.model.Speed)
+    #: linear, as in the paper, or batch (tesched_policies.pdors.model.Speed)
     speed: Speed = Speed.LINEAR
 
     def __post_init__(self) -> None:

@@ -1,0 +1,152 @@
+"""A site's own policy that proposes what it may not: the guard refuses it, says why, and nothing of it is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.resources import JobId
+from tesched_core.policy import (
+    BoostJob,
+    ChosenVictim,
+    HoldJob,
+    Intent,
+    MakeRoom,
+    Policy,
+    Proposal,
+    ThrottleArray,
+    View,
+    with_scopes,
+)
+from tesched_core.step import step
+from tesched_policies.baselines import NoPreemption
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import node, running, share, waiting
+from tests.scenarios.driver import Driver
+
+VICTIM, OTHER, TRIAL = 1, 2, 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strange(Policy[None]):
+    """Propose what a test says, whatever it is shown."""
+
+    name: ClassVar[str] = "strange"
+    serves_te: ClassVar[bool] = True
+    intents: tuple[Intent, ...] = ()
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        return Proposal(intents=self.intents)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrangeToo(Strange):
+    """The same for BE jobs."""
+
+    name: ClassVar[str] = "strange_too"
+    serves_te: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failing(Policy[None]):
+    """Raise an error, or return what is no proposal."""
+
+    name: ClassVar[str] = "failing"
+    serves_te: ClassVar[bool] = True
+    returns: object = None
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        if self.returns is not None:
+            return self.returns  # type: ignore[return-value]
+        raise KeyError("no such node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailingToo(Failing):
+    """The same for BE jobs."""
+
+    name: ClassVar[str] = "failing_too"
+    serves_te: ClassVar[bool] = False
+
+
+def site(policy: Policy[None], *, limits: Limits | None = None) -> Driver:
+    jobs = [running(VICTIM, share("n1", 32)), running(OTHER, share("n2", 32)), waiting(TRIAL)]
+    te, be = (policy, None) if policy.serves_te else (NoPreemption(), policy)
+    return Driver([node("n1"), node("n2")], jobs, policy=te, best_effort=be, limits=limits, run_times={OTHER: 60})
+
+
+def room(preemptor: int, *victims: int) -> MakeRoom:
+    return MakeRoom(
+        preemptor=JobId(preemptor),
+        nodes=("n1",),
+        victims=tuple(ChosenVictim(job_id=JobId(job_id)) for job_id in victims),
+    )
+
+
+def test_a_protected_job_is_no_victim_whatever_a_policy_says() -> None:
+    drive = site(Strange(intents=(room(TRIAL, VICTIM),)), limits=Limits(protected_names=("be-*", "job*", "*")))
+    assert drive.cycle(0) == ()
+    (refusal,) = [one for one in drive.decision.refusals if one.job_id == TRIAL]
+    assert refusal.code is RefusalCode.PROTECTED_NAME
+    assert "chose job 1 as a victim" in refusal.text
+
+
+@pytest.mark.parametrize("victim", [TRIAL, 77])
+def test_what_holds_no_nodes_is_no_victim(victim: int) -> None:
+    drive = site(Strange(intents=(room(TRIAL, victim),)))
+    assert drive.cycle(0) == ()
+    assert drive.why_not(TRIAL) is RefusalCode.NOT_MANAGED
+
+
+def test_a_policy_for_trials_makes_room_for_waiting_trials_alone() -> None:
+    drive = site(Strange(intents=(room(OTHER, VICTIM), HoldJob(job_id=JobId(OTHER), why=""))))
+    assert drive.cycle(0) == ()
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        HoldJob(job_id=JobId(TRIAL), why=""),
+        BoostJob(job_id=JobId(TRIAL), why=""),
+        HoldJob(job_id=JobId(77), why=""),
+        ThrottleArray(array=JobId(77), tasks=1, why=""),
+        room(TRIAL),
+    ],
+)
+def test_a_policy_for_best_effort_jobs_touches_no_other(intent: Intent) -> None:
+    drive = site(StrangeToo(intents=(intent,)))
+    assert drive.cycle(0) == ()
+    assert any(one.code is RefusalCode.NOT_MANAGED for one in drive.decision.refusals)
+
+
+def test_without_limits_of_its_own_a_policy_moves_no_best_effort_job() -> None:
+    drive = site(StrangeToo(intents=(room(OTHER, VICTIM),)))
+    assert drive.cycle(0) == ()
+    assert drive.why_not(OTHER) is RefusalCode.NOT_MANAGED
+
+
+def test_a_policy_keeps_to_the_partitions_of_its_entry() -> None:
+    drive = site(StrangeToo(intents=(HoldJob(job_id=JobId(OTHER), why=""),)))
+    entries = with_scopes([(NoPreemption(), (), ()), (drive.best_effort, ("gpu",), ())])  # type: ignore[list-item]
+    _, decision = step(drive.memory, drive.snapshot(0), entries, drive.limits)
+    assert decision.actions == ()
+    assert "its own partitions and QOS" in " ".join(one.text for one in decision.refusals)
+
+
+def test_a_policy_that_fails_is_told_and_the_others_go_on() -> None:
+    drive = site(FailingToo())
+    drive.policy = FitGpp()
+    assert len(drive.cycle(0)) > 0, "room is made for the trial all the same"
+    assert drive.decision.summary.startswith("the policy failing_too has failed: KeyError: 'no such node'; ")
+
+
+@pytest.mark.parametrize("returns", [None, "a text"])
+def test_trials_whose_policy_fails_are_told_why_they_wait(returns: object) -> None:
+    drive = site(Failing(returns=returns))
+    assert drive.cycle(0) == ()
+    assert drive.why_not(TRIAL) is RefusalCode.POLICY_FAILED
+    assert "has failed" in drive.decision.summary
