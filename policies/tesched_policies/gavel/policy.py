@@ -86,7 +86,7 @@ class Gavel(Turns, Policy[GavelState]):
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
     qos_weights: tuple[str, ...] = ()
     most_weight: float = 1.0
-    #: what an entity is, and the entities whose jobs come one after the other (weights.py)
+    #: what an entity is, and the entities with jobs one after the other (weights.py)
     entity: Entity = Entity.ACCOUNT
     entity_weights: tuple[str, ...] = ()
     in_order: tuple[str, ...] = ()

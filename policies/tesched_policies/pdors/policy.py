@@ -316,10 +316,10 @@ class _Turn:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.policy.slot_s)
 
-    # Who starts.
+    # Starts.
 
     def start(self) -> None:
-        """Start whoever can, those with a promise first."""
+        """Start the jobs that can start, those with a promise first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
         first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
@@ -339,7 +339,7 @@ class _Turn:
             return False
         if member.served or member.settling or job_id in self.view.memory.retry_at:
             return False
-        # Slurm starts nobody right after his requeue; his submission is the time of it.
+        # Slurm starts no job right after its requeue, and shows the time of that as its submission.
         ago_s = self.view.now - member.job.submit_time
         return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 
