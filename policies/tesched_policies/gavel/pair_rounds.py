@@ -19,8 +19,8 @@ Parameters
     none
 
 Source
-    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; who is
-    first among equals, and that pairs get no room that is left over, is ours.
+    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; the
+    order among equals, and that pairs get no room that is left over, is tesched's own.
 """
 
 from __future__ import annotations

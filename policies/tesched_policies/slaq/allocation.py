@@ -26,7 +26,7 @@ from tesched_policies.slaq.state import SlaqState, Training
 
 
 def counted(state: SlaqState | None, managed: Sequence[Member], now: float) -> SlaqState:
-    """Return the state after the units that each held since the last look were counted; a new one to begin with."""
+    """Return the state after the units that each held since the last poll were counted; a new one to begin with."""
     state = state or SlaqState(counted_at=now)
     passed_s = max(now - state.counted_at, 0.0)
     trainings: dict[JobId, Training] = {}
