@@ -1,4 +1,4 @@
-"""What one turn of the daemon costs on large clusters: `python -m benchmarks.cycle`.
+"""Cost of one turn of the daemon on large clusters: `python -m benchmarks.cycle`.
 
 A real slurmctld that knows as many nodes and jobs: eight nodes run, the others are down; eight best-effort jobs fill
 the eight, one trial waits for their room, all other jobs wait for tomorrow, each with a record of its own. The daemon's

@@ -1,4 +1,4 @@
-"""How many victims run twice that finish in the moment of their requeue: `python -m benchmarks.double_run`.
+"""Count of the victims that finish in the moment of their requeue and run twice: `python -m benchmarks.double_run`.
 
 A victim's script ends on its node; slurmctld hears of it some milliseconds later. A requeue that comes between the two
 puts a job back in the queue that has done its work, and it runs a second time. Here short jobs, each alone on a node of
@@ -57,7 +57,7 @@ BIN_S, BINS = 0.01, 10
 STEP_S = 0.08
 #: victims of one pass of slurmctld's, and seconds before it in which their preemptors are submitted
 GROUP, AHEAD_S = 5, 0.7
-#: batches more than would do, before a way is given up whose requeues miss the window
+#: batches more than would do, before a way is given up because its requeues miss the window
 PATIENCE = 4
 WHY = Reason(code=ReasonCode.ADMIN, text="a benchmark")
 
@@ -99,7 +99,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What was done to have a victim requeued: when it began and was answered, and the preemptor, if that is a job."""
+    """One request to requeue a victim: when it began and was answered, and the preemptor, if that is a job."""
 
     began: float
     answered: float
@@ -108,7 +108,7 @@ class Call:
 
 @dataclass(kw_only=True)
 class Logged:
-    """What slurmctld has logged of one batch, each the first time for a job: seconds since 1970 by job id."""
+    """Log entries of slurmctld for one batch, each the first time for a job: seconds since 1970 by job id."""
 
     #: it put the job back in the queue
     requeued: dict[int, float] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Logged:
 
 @dataclass(kw_only=True)
 class Counts:
-    """What became of one way's victims."""
+    """Outcomes of one way's victims."""
 
     way: Way
     #: of each victim in the window: seconds from its end to its requeue (below 0: requeued first); whether it ran twice

@@ -129,7 +129,7 @@ def anchors() -> Iterator[Row]:
 
 
 def published() -> Iterator[Row]:
-    """Yield the runs whose figures the authors stored."""
+    """Yield the runs of which the authors stored figures."""
     for rate, multi, agnostic_h, aware_h in PUBLISHED:
         for name, theirs_h in (("las-agnostic", agnostic_h), ("las", aware_h)):
             made = plan(name, 36, 3600.0 / rate, (4000, 5000), multi=multi)
@@ -233,7 +233,7 @@ def loads(each: int, window: tuple[int, int], rates: tuple[float, ...], seeds: i
 
 def draw(curve: list[tuple[float, float]], path: Path) -> None:
     """Write the ratio by load as a figure."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - only who asks for it needs it
+    from matplotlib.figure import Figure  # noqa: PLC0415 - needed only on request
 
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()

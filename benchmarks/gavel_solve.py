@@ -1,4 +1,4 @@
-"""How long Gavel's policies take to answer: `python -m benchmarks.gavel_solve`.
+"""Time that Gavel's policies take to answer: `python -m benchmarks.gavel_solve`.
 
 M jobs, and M/4 accelerators of each of three types, as in figure 12 of the paper. Jobs are of 26 models, as in the
 paper's workload, each with its own speeds, on 1, 2, 4 or 8 accelerators. Policies that share are given every pair of

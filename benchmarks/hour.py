@@ -40,7 +40,7 @@ BE_MIN, TE_MIN = (4, 8, 16), (1, 1, 2)
 SAVERS: tuple[OnNotice, ...] = ("unaware", "unaware", "unaware", "exit", "requeue", "stay", "finish", "ignore")
 #: a time limit by the work that a job has
 LIMIT = 3
-#: who has had a notice and was let go is left alone for a while, as at any site
+#: a victim that was released after its notice is left alone for a while, as at any site
 DROP_IN = """
 [guard]
 cool_down_s = 30

@@ -1,10 +1,10 @@
-"""How long a trial waits until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
+"""Wait of a trial until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
 Five private clusters of eight nodes take turns, so that all see the same machine:
 
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
-- poll: tesched, which looks every `--poll` seconds, and nobody pokes
+- poll: tesched, which polls every `--poll` seconds, without pokes
 - hook-early, poll-early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
 
 First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
@@ -85,7 +85,7 @@ _OF_ITS_OWN = "sched: Running job scheduler for full queue"
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What is alike on all clusters of a run."""
+    """Settings of all clusters of a run."""
 
     poll_s: float
     #: seconds that a victim takes to save its work
@@ -140,7 +140,7 @@ class Stand:
 
     def full_trial(self, phase: float) -> None:
         """Wait until the cluster is full, measure one trial, and clear up behind it."""
-        # RUNNING is not enough: a job whose script has not yet set its trap would not heed a notice.
+        # RUNNING is not enough: a job that has not yet set its trap would not heed a notice.
         for job_id in self._victims:
             self._first_word(job_id)
         te, began, started = self._trial(phase)

@@ -2,7 +2,7 @@
 
 Each rule of the heart, of the simulator, of the loop and of the store (`broken_rules.py`) is changed in one place, in a
 copy; then at least one test must fail. What survives is printed, and ends the command with status 1. It takes about ten
-minutes; with words, only rules whose name or file has one of them are tried.
+minutes; with words, only rules with one of them in their name or file are tried.
 """
 
 from __future__ import annotations

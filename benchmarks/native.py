@@ -64,7 +64,7 @@ echo "$EPOCHREALTIME $SLURM_JOB_ID" >>{ends}
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one way made of the trace."""
+    """Result of one way on the trace."""
 
     way: Way
     te_wait_p50_s: float

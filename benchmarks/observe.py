@@ -1,4 +1,4 @@
-"""What a look at the cluster costs: milliseconds an observe, for each client that runs here.
+"""Cost of one observation of the cluster: milliseconds an observe, for each client that runs here.
 
 Run it from the repository: `python -m benchmarks.observe`, or, with pyslurm, in the test image:
 `python -m tesched_testcluster docker run -- python -m benchmarks.observe`. It starts a local cluster for each size. The
@@ -50,7 +50,7 @@ def fill(cluster: LocalCluster, size: int) -> int:
 
 
 def look(client: Client) -> float:
-    """Return how many milliseconds a look took."""
+    """Return the milliseconds that one observation took."""
     began = time.perf_counter()
     seen = client.observer.observe()
     took_ms = (time.perf_counter() - began) * 1000
@@ -60,7 +60,7 @@ def look(client: Client) -> float:
 
 
 def measured(clients: dict[ClientChoice, Client], change: Callable[[int], None]) -> dict[ClientChoice, list[float]]:
-    """Return each client's milliseconds a look, the clients in turn, with a change before each turn."""
+    """Return each client's milliseconds an observation, the clients in turn, with a change before each turn."""
     took: dict[ClientChoice, list[float]] = {choice: [] for choice in clients}
     for number in range(ROUNDS):
         change(number)

@@ -141,7 +141,7 @@ def loaded(instance: Instance, seed: int) -> Ledger:
     """Return a ledger in which each machine in each slot holds a random load, 0 to 90 % of each resource."""
     random = np.random.default_rng([seed, 7])
     shape = (instance.horizon, *instance.machines.capacity.shape)
-    # Whoever fills a machine fills all its resources about alike.
+    # Load on a machine fills all its resources about alike.
     part = np.clip(random.uniform(0.0, 0.9, (*shape[:2], 1)) + random.uniform(-0.1, 0.1, shape), 0.0, 0.9)
     return Ledger(used=np.floor(part * instance.machines.capacity))
 

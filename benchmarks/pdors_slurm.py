@@ -2,7 +2,7 @@
 
 Sixteen nodes in two racks, and distributed jobs that want a range of nodes. A job's own script works out how long it
 sleeps, by the paper's model, from the nodes on which it landed: it is slower across racks. The same jobs come at the
-same times to plain Slurm, which knows the topology; to Slurm whose users ask for one switch (--switches=1); and to
+same times to plain Slurm, which knows the topology; to Slurm with users who ask for one switch (--switches=1); and to
 Slurm with tesched planning (`policy.be = "pdors"`). Time is compressed: jobs of some seconds to a minute or two.
 Printed for each: the time from submission to end (JCT), how many jobs were in one rack, and the utility: what PD-ORS
 maximises, as a part of what there would be if all jobs ended at once.
@@ -92,7 +92,7 @@ class Distributed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What became of the jobs; seconds."""
+    """Result of one arm; seconds."""
 
     arm: str
     jobs: int
@@ -111,7 +111,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planning:
-    """How tesched plans: slot_s, slots and floor of [policy.pdors]."""
+    """Settings of tesched's planning: slot_s, slots and floor of [policy.pdors]."""
 
     slot_s: float
     slots: int

@@ -1,9 +1,9 @@
-"""What tesched says of a request, and what a real Slurm does: `python -m benchmarks.placement --cases N --seed S`.
+"""tesched's answer to a request against what a real Slurm does: `python -m benchmarks.placement --cases N --seed S`.
 
 On random small clusters, full of random best-effort jobs that sleep, random trial-and-error jobs are submitted, one at
 a time. tesched (its observer, and FitGpp's planning) says: it fits now; it fits on these nodes if these jobs go; or why
 neither. Then exactly those jobs go, the job is bound to those nodes as the daemon binds it, and Slurm shows what it
-does. Where tesched refused, everybody goes, and Slurm shows whether it would have started the job. Two numbers count:
+does. Where tesched refused, all jobs go, and Slurm shows whether it would have started the job. Two numbers count:
 
 - futile: victims left and Slurm did not start the job there (the goal is 0);
 - missed: refused, though Slurm would have started it (the goal is at most 2 %).
@@ -61,7 +61,7 @@ _TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_s
 
 
 class Verdict(StrEnum):
-    """How a case went."""
+    """Verdict on a case."""
 
     #: tesched and Slurm agree: it started where tesched said, at once or after its victims had gone
     STARTED = "started"
@@ -232,7 +232,7 @@ class Oracle:
     def _after(
         self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None, text: str
     ) -> tuple[Verdict, str, str, str]:
-        """Let the victims go, or everybody where tesched refused."""
+        """Let the victims go, or all jobs where tesched refused."""
         if plan is None:
             self._end(list(self._pool))
             started = self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S)
@@ -330,7 +330,7 @@ def run_cluster(seed: int, number: int, count: int) -> list[Case]:
 
 @dataclass(frozen=True, kw_only=True)
 class Totals:
-    """What is printed at the end."""
+    """Figures that are printed at the end."""
 
     cases: int
     counts: dict[str, int]

@@ -1,4 +1,4 @@
-"""What reports cost the training that writes them and the daemon that reads them: `python -m benchmarks.reports`."""
+"""Cost of reports for the training that writes them and the daemon that reads them: `python -m benchmarks.reports`."""
 
 from __future__ import annotations
 

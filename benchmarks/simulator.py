@@ -1,4 +1,4 @@
-"""How fast the simulator is: `python -m benchmarks.simulator [--trace FILE] [--policy …] [JOBS…]`.
+"""Speed of the simulator: `python -m benchmarks.simulator [--trace FILE] [--policy …] [JOBS…]`.
 
 Jobs a second by policy, the ratio to plain FIFO, how time grows with the number of jobs, and peak memory (of the
 process so far, so it only rises), on FitGpp's workload or on the first JOBS of a trace (all of them: 0). One process,

@@ -1,4 +1,4 @@
-"""What SLAQ costs, and how well it predicts: `python -m benchmarks.slaq [--json]`, `… errors [--log FILE]`.
+"""Cost of SLAQ, and errors of its predictions: `python -m benchmarks.slaq [--json]`, `… errors [--log FILE]`.
 
 Times: medians, of the wall clock and of this process's own processor time, for so many jobs with 1,000 past losses 1/k
 each (what the paper's authors timed), on four times as many cores: every curve fitted anew, every curve kept, the

@@ -63,7 +63,7 @@ default_class = "be"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is run."""
+    """Plan of a run."""
 
     names: tuple[str, ...]
     cpus: int

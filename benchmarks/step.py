@@ -1,4 +1,4 @@
-"""What one cycle of the heart costs on large clusters: `python -m benchmarks.step`.
+"""Cost of one cycle of the core on large clusters: `python -m benchmarks.step`.
 
 Each node is full of four best-effort jobs of 8 CPUs and 2 GPUs; each TE job wants 16 CPUs, for which two must go.
 Medians of five; building the overview (once a poll) is shown apart, and is part of the cycle.

@@ -1,4 +1,4 @@
-"""What the state store costs: milliseconds a cycle. Run it from the repository: `python -m benchmarks.store`.
+"""Cost of the state store: milliseconds a cycle. Run it from the repository: `python -m benchmarks.store`.
 
 Every job object is new in every cycle, as it is when a poll has just been parsed. `unchanged` has the same jobs; `10 %
 changed` gives every tenth job another state; `started` is the first cycle of an empty store.

@@ -2,7 +2,7 @@
 
 One workload, drawn from a seed, runs on a real Slurm of 84 nodes on this host (a minute of the paper is a second here,
 times `--slower`), and then in the simulator: the same jobs at the submission times that they really had. Printed side
-by side: mean waits by class, and who was preempted. A policy takes about two minutes, times `--slower`, and wants the
+by side: mean waits by class, and the preempted jobs. A policy takes about two minutes, times `--slower`, and wants the
 machine for itself, all the more the faster it goes.
 """
 
@@ -65,7 +65,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What became of one job on the real Slurm; Unix seconds."""
+    """Record of one job on the real Slurm; Unix seconds."""
 
     submitted: float
     started: float
@@ -74,7 +74,7 @@ class Seen:
 
 
 class Took(NamedTuple):
-    """What things really took, seconds."""
+    """Measured times, seconds."""
 
     #: a second of work
     second_s: float
@@ -96,7 +96,7 @@ class Twin:
 
 
 def drawn(jobs: int, seed: int, slower: int) -> list[Planned]:
-    """Return a workload whose submissions offer the load; every time in it is `slower` times as long."""
+    """Return a workload with submissions that offer the load; every time in it is `slower` times as long."""
     rng = np.random.default_rng(seed)
     planned = []
     for _ in range(jobs):

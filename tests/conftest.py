@@ -1,4 +1,4 @@
-"""What all tests share: the repository's root is on the path, so that a test can import `tests.builders`."""
+"""Common to all tests: the repository's root is on the path, so that a test can import `tests.builders`."""
 
 from __future__ import annotations
 

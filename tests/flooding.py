@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-#: Somebody's, whom this host need not know; not root's, nor slurmctld's.
+#: A user that this host need not know; not root, nor slurmctld's.
 USER = 4711
 #: It needs nothing but Python's own modules: the user may not be able to read ours.
 _CODE = """

@@ -45,7 +45,7 @@ class PrivatePostgresql:
         return name
 
     def drop(self, database: str) -> None:
-        """Remove a database, whoever is connected to it."""
+        """Remove a database, with all connections to it."""
         with self._connect() as connection:
             connection.execute(f'DROP DATABASE "{database}" WITH (FORCE)'.encode())
 
@@ -106,7 +106,7 @@ def private_postgresql(*, fsync: bool = False) -> Iterator[PrivatePostgresql]:
             postgresql.wait(server)
             yield postgresql
         finally:
-            # "Fast shutdown": does not wait for those who are connected.
+            # "Fast shutdown": does not wait for open connections.
             server.send_signal(signal.SIGINT)
             server.wait(timeout=START_S)
     finally:

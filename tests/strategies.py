@@ -1,4 +1,4 @@
-"""Random orders, memories and decisions, for whoever tests what holds for all of them."""
+"""Random orders, memories and decisions, for tests of what holds for all of them."""
 
 from __future__ import annotations
 

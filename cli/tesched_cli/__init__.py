@@ -1,1 +1,1 @@
-"""What a person types."""
+"""Command line of tesched."""

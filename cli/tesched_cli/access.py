@@ -1,4 +1,4 @@
-"""Why a file of tesched's cannot be read: which group may read it, and the caller is not in."""
+"""Reason for which a file of tesched's cannot be read: the group that may read it, and that the caller is not in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def missing_group(path: Path, *, folder: bool = False) -> str:
-    """Return in one line who may read `path`, if the caller may not; empty if nothing on the way forbids it.
+    """Return in one line which users may read `path`, if the caller may not; empty if nothing on the way forbids it.
 
     `folder` is for a folder that is to be listed, too.
     """

@@ -1,4 +1,4 @@
-"""What the commands share: the configuration, the state store, how things are printed.
+"""Common parts of the commands: the configuration, the state store, how things are printed.
 
 Whatever a command prints goes through `Terminal` (tables and lines), `say` (plain lines) or `print_json`. None of them
 takes text as markup, and none lets a control character of a user's text through to the terminal.
@@ -223,7 +223,7 @@ def hostlist(nodes: Sequence[str]) -> str:
 
 
 class Listing(Table):
-    """A table whose cells are bounded in the columns of users' text: one long name spoils no line."""
+    """A table with bounded cells in the columns of users' text: one long name spoils no line."""
 
     #: by column: whether it is one of users' text
     bounded: tuple[bool, ...] = ()

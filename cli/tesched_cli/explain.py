@@ -1,4 +1,4 @@
-"""`tesched explain JOB`: its class and why; why it waits; who yields for it, and why not the others; what it paid."""
+"""`tesched explain JOB`: its class and why; why it waits; its victims, and why not the others; what it lost."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def head(story: JobStory) -> Iterator[str]:
 
 
 def _notice(story: JobStory) -> Iterator[str]:
-    """Yield which notice it gets, and who said so."""
+    """Yield the notice that it gets, and where that was set."""
     job = story.job
     # Scripts of waiting jobs are not read: there may be a hundred thousand.
     if job.state is JobState.PENDING and not job.restarts and not job.gone:

@@ -1,4 +1,4 @@
-"""How the daemon is, in words, and the exit status of `tesched status` that says the same."""
+"""Health of the daemon, in words, and the exit status of `tesched status` that says the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WELL, TROUBLE, NO_DAEMON = 0, 1, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """How the daemon is."""
+    """Health of the daemon."""
 
     state: State
     #: for an admin

@@ -1,4 +1,4 @@
-"""`tesched jobs --mine`: one's own jobs, and what became of those that were preempted. No word of anybody else's."""
+"""`tesched jobs --mine`: the user's own jobs, and what became of those that were preempted. Nothing of other users."""
 
 from __future__ import annotations
 

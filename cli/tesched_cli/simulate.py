@@ -113,7 +113,7 @@ def simulate(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where workloads come from: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
+    """Source of workloads: a name, or a trace, and what is set of it. Equal ones make equal workloads."""
 
     name: str
     trace: Path | None
@@ -158,7 +158,7 @@ def _try(variants: Sequence[Variant]) -> None:
 
 
 def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
-    """Return the cases in the order of their runs; those that had finished, if somebody interrupts."""
+    """Return the cases in the order of their runs; those that had finished, after an interrupt."""
     cases: list[Case] = []
     try:
         cases.extend(progress(done, "runs", total=len(runs)))

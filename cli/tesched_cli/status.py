@@ -1,4 +1,4 @@
-"""`tesched status`: is the daemon well, who waits, who yields, what was decided last."""
+"""`tesched status`: the daemon's health, waiting jobs, victims, and the last decisions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tesched_cli.health import health
 from tesched_cli.jobs import grace_left
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
-#: How many jobs whose records could not be read are named; --json has more.
+#: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
 
 
@@ -64,7 +64,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             expected = outlooks_of(found)
             how = health(view.daemon, time.time(), view.standbys)
             if html is not None:
-                from tesched_cli.render.status_page import write  # noqa: PLC0415 - for whoever asks for it
+                from tesched_cli.render.status_page import write  # noqa: PLC0415 - needed only on request
 
                 write(html, how.line, view, found, expected)
             elif as_json:
@@ -183,7 +183,7 @@ def _page(
 
 
 def _doubts(daemon: DaemonView) -> Iterator[Text]:
-    """Yield the jobs whose records could not be read whole: they are as last known, and left alone."""
+    """Yield the jobs with records that could not be read whole: they are as last known, and left alone."""
     if daemon.doubtful:
         yield Text(f"UNREAD   {daemon.doubtful} job record(s) could not be read whole; left alone:", style="bold red")
     for label, user, why in daemon.doubts[:SHOWN_DOUBTS]:

@@ -87,7 +87,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
 
 
 def _stuck(memory: Memory, resumed: Collection[JobId] = ()) -> list[JobId]:
-    """Return who stays suspended for now, since others have its CPUs."""
+    """Return the jobs that stay suspended for now, since others have their CPUs."""
     return [
         victim.job_id
         for order in memory.open_orders()

@@ -43,7 +43,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What became of the jobs of one class, in fact or in the simulation. Seconds; None where there is nothing."""
+    """Waits and preemptions of one class's jobs, in fact or in the simulation. Seconds; None where there is nothing."""
 
     case: str
     job_class: str
@@ -111,7 +111,7 @@ def whatif(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """What was, and what it makes as a workload."""
+    """Recorded jobs, and the workload made of them."""
 
     title: str
     workload: Workload

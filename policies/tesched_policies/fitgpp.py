@@ -75,7 +75,7 @@ class FitGpp(Policy[None]):
                 raise ValueError(f"{key} must be between 0 and 1000")
 
     def propose(self, view: View, state: None) -> Proposal[None]:
-        """Return for each waiting TE job the cheapest victims whose room fits it."""
+        """Return for each waiting TE job the cheapest victims that free enough for it."""
         scores = fitgpp_scores(view.running, self.s)
         if self.quality:
             scores = scores + self.quality * gains(view)

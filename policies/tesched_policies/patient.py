@@ -12,7 +12,7 @@ Principle
 
         Score(j) = GP_j + tilt * Size(D_j)        seconds
 
-    found like FitGpp's: one whose room fits, else few and cheap ones on one node.
+    found like FitGpp's: one that frees enough, else few and cheap ones on one node.
     No run time is needed, neither known nor guessed.
 
 Worked example

@@ -1,6 +1,6 @@
-"""How a set of victims is found that makes room for one job, for any order of preference.
+"""Search for a set of victims that makes room for one job, for any order of preference.
 
-Two searches, both ending with the smallest set that still works (no victim whose room is not needed):
+Two searches, both ending with a set from which no victim can be left out:
 
 - `fewest_and_cheapest` looks at each node for few victims there, and takes the node with the fewest, then the lowest
   scores; where one victim suffices, the one with the lowest score wins. FitGpp's rule is this one with its score.
@@ -39,7 +39,7 @@ class Found(NamedTuple):
 
 #: Scores every running BE job for one preemptor, [running]; lower yields first.
 Rank: TypeAlias = Callable[[View, Job], NDArray[np.float64]]
-#: Says until when a job waits for room that comes free by itself, instead of asking those who were found.
+#: Says until when a job waits for resources that come free by themselves, instead of preempting the victims found.
 Patience: TypeAlias = Callable[[View, Job, Found], UnixSeconds]
 #: Finds victims among those of `pool` [running], and the nodes that they make room on; None if there is no such set.
 Search: TypeAlias = Callable[[Demand, Running, NDArray[np.bool_], NDArray[np.float64], Room], Found | None]
@@ -53,7 +53,7 @@ def fewest_and_cheapest(
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
     not to be needed (this is not always the least number). The node with the fewest victims wins, then the lowest sum
     of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
-    once. In the end nobody pays without whom the job would fit anywhere.
+    once. In the end no victim is left without which the job would still fit somewhere.
     """
     what_if = WhatIf(demand, running, pool, score, room)
     open_rows = set(np.flatnonzero(demand.allowed).tolist())
@@ -115,7 +115,7 @@ def fewest_and_cheapest(
 def in_order(
     demand: Demand, running: Running, pool: NDArray[np.bool_], score: NDArray[np.float64], room: Room
 ) -> Found | None:
-    """Take victims in their order until the job fits somewhere, then give back, last first, who is not needed there."""
+    """Take victims in their order until the job fits somewhere, then give back, last first, those not needed there."""
     what_if = WhatIf(demand, running, pool, score, room)
     fitting = set(np.flatnonzero(demand.fits(room)).tolist())
     required = set(demand.required)
@@ -142,7 +142,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
     pool = view.eligibility.may_be_asked
-    #: shapes for which nobody was found; until something is planned, nobody is found for another of the same shape
+    #: shapes for which no victim was found; until something is planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
@@ -207,7 +207,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             taken += found.victims
             pool = pool.copy()
             pool[list(found.victims)] = False
-        if found.victims and not by_suspending:  # who is suspended goes on later
+        if found.victims and not by_suspending:  # a suspended victim goes on later
             going = np.flatnonzero(np.isin(running.share_job, found.victims))
             room = room.changed(running.share_node[going], running.frees[going])
         room = room.changed(found.nodes, -share_of(demand, found.nodes))
@@ -296,7 +296,7 @@ _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial
 
 
 def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
-    """Say of each running BE job that could not be asked at all why."""
+    """Yield, for each running BE job that may not be a victim at all, the reason."""
     running, eligibility = view.running, view.eligibility
     for rows, why, whys in (
         (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
@@ -321,7 +321,7 @@ def _spared(  # noqa: PLR0917 - what a search is given, and what it found
     found: Found,
     room: Room,
 ) -> Block:
-    """Say of each candidate that was weighed and not taken why."""
+    """Return, for each candidate that was weighed and not taken, the reason."""
     where = running.share_node
     may_run = demand.allowed[where]
     enough = demand.fits_into(room.free[where] + running.frees, where) & may_run

@@ -1,8 +1,8 @@
-"""The clock: what happens next, who starts then, and what the daemon makes of it.
+"""Event loop of a simulation: the next event, the starts that follow, and the daemon's poll.
 
 Events are taken in order of (time, kind, sequence). After all events of one instant the queue is gone over, then the
-daemon looks, if it is due, and what it does may happen at the same instant. The same workload, policy and settings give
-the same run.
+daemon polls, if that is due, and what it does may happen at the same instant. The same workload, policy and settings
+give the same run.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Daemon:
         self._submitted_seen = 0
         self._touched = False
         self._stirred = False
-        #: somebody is suspended, and goes on when room is given back
+        #: a job is suspended, and goes on when resources are given back
         self._suspended = False
         slurm.watchers.append(self._saw)
 
@@ -99,7 +99,7 @@ class Daemon:
         if self._touched or (self._stirred and self._suspended):
             return True
         slurm = self.slurm
-        # Room was given back, or somebody has come who may fit into what is left over.
+        # Resources were given back, or a new job may fit into what is free.
         something_new = self._stirred or slurm.submitted != self._submitted_seen
         if self.manages_be and slurm.be_waiting and something_new:
             return True
@@ -130,7 +130,7 @@ class Daemon:
                 failed.add(action.reason.order_id)
             outcomes.append(outcome)
         if any(isinstance(action, Suspend | Resume) for action in decision.actions):
-            slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next look
+            slurm.push(slurm.now + 1.0, Event.WAKE, 0)  # what it did is seen in the next poll
         if outcomes:
             self.memory, _ = learned(self.memory, outcomes, slurm.now, self.limits)
         self._after(before)
@@ -256,7 +256,7 @@ class Simulation:
         return self._result(time.perf_counter() - began)
 
     def _busy(self) -> bool:
-        """Return whether a look of the daemon may still change something."""
+        """Return whether a poll of the daemon may still change something."""
         return bool(self.slurm.running) or bool(self.slurm.te_pending)
 
     def _submit(self, at: float) -> None:

@@ -1,4 +1,4 @@
-"""What is compared: a policy's name, the site that it runs on, and everything that can be set of either."""
+"""Contenders of a comparison: a policy's name, the site that it runs on, and everything that can be set of either."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tesched_sim.workload import Workload, WorkloadError
 
 
 class Site(StrEnum):
-    """What the simulated Slurm is like where nothing else is set."""
+    """Defaults of the simulated Slurm."""
 
     #: as FitGpp's paper has it: strict FIFO, nothing takes time, the daemon sees every event, run times are known
     PAPER = "paper"

@@ -1,6 +1,6 @@
-"""What the daemon's heart sees of the simulated cluster, through the same ports as of a real one.
+"""Snapshots of the simulated cluster for the daemon's core, through the same ports as of a real one.
 
-A snapshot here is a view: a job's record is written out when somebody asks for it. It stands until the clock moves on.
+A snapshot here is a view: a job's record is written out when it is asked for. It is valid until the clock moves on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SimulatedObserver:
         of_kind = np.array([size_of(kind, largest, self.resources) for kind in sizes], dtype=np.float64)
         #: [jobs] FitGpp's Size, in nodes like the largest
         self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
-        #: [jobs] how long it is expected to run in all; inf: nobody knows
+        #: [jobs] how long it is expected to run in all; inf: not known
         self.run_time_s = _foreseen(slurm)
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
@@ -202,7 +202,7 @@ class _Jobs(Mapping[JobId, Job]):
 
 
 class _AllTraits(Mapping[JobId, Traits]):
-    """What the workload says of each job."""
+    """Values of the workload for each job."""
 
     def __init__(self, slurm: Slurm) -> None:
         self._slurm = slurm

@@ -13,7 +13,7 @@ class Line:
     """Jobs by priority, then by row; taking the first one is cheap, and so is adding behind the last."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin empty."""
         self._items: list[tuple[int, int]] = []
         self._front = 0
 
@@ -27,7 +27,7 @@ class Line:
         return (items[place][1] for place in range(self._front, len(items)))
 
     def first(self) -> int:
-        """Return the first job's row. Raises IndexError if nobody waits."""
+        """Return the first job's row. Raises IndexError if no job waits."""
         return self._items[self._front][1]
 
     def add(self, row: int, priority: int) -> None:

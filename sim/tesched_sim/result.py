@@ -1,4 +1,4 @@
-"""What came of a simulation: one entry a job, one entry a preemption, and the cluster's use over time, as columns.
+"""Result of a simulation: one entry a job, one entry a preemption, and the cluster's use over time, as columns.
 
 Times are seconds after the workload's beginning, as in `workload`; nan stands for "did not happen".
 """

@@ -1,4 +1,4 @@
-"""The simulated Slurm's jobs and nodes, and what can be done to them. When, and to whom, others say.
+"""The simulated Slurm's jobs and nodes, and what can be done to them. Other modules decide when, and to which.
 
 Jobs are rows of the workload, nodes are rows of its machines, times are seconds after its beginning.
 """
@@ -24,7 +24,7 @@ PRIORITY = 2_000_000_000
 
 
 class State(IntEnum):
-    """What a job is doing."""
+    """Phase of a job."""
 
     FUTURE = 0
     #: in the queue, or soon to be: not yet eligible after a requeue
@@ -35,7 +35,7 @@ class State(IntEnum):
 
 
 class Event(IntEnum):
-    """What happens at an instant; of several, the lower one first."""
+    """Kinds of events; of several at an instant, the lower one first."""
 
     END = 0
     LEAVE = 1
@@ -120,7 +120,7 @@ class Slurm:
         self.records: list[Record] = []
         self._record_of: dict[int, Record] = {}
         self._heads = 0
-        #: waiting jobs that must start on these nodes, and those of whom that has changed since the last pass
+        #: waiting jobs that must start on these nodes, and those for which that has changed since the last pass
         self.bound: dict[int, tuple[int, ...]] = {}
         self.rebound: set[int] = set()
         #: told of every job that starts, leaves or ends
@@ -227,7 +227,7 @@ class Slurm:
             self.records.append(record)
         self._epoch[row] += 1
         self.leaving[row] = True
-        # A requeue begins with SIGTERM: who needs no longer than KillWait saves all the same.
+        # A requeue begins with SIGTERM: a job that needs no longer than KillWait still saves.
         if not isfinite(self.noticed_s[row]) and self.yield_s[row] <= self.behaviour.kill_wait_s:
             self.noticed_s[row] = self.now
         wait_s = self.behaviour.kill_wait_s if self.yield_s[row] > self.grace_s[row] else 0.0

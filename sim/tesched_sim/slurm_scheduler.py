@@ -1,7 +1,7 @@
-"""How the simulated Slurm goes over its queue: strictly in order, or with EASY backfill; and its own preemption.
+"""Scheduling passes of the simulated Slurm: strictly in order, or with EASY backfill; and its own preemption.
 
-Two things make a pass cheap. A line whose first job did not fit is not looked at again before room was given back or
-its order has changed; and behind it, only jobs that have come since then can be backfilled until that happens.
+Two things make a pass cheap. A line with a first job that did not fit is skipped until resources were given back or its
+order has changed; and behind it, only jobs that have come since then can be backfilled until that happens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tesched_sim.priority_queue import Line
 from tesched_sim.slurm import Event, Slurm
 from tesched_sim.slurm_settings import Backfill, NativePreemption, Placement
 
-#: room [nodes, resources] that is free now and promised to nobody
+#: room [nodes, resources] that is free now and not promised
 FreeRoom = Callable[[], NDArray[np.int64]]
 
 
@@ -30,14 +30,14 @@ class Scheduler:
         """Work on this cluster."""
         self.slurm = slurm
         self.behaviour = slurm.behaviour
-        #: room that is kept for somebody: [nodes, resources], and by row who starts where
+        #: resources that are kept for jobs: [nodes, resources], and by row the nodes on which each starts
         self.kept = np.zeros_like(slurm.free)
         self.reserved: dict[int, tuple[int, ...]] = {}
         #: first jobs that did not fit when last looked at
         self._blocked: set[int] = set()
-        #: of the first in line, whose row stands before it
+        #: of the first in line, after its row
         self._shadow: tuple[int, Shadow] | None = None
-        #: when the queue is gone over next, where that is not at every event; who of `arrived` was tried before
+        #: when the queue is gone over next, where that is not at every event; how many of `arrived` were tried before
         self._next_pass = -1.0
         self._tried = 0
         self._backfills = self.behaviour.backfill is Backfill.EASY
@@ -62,7 +62,7 @@ class Scheduler:
             self.keep(row, self.slurm.bound[row])
 
     def run(self) -> None:
-        """Start whoever may start now."""
+        """Start all jobs that may start now."""
         slurm = self.slurm
         if not slurm.stirred and not slurm.arrived:
             return
@@ -134,7 +134,7 @@ class Scheduler:
             return
 
     def _first(self, line: Line) -> int | None:
-        """Return the first in line for whom no room is kept."""
+        """Return the first in line for which no room is kept."""
         if not self.reserved:
             return line.first() if len(line) else None
         return next((row for row in line if row not in self.reserved), None)
@@ -195,7 +195,7 @@ class Scheduler:
             slurm.start(row, nodes)
 
     def _shadow_of(self, row: int) -> Shadow:
-        """Return when the job will start, if everybody who runs stays as long as his time limit lets him."""
+        """Return when the job will start, if each running job stays as long as its time limit allows."""
         slurm, workload = self.slurm, self.slurm.workload
         running = np.fromiter(slurm.running, dtype=np.intp)
         places = [slurm.where[job] for job in running.tolist()]

@@ -1,4 +1,4 @@
-"""How the simulated Slurm, and the daemon beside it, behave: each line can be switched."""
+"""Behaviour of the simulated Slurm, and of the daemon beside it: each line can be switched."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Backfill(StrEnum):
 
 
 class Placement(StrEnum):
-    """Which of the nodes on which a job fits it gets."""
+    """Choice among the nodes on which a job fits."""
 
     #: the first in the list
     FIRST_FIT = "first_fit"
@@ -26,7 +26,7 @@ class Placement(StrEnum):
 
 
 class RequeuedTo(StrEnum):
-    """Where in the queue a requeued job goes."""
+    """Place of a requeued job in the queue."""
 
     #: ahead of all other best-effort jobs (FitGpp's paper)
     HEAD = "head"
@@ -59,7 +59,7 @@ class Behaviour:
     #: trial-and-error jobs wait in a line of their own, ahead of the best-effort jobs; each line stops at its first
     #: job that does not fit. Else there is one line
     te_first: bool = False
-    #: room that an order makes is kept for its preemptor, whoever else waits. Real Slurm knows of no orders: there,
+    #: room that an order makes is kept for its preemptor, whatever else waits. Real Slurm knows of no orders: there,
     #: the preemptor's place at the head of the queue has to do
     keeps_room: bool = False
     requeued_to: RequeuedTo = RequeuedTo.HEAD

@@ -1,7 +1,7 @@
 """Many runs, on all cores or as an array of Slurm jobs: every contender, every value that is swept, every seed.
 
-Each seed's workload is the same for every contender, so that they can be compared seed by seed. Whatever has finished
-when somebody interrupts is kept.
+Each seed's workload is the same for every contender, so that they can be compared seed by seed. Runs that have finished
+before an interrupt are kept.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, st
     Raises WorkloadError if submitit is missing, or a job fails.
     """
     try:
-        import submitit  # noqa: PLC0415 - only who asks for it needs it
+        import submitit  # noqa: PLC0415 - needed only on request
     except ImportError:
         raise WorkloadError("submitit is not installed: pip install 'tesched[sim]'") from None
     for handler in logging.getLogger("submitit").handlers:

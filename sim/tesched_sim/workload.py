@@ -1,7 +1,7 @@
-"""What a simulation is fed with: a cluster's nodes, and jobs in order of submission, as columns.
+"""Input of a simulation: a cluster's nodes, and jobs in order of submission, as columns.
 
 Times are seconds after the workload's beginning. A job's row, counted from 1, is its id. Arrays are never changed once
-a workload is made; `Workload.of` checks them, so that whoever builds one hears at once what is wrong.
+a workload is made; `Workload.of` checks them, so that a mistake shows at once.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Workload:
     ) -> Workload:
         """Return a workload, each column as long as `submit_s` (single values are spread), sorted by submission.
 
-        A job whose `yield_s` is not given uses its whole grace period. Raises WorkloadError for a column that is not
+        A job without a given `yield_s` uses its whole grace period. Raises WorkloadError for a column that is not
         right, or for a job that no node could ever hold; it names the first such job.
         """
         when = np.asarray(submit_s, dtype=np.float64)

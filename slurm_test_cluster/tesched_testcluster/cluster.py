@@ -1,4 +1,4 @@
-"""What one can do with a running test cluster, however it was started: submit, look, wait, cancel, drain.
+"""Operations on a running test cluster, however it was started: submit, look, wait, cancel, drain.
 
 Everything goes through Slurm's own commands, each with a time-out. A subclass says how a command is run.
 """
@@ -33,7 +33,7 @@ class ClusterError(Exception):
 
 
 class WaitTimeoutError(ClusterError):
-    """What was awaited did not come in time; the message says what was seen last."""
+    """Timeout of a wait; the message says what was seen last."""
 
 
 class Cluster(ABC):

@@ -1,4 +1,4 @@
-"""What a test cluster looks like (nodes, partitions, timings) and where its daemons run.
+"""Definition of a test cluster (nodes, partitions, timings) and the hosts of its daemons.
 
 A `ClusterDefinition` is one cluster; a `Placement` says on which hosts, ports and paths it runs: all on this host, or
 each node a container. `render.py` makes Slurm's configuration files of the two, `local.py` and `docker.py` start them.
@@ -98,7 +98,7 @@ class Qos:
 
     name: str
     priority: int = 0
-    #: names of the QOS whose jobs this one may preempt
+    #: names of the QOS that this one may preempt jobs of
     preempts: tuple[str, ...] = ()
     preempt_mode: str | None = None
     grace_time_s: int | None = None
@@ -119,7 +119,7 @@ class Accounting:
 
     qos: tuple[Qos, ...] = ()
     accounts: tuple[Account, ...] = ()
-    #: users of the accounts who may act on everybody's jobs (AdminLevel=Operator)
+    #: users of the accounts who may act on all users' jobs (AdminLevel=Operator)
     operators: tuple[str, ...] = ()
     #: AccountingStorageEnforce; empty leaves it out
     enforce: str = "associations,limits,qos"
@@ -127,7 +127,7 @@ class Accounting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDefinition:
-    """What a test cluster looks like.
+    """Definition of a test cluster.
 
     The default is eight nodes of 32 CPUs, 250 GiB and 8 GPUs, all of them in both `main` (the default) and `debug`.
     """
@@ -208,7 +208,7 @@ def stock_definition(nodes: int, *, name: str = "stock") -> ClusterDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where the daemons of a cluster run. Hosts, ports and paths are as the daemons see them.
+    """Places of a cluster's daemons. Hosts, ports and paths are as the daemons see them.
 
     `local_placement` and `docker_placement` make the two usual ones.
     """

@@ -158,7 +158,7 @@ class DockerCluster(Cluster):
         with _engine_errors():
             network = self._network()
             net = network.attrs["IPAM"]["Config"][0]["Subnet"].rpartition(".")[0]
-            # tesched has no address of its own: nobody calls it.
+            # tesched has no address of its own: nothing calls it.
             fixed = {"ipv4_address": f"{net}.{self._addresses[name]}"} if name in self._addresses else {}
             network.connect(self._container(name), aliases=[name], **fixed)
         if name in self.definition.node_names:
@@ -246,7 +246,7 @@ class DockerCluster(Cluster):
         self.resume_node(name)
 
     def _compose_up(self, timeout_s: float) -> None:
-        """Let compose start everything, in a network whose addresses no other network has."""
+        """Let compose start everything, in a network with addresses that no other network has."""
         errors: list[str] = []
         for turn in range(_SUBNET_TRIES):
             second, third = divmod(zlib.crc32(f"{self.name} {turn}".encode()) % (56 * 256), 256)

@@ -1,4 +1,4 @@
-"""What each container of the Docker cluster runs: `python -m tesched_testcluster.docker_service SERVICE`.
+"""Entry point of each container of the Docker cluster: `python -m tesched_testcluster.docker_service SERVICE`.
 
 Runs inside the image only, as root. `setup` comes first and alone: it writes what all others read, Slurm's
 configuration, munge's key and the databases' passwords, into volumes. Every other service makes its own container
@@ -74,7 +74,7 @@ def docker_definition(nodes: int = DEFAULT_NODES) -> ClusterDefinition:
     account = Account(name="research", users=("root", "tesched", "alice", "bob"), qos=("be", "te"))
     return ClusterDefinition(
         groups=(NodeGroup(count=nodes),),
-        # A node whose network is cut shall be missed soon.
+        # A node without its network must be missed soon.
         slurmd_timeout_s=10,
         accounting=Accounting(qos=qos, accounts=(account,), operators=("tesched",)),
     )
@@ -100,8 +100,8 @@ def addresses(definition: ClusterDefinition) -> dict[str, int]:
 def _write_hosts() -> None:
     """Put every address into /etc/hosts.
 
-    Docker's name server forgets a container that has stopped, and slurmctld, which then asks it for minutes, answers
-    nobody meanwhile. Docker writes the file anew at each start of a container.
+    Docker's name server forgets a container that has stopped, and slurmctld, which then asks it for minutes, gives no
+    answers meanwhile. Docker writes the file again at each start of a container.
     """
     net = os.environ[NET_VARIABLE]
     with Path("/etc/hosts").open("a") as hosts:
@@ -274,7 +274,7 @@ def _start_munged() -> Placement:
 
 
 def _make_folders(*paths: str, owner: str = "root") -> None:
-    """Make folders that everybody may enter."""
+    """Make folders that every user may enter."""
     for path in map(Path, paths):
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)
@@ -282,7 +282,7 @@ def _make_folders(*paths: str, owner: str = "root") -> None:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a new file that nobody may read before it has its mode."""
+    """Write a new file that no other user may read before it has its mode."""
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
     path.write_bytes(content)

@@ -14,7 +14,7 @@ from typing import Literal
 
 
 class Ending(StrEnum):
-    """What became of a job for which room had to be made."""
+    """Endings of a job on a cluster where room had to be made."""
 
     RESUMED = "preempted, went on where it had saved, ended once"
     AGAIN = "preempted, ran again from its start, ended once"
@@ -114,7 +114,7 @@ WAITS = """
     wait $worker
 """
 
-#: batch scripts whose jobs are requeued
+#: batch scripts of jobs that are requeued
 SCRIPTS = (
     batch(
         "plain",

@@ -39,7 +39,7 @@ def torch_bin() -> Path | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one kind."""
+    """Result of one kind."""
 
     kind: Kind
     wanted: dict[str, Ending]

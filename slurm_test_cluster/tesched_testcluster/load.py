@@ -31,7 +31,7 @@ OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore", "unaware"]
 
 
 class EventName(StrEnum):
-    """What a job writes down."""
+    """Events that a job writes down."""
 
     START = "start"
     RESTART = "restart"
@@ -61,7 +61,7 @@ class LoadJob:
     on_notice: OnNotice = "unaware"
     #: seconds that writing a checkpoint takes
     checkpoint_s: float = 0.0
-    #: ticks between checkpoints that nobody asked for; 0 for none
+    #: ticks between checkpoints without a notice; 0 for none
     checkpoint_every: int = 0
     #: further sbatch options, such as --partition=debug
     options: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """What jobs a load has. Each size is drawn from its tuple: a value that stands there twice comes twice as often."""
+    """Jobs of a load. Each size is drawn from its tuple: a value that stands there twice comes twice as often."""
 
     be_count: int = 24
     te_count: int = 12

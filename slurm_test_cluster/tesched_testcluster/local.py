@@ -391,7 +391,8 @@ def _path() -> str:
 def _make_device(path: Path) -> None:
     """Make a stand-in for a GPU: a clone of /dev/null.
 
-    Who may not make devices gets a plain file: Slurm schedules it too, but a job then sees no CUDA_VISIBLE_DEVICES.
+    Without the right to make devices it is a plain file: Slurm schedules it too, but a job then sees no
+    CUDA_VISIBLE_DEVICES.
     """
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))

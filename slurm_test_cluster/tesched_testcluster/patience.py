@@ -1,7 +1,7 @@
 """Final time-outs on a busy machine: what takes a second on an idle one takes many where processes wait for a core.
 
 A time-out here ends a wait for something that does not come. It is no measure of speed: on an idle machine it is as it
-was given, on a busy one longer, by the load of the last minute, looked at anew as long as the wait lasts.
+was given, on a busy one longer, by the load of the last minute, read again as long as the wait lasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def slowness() -> float:
 
 
 class Patience:
-    """Says when a wait has been long enough."""
+    """Decides when a wait has been long enough."""
 
     def __init__(self, timeout_s: float) -> None:
         """Begin to wait; `timeout_s` is in seconds of an idle machine."""

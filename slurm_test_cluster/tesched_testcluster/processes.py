@@ -35,7 +35,7 @@ def find_processes(folder: Path, daemon: str | None = None) -> tuple[int, ...]:
     """Return the pids of the cluster in `folder`: daemons, slurmstepd and jobs, with all that they started.
 
     With `daemon` only that daemon's; a node's name gives its slurmd and all that runs on that node. Daemons and
-    slurmstepd come first: whoever ends them in this order ends no job before the one that would report its end.
+    slurmstepd come first: a kill in this order ends no job before the one that would report its end.
     """
     wanted = {_entry(FOLDER_VARIABLE, str(folder))}
     if daemon is not None:
@@ -104,7 +104,7 @@ def _in_job(environment: frozenset[bytes], folder: Path, node: str | None) -> bo
 
 
 def _family(belongs: Callable[[int, frozenset[bytes]], bool]) -> tuple[int, ...]:
-    """Return the processes whose environment `belongs`, and their descendants: a job may clear its environment."""
+    """Return the processes with an environment that `belongs`, and descendants: a job may clear its environment."""
     children: dict[int, list[int]] = {}
     found: set[int] = set()
     for process in Path("/proc").iterdir():

@@ -37,7 +37,7 @@ class UnknownClusterError(ClusterError):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What `cluster.json` holds."""
+    """Contents of `cluster.json`."""
 
     definition: ClusterDefinition
     #: (22, 5) for Slurm 22.05
@@ -102,15 +102,15 @@ def claim(folder: Path, definition: ClusterDefinition, release: tuple[int, int])
 
 
 def _free_ports(count: int) -> int:
-    """Return the first of `count` consecutive ports that no cluster has claimed and nobody listens on."""
+    """Return the first of `count` consecutive ports that no cluster has claimed and that are not in use."""
     taken: set[int] = set()
     for name in names():
         # One that cannot be read, or is just being removed, still listens on what it needs.
         with suppress(ClusterError):
             record = read(name)
             taken.update(range(record.first_port, record.first_port + local_port_count(record.definition)))
-    # Clusters of one process get ports far from another's, and a new one does not begin where one has just ended,
-    # whose clients may still be asking.
+    # Clusters of one process get ports far from another's, and a new one does not begin where one has just ended:
+    # clients of that may still be asking.
     span = _LAST_PORT - _FIRST_PORT
     start = (os.getpid() * 613 + next(_numbers) * 101) % span
     for step in range(0, span, 7):
@@ -134,7 +134,7 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of the clusters' folder, which is made if need be. ClusterError if it is somebody else's."""
+    """Hold the lock of the clusters' folder, which is made if need be. ClusterError if it is another user's."""
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
         raise ClusterError(f"{folder} belongs to another user; set {ROOT_VARIABLE} to a folder of your own")

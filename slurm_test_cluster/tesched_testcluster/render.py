@@ -20,7 +20,7 @@ _FAST = ("sched_interval=1", "sched_min_interval=0", "batch_sched_delay=0", "bf_
 #: the first release with SchedulerParameters=requeue_delay and with its preemption options in PreemptParameters
 _RELEASE_2605 = (26, 5)
 
-#: the first release whose cgroup.conf knows CgroupPlugin=disabled
+#: the first release that knows CgroupPlugin=disabled in cgroup.conf
 _RELEASE_CGROUP_PLUGIN = (24, 11)
 
 #: the gres that stands for parts of GPUs
@@ -63,7 +63,7 @@ def render_slurm_conf(definition: ClusterDefinition, placement: Placement, relea
 
 
 def render_gres_conf(definition: ClusterDefinition, placement: Placement) -> str:
-    """Return gres.conf. Each device has a file: Slurm takes a node whose devices are a mere count for a broken one.
+    """Return gres.conf. Each device has a file: Slurm takes a node with a mere count of devices for a broken one.
 
     Shards are parts of GPUs and a mere count: Slurm divides them evenly among the node's GPUs.
     """
@@ -244,7 +244,7 @@ def _add_preemption(
 
 
 def _node_line(group: NodeGroup, placement: Placement, port: int) -> str:
-    """Return the NodeName line of a group whose nodes take consecutive ports from `port` on if they share a host."""
+    """Return the NodeName line of a group; its nodes take consecutive ports from `port` on if they share a host."""
     parts = [f"NodeName={group.hostlist}"]
     if placement.shared_host:
         parts.append(f"NodeHostname={placement.controller_host}")

@@ -1,4 +1,4 @@
-"""Where the demo is shown: a test cluster with tesched beside it, on this host or in containers."""
+"""Stage of the demo: a test cluster with tesched beside it, on this host or in containers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Connect(Protocol):
     """Makes clients of one kind."""
 
     def __call__(self, cluster: LocalCluster, timeout_s: float = 10) -> Client:
-        """Return a client of the cluster whose calls are given up after `timeout_s` seconds."""
+        """Return a client of the cluster that gives up a call after `timeout_s` seconds."""
         ...
 
 
@@ -45,7 +45,7 @@ def connecting(choice: ClientChoice) -> Connect:
 
 @contextmanager
 def hanging(cluster: LocalCluster) -> Iterator[None]:
-    """Let slurmctld take connections and answer nobody, until the block ends."""
+    """Let slurmctld take connections without answering any, until the block ends."""
     pids = processes.find_processes(cluster.folder, "slurmctld")
     processes.send(pids, signal.SIGSTOP)
     try:

@@ -1,4 +1,4 @@
-"""What each lever does to a job of a real Slurm, and when it is refused."""
+"""Effect of each lever on a job of a real Slurm, and when it is refused."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_who_was_frozen_after_the_look_leaves_the_next_run_alone(cluster: LocalC
     frozen_once: list[JobId] = []
 
     def frozen_for(job_id: JobId) -> str:
-        """Freeze between look and command, while somebody else requeues the job and it runs again."""
+        """Freeze between poll and command, while another user requeues the job and it runs again."""
         if job_id not in frozen_once:
             frozen_once.append(job_id)
             cluster.run("scontrol", "requeue", str(job_id))

@@ -1,4 +1,4 @@
-"""A trial waits for the room that it has asked for, on a real Slurm: nobody leaves in vain, and nobody is held up."""
+"""A trial waits for the resources that it asked for, on a real Slurm: no futile preemption, no other job held up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which client is taken, and what is said where the one that was asked for cannot be."""
+"""Choice of the client, and what is said where the one that was asked for cannot be."""
 
 from __future__ import annotations
 

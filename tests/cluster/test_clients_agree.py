@@ -147,7 +147,7 @@ def fill(cluster: LocalCluster) -> dict[str, JobId]:
         f"after:{held}+10",
     ):
         cluster.sbatch("-J", "dependent", f"--dependency={dependency}", wrap=SLEEP)
-    # The last job has room for nobody, and may keep those behind it from starting.
+    # The last job fits nowhere, and may keep those behind it from starting.
     array = cluster.sbatch("-J", "array", "--array=0-5%2", wrap=SLEEP)
     cluster.run("sbatch", "-J", "two", f"--wrap={SLEEP}", ":", "--gpus=1")
     cluster.wait_for(

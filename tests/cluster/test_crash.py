@@ -30,7 +30,7 @@ BE_TICKS, TE_TICKS = 150, 50
 
 def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[int], int]:
     """Run a daemon that dies before this step of an order; return the best-effort jobs and the TE job."""
-    # Nobody's end makes room before the test lets it: a victim that ends in the moment of its requeue would run again.
+    # No job's end makes room before the test lets it: a victim that ends in the moment of its requeue would run again.
     (cluster.shared / HOLD.format(kind="be")).touch()
     ids = []
     for number in range(8):
@@ -61,7 +61,7 @@ def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[i
 
 
 def nobody_was_harmed(cluster: LocalCluster, ids: list[int], te: int, *, victims: int) -> None:
-    """Let all jobs end; assert that they ran to it, once, that nobody had two notices, and that nothing is left."""
+    """Let all jobs end; assert that they ran to it, once, that no job had two notices, and that nothing is left."""
     (cluster.shared / HOLD.format(kind="be")).unlink(missing_ok=True)
     for job_id in (te, *ids):
         cluster.wait_state(job_id, "COMPLETED", timeout_s=90)
@@ -107,7 +107,7 @@ def test_undo_puts_all_back_without_a_daemon(cluster: LocalCluster, tmp_path: Pa
     nice = {job_id: cluster.job(job_id)["Nice"] for job_id in (te, *ids)}
     assert nice == dict.fromkeys((te, *ids), "0"), f"trial {te}; undo said: {said.stdout}"
     (cluster.shared / HOLD.format(kind="te")).unlink()
-    # Slurm lets nobody change that of a job that runs.
+    # Slurm lets no user change that of a running job.
     assert cluster.state(te) != "PENDING" or cluster.job(te)["ReqNodeList"] == "(null)"
     again = run_tesched("undo", "--dry-run", TESCHED_CONFIG=str(config))
     assert (again.returncode, again.stdout) == (0, "nothing is left that tesched has changed\n")

@@ -124,7 +124,7 @@ SETTINGS = [
     ),
     (PREEMPTING, ("PreemptType", "fail", "jobs in high take the room of jobs in low", "PreemptType=preempt/none")),
     (
-        # One tier: Slurm may preempt, and has nobody to do it for.
+        # One tier: Slurm may preempt, and has no job to do it for.
         ClusterDefinition(groups=ONE_NODE, preemption=NativePreemption()),
         ("PreemptType", "warn", "preempt/partition_prio with PreemptMode=REQUEUE", "PreemptType=preempt/none"),
     ),
@@ -187,7 +187,7 @@ def test_a_user_without_rights_is_told(cluster: LocalCluster, mode: str, level: 
     assert found.lines["rights"][0] == level
     assert "nobody may not requeue or change other users' jobs" in found.lines["rights"][1]
     assert "run the daemon as SlurmUser" in found.lines["rights"][2]
-    # He may read the store, and not write it.
+    # The user may read the store, and not write it.
     assert found.lines["store"][0] == "warn"
     assert found.status == (1 if level == "fail" else 0)
 

@@ -1,4 +1,4 @@
-"""fill on a real Slurm: who fits by his expected run time, and not by his limit, is brought forward, and put back."""
+"""fill on a real Slurm: a job that fits by its expected run time, not its limit, is brought forward, and put back."""
 
 from __future__ import annotations
 

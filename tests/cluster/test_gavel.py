@@ -1,4 +1,4 @@
-"""Gavel's rounds on a real Slurm: who is good at what gets it, nobody is held for ever, and a trial comes first."""
+"""Gavel's rounds on a real Slurm: jobs get their best type, none is held for ever, and a trial comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local test cluster is a real Slurm that comes up whole, goes away whole, and whose jobs keep their work."""
+"""The local test cluster is a real Slurm that comes up whole, goes away whole, with jobs that keep their work."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_typed_gpus_are_given_by_type(make_cluster: MakeCluster) -> None:
 
 def test_down_leaves_no_process_and_no_folder() -> None:
     with LocalCluster(SMALL) as cluster:
-        # One that will not hear of TERM, and one whose processes hide behind an empty environment.
+        # One that ignores TERM, and one with processes that hide behind an empty environment.
         stubborn = cluster.sbatch(wrap="trap '' TERM; sleep 600 & while :; do wait; done")
         hidden = cluster.sbatch(wrap="env -i sleep 601")
         cluster.wait_state(stubborn, "RUNNING")

@@ -194,7 +194,7 @@ def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster, ticks=80)
-    # Both wait before the TE job, and fit into the room of whoever ends first: a whole node each.
+    # Both wait before the TE job, and fit into the room of the job that ends first: a whole node each.
     rivals = [
         submit(cluster, LoadJob(name=f"be-rival-{number}", kind="be", cpus=8, gpus=8, ticks=50), cluster.shared)
         for number in range(8)

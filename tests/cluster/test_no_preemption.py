@@ -1,4 +1,4 @@
-"""Trial-and-error jobs that would not start whatever room there is: nobody yields to them, and `explain` says why.
+"""Trial-and-error jobs that would not start whatever room there is: they get no victims, and `explain` says why.
 
 One full cluster of eight nodes of a real Slurm, one daemon, one job for each reason; in the end one that does get room,
 so that it is known that the daemon would have acted.

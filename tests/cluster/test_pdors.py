@@ -70,7 +70,7 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
             for node in ("n2", "n3"):
                 cluster.run("scancel", str(fillers[node]))
             cluster.wait_state(fillers["n3"], "CANCELLED")
-            # Two nodes are free, and each is in another rack. Whoever has been asked twice has seen that.
+            # Two nodes are free, and each is in another rack. Two whole polls have seen that.
             looks = daemon.json("status")["daemon"]["cycle"]
             cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] > looks + 2, "the daemon to look")
             assert cluster.state(job_id) == "PENDING"

@@ -1,4 +1,4 @@
-"""Reports by the socket on a real Slurm, with its own munge: an array's workers, and somebody else."""
+"""Reports by the socket on a real Slurm, with its own munge: an array's workers, and another user."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
             own = all_losses(cluster, daemon, f"{array}_{task}")
             assert [iteration for iteration, _ in own] == list(range(ITERATIONS))
             assert [loss for _, loss in own] == pytest.approx([(task + 1) * 0.64**k for k in range(ITERATIONS)])
-        # Somebody else may say what he likes of it.
+        # Another user's reports of it do not count.
         forger = [sys.executable, "-c", FORGER, f"{array}_1"]
         subprocess.run(forger, env={**os.environ, **there}, check=True, timeout=20)
         said = f"user 65534 has sent one for job {array}_1 of user root"

@@ -37,7 +37,7 @@ LOSSES = [9 * 0.64**iteration for iteration in range(40)]
 
 @pytest.fixture
 def typed(make_cluster: MakeCluster) -> LocalCluster:
-    """Give a cluster of two nodes whose GPUs have a type."""
+    """Give a cluster of two nodes with typed GPUs."""
     return make_cluster(ClusterDefinition(groups=(NodeGroup(count=2, gres={"gpu:v100": 4}),)))
 
 

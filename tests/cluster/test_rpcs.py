@@ -1,4 +1,4 @@
-"""What `tesched status` says about RPCs is what slurmctld itself counts (sdiag)."""
+"""RPCs in `tesched status` are those that slurmctld itself counts (sdiag)."""
 
 from __future__ import annotations
 

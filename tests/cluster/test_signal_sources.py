@@ -1,4 +1,4 @@
-"""Where a job's signal is found on a real Slurm: sbatch's command line, the site's rules that look into scripts.
+"""Sources of a job's signal on a real Slurm: sbatch's command line, the site's rules that look into scripts.
 
 A command line is to be had on 26.05. On 22.05 without slurmdbd it is not: such a job is requeued at once, unharmed.
 """

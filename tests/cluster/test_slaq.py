@@ -1,4 +1,4 @@
-"""SLAQ on a real Slurm: real trainings as elastic arrays, whose throttles follow their losses and are put back."""
+"""SLAQ on a real Slurm: real trainings as elastic arrays; their throttles follow their losses and are put back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
 
 pytestmark = pytest.mark.slurm
 
-#: a training of one job, whose loss falls to this part with each of its iterations
+#: a training of one job; its loss falls to this part with each of its iterations
 ALONE = """
 import time, tesched_report
 for iteration in range(10_000):

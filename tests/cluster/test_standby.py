@@ -35,7 +35,7 @@ def daemon(config: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def strike(process: subprocess.Popen[bytes], blow: signal.Signals, store: Path) -> None:
-    """Send the signal; a process is not stopped while it writes to SQLite, or it would keep everybody else from it."""
+    """Send the signal; a process is not stopped while it writes to SQLite, or it would keep all others from it."""
     process.send_signal(blow)
     while blow is signal.SIGSTOP:
         try:
@@ -53,7 +53,7 @@ def strike(process: subprocess.Popen[bytes], blow: signal.Signals, store: Path) 
 def test_the_standby_takes_over_in_the_middle_of_an_order(
     cluster: LocalCluster, tmp_path: Path, blow: signal.Signals
 ) -> None:
-    # Nobody's end makes room: only the victim's.
+    # No other job's end makes room: only the victim's.
     (cluster.shared / HOLD.format(kind="be")).touch()
     ids = []
     for number in range(8):
@@ -74,7 +74,7 @@ def test_the_standby_takes_over_in_the_middle_of_an_order(
             te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=20), cluster.shared)
             cluster.wait_for(lambda: notices() == 1, "the first daemon's notice", timeout_s=15)
             strike(first, blow, tmp_path / "tesched.sqlite")
-            # The grace period of 10 s runs; nobody but the second daemon can end it.
+            # The grace period of 10 s runs; only the second daemon can end it.
             cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=TAKE_OVER_S + 25)
             assert "requeue job" in logs[1].read_text()
             assert "requeue job" not in logs[0].read_text()

@@ -38,7 +38,7 @@ ONLY = {
     "neither": 'package.path, package.cpath = "", ""\n',
 }
 LIBRARIES = ("lua-posix", "lua-socket")
-#: Seconds for a submission that nothing holds up; one that waits for somebody else's socket would wait for ever.
+#: Seconds for a submission that nothing holds up; one that waits for another user's socket would wait for ever.
 PROMPT_S = 5.0
 #: With a list of variables 22.05 has slurmd ask a login shell for the rest first, which may take long.
 PLAIN = ("--export=ALL",)
@@ -67,7 +67,7 @@ def hooked(path: Path, library: str, *, nodes: int = 1) -> ClusterDefinition:
 
 
 def start(make_cluster: MakeCluster, path: Path, library: str, *, nodes: int = 1) -> LocalCluster:
-    """Start a cluster whose hook has found its library."""
+    """Start a cluster with a hook that has found its library."""
     cluster = make_cluster(hooked(path, library, nodes=nodes))
     if "tesched is not poked" in controller_log(cluster):
         pytest.fail(f"{library} is missing for slurmctld's Lua: run 'sudo slurm_test_cluster/install-slurm.sh'")
@@ -82,7 +82,7 @@ def listener(path: Path) -> socket.socket:
 
 
 def fill(path: Path) -> None:
-    """Send pokes that nobody reads until no further one fits."""
+    """Send pokes that are not read, until no further one fits."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender, suppress(BlockingIOError):
         while True:
             sender.sendto(b"x", str(path))

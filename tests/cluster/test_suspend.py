@@ -1,4 +1,4 @@
-"""Victims that are suspended, on a real Slurm: they lose nothing, and nobody stays suspended for ever.
+"""Victims that are suspended, on a real Slurm: they lose nothing, and none stays suspended for ever.
 
 Everywhere: one node of 32 CPUs and 8 GPUs, all CPUs held by one best-effort job that uses no GPU; a trial wants half of
 them; the site has `guard.lever = "auto"`.

@@ -44,7 +44,7 @@ sys.exit(int(sys.argv[2]))
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Give a folder as /etc/tesched and /var/lib/tesched are: its group reads it, nobody else."""
+    """Give a folder as /etc/tesched and /var/lib/tesched are: its group reads it, no other user."""
     made = Path(tempfile.mkdtemp(prefix="tesched-told-"))
     made.chmod(0o750)
     shutil.chown(made, group=GROUP)

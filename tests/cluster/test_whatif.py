@@ -38,7 +38,7 @@ def test_what_was_stands_beside_what_would_have_been(
         assert [case for case, _ in lines] == [
             case for case in ("as it was", "fifo", "fitgpp", "patient") for _ in ("te", "be")
         ]
-        # Eight nodes, four jobs: nobody waits in the simulation, nor is anybody preempted.
+        # Eight nodes, four jobs: no job waits in the simulation, and none is preempted.
         for case in ("fifo", "fitgpp", "patient"):
             assert (lines[case, "te"]["jobs"], lines[case, "be"]["jobs"]) == (1, 3)
             assert lines[case, "te"]["wait_p95_s"] < 0.001

@@ -41,7 +41,7 @@ POLL_S = 0.25
 
 @dataclass
 class Listed:
-    """A cluster whose state is what the list says was done to it."""
+    """A cluster with the state that follows from the list of what was done to it."""
 
     host: str
     path: Path

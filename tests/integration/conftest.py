@@ -69,7 +69,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def opened() -> Iterator[Callable[..., Engine]]:
-    """Give `open_store`, whose engines are closed with the test."""
+    """Give `open_store`; its engines are closed with the test."""
     engines: list[Engine] = []
 
     def opening(url: str, *, read_only: bool = False, lock_wait_s: float = 5.0) -> Engine:

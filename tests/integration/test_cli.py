@@ -34,7 +34,7 @@ def seen(at: float, *jobs: Job) -> Snapshot:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Give a configuration whose store has one preemption under way: job 1 was given notice for job 2."""
+    """Give a configuration with one preemption under way in its store: job 1 was given notice for job 2."""
     url = f"sqlite:///{tmp_path}/store.sqlite"
     path = tmp_path / "tesched.toml"
     path.write_text(f'[store]\nurl = "{url}"\n')
@@ -221,7 +221,7 @@ def test_whatif_has_nothing_to_say_of_days_in_which_no_job_ended(config: Path) -
 
 
 class TestPause:
-    """Nothing new is begun, and everybody is told."""
+    """Nothing new is begun, and every user is told."""
 
     def test_it_is_shown_with_who_why_and_until_when(self, config: Path) -> None:
         said = tesched("pause", "--config", str(config), "--reason", "upgrade of Slurm", "--for", "2h")

@@ -1,4 +1,4 @@
-"""`tesched config`: what holds and who says so; what cannot be used, told in one line with status 2."""
+"""`tesched config`: the values in force and where they come from; unusable ones, told in one line with status 2."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class TestShadow:
 
 
 class TestAudit:
-    """Who did it is what the kernel says."""
+    """The user of a deed is the one that the kernel names."""
 
     def test_the_environment_says_nothing(self, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):

@@ -1,4 +1,4 @@
-"""Loss curves, what is expected of them and who holds which cores: `tesched status`, its page, `tesched explain`."""
+"""Loss curves, their forecasts and the cores of each job: `tesched status`, its page, `tesched explain`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _always(loss: float) -> Callable[[int], float]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Give a configuration whose store knows job 7, and array 20 with two tasks; job 7 halves its loss each time."""
+    """Give a configuration with job 7 in its store, and array 20 with two tasks; job 7 halves its loss each time."""
     url = f"sqlite:///{tmp_path}/store.sqlite"
     path = tmp_path / "tesched.toml"
     path.write_text(f'[store]\nurl = "{url}"\n')

@@ -1,4 +1,4 @@
-r"""What users, sites and Slurm choose is shown by every command as it is: no markup, no control, no new line."""
+r"""Text that users, sites and Slurm choose is shown unchanged by every command: no markup, no control, no new line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader of the spool, on real files: what is taken, and what harms nobody but its own job."""
+"""The reader of the spool, on real files: what is taken, and what harms no job but its own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def spool_of(folder: Path, **more: Any) -> Spool:
-    """Return a reader of the spool to which everybody is the one who runs this test."""
+    """Return a reader of the spool to which every user is the one who runs this test."""
     return Spool(folder.parent, number_of=lambda _user: ME, clock=lambda: START + 100, **more)
 
 
@@ -141,7 +141,7 @@ def test_a_file_of_another_user_is_refused_and_told(folder: Path, caplog: pytest
     (theirs / "2.json").write_text(text(5))
     numbers = {"ada": ME, "eve": ME + 1}
     spool = Spool(folder.parent, number_of=numbers.get, clock=lambda: START + 100)
-    # Eve's folder was made by somebody else, and so was the file in it.
+    # Eve's folder was made by another user, and so was the file in it.
     found = told(spool, job(1), job(2, user="eve"), job(3, user="nobody-here"))
     assert losses(found, 1) == [5.0]
     assert found[2].refused == f"its folder belongs to user {ME}, the job to user {ME + 1}"

@@ -1,4 +1,4 @@
-"""Which job is which, what its history says, and when it is gone."""
+"""Identity of jobs in the store, their history, and when they are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the journal keeps of cycles, actions, refusals and the daemon, and what it collapses."""
+"""Journal of cycles, actions, refusals and the daemon: what it keeps, and what it collapses."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_an_intent_without_outcome_can_be_read_after_a_crash(store: Engine) -> N
         transitions=[moved(1, 200.0, "", "open")],
         summary="room for job 7",
     )
-    # tesched dies here; whoever comes next finds the order and the intent.
+    # tesched dies here; the next daemon finds the order and the intent.
     assert SqlJournal(store).load().orders == memory.orders
     story = read.job_story(store, "3")
     assert story is not None
@@ -264,7 +264,7 @@ def test_a_failed_write_leaves_nothing_and_the_next_one_works(store: Engine) -> 
 def test_what_a_failed_write_was_about_is_written_by_the_next_one(store: Engine) -> None:
     writer = Writer(store)
     writer.look(100.0, job(3))
-    unknown = moved(99, 101.0, "", "open")  # a step of an order that nobody has ever made
+    unknown = moved(99, 101.0, "", "open")  # a step of an order that was never made
     with pytest.raises(StoreError, match="cannot write to the state store"):
         writer.look(
             102.0,

@@ -1,4 +1,4 @@
-"""What is forgotten and what is not."""
+"""Pruning of the store: what is forgotten and what is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the store, with numbers that were counted by hand."""
+"""Queries of the store, with numbers that were counted by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, BACK, SPARED = VictimState.LEFT, VictimState.BACK, VictimState.SPARED
 
 
 def written(store: Engine) -> Writer:
-    """Write four orders: one that worked, one that was in vain, one whose victim finished, and one under way."""
+    """Write four orders: one that worked, a futile one, one with a victim that finished, and one under way."""
     writer = Writer(store)
     requeued = victim(3, BACK, noticed_at=200.0, left_at=230.0, departure=Departure.REQUEUED, back_at=300.0)
     itself = victim(4, LEFT, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED_ITSELF, nodes=("n3",))
@@ -54,7 +54,7 @@ def test_open_orders_are_shown_with_their_victims_and_steps(store: Engine) -> No
     written(store)
     (view,) = read.status(store, now=600.0).open_orders
     assert (view.order.order_id, view.preemptor_label, view.preemptor_user) == (4, "10", "user10")
-    # Nobody has ever seen job 99.
+    # Job 99 was never seen.
     assert view.victim_labels == ("6", "99")
     assert view.victim_users == ("user6", "")
     assert [step.after for step in view.transitions] == ["open", "noticed"]

@@ -1,4 +1,4 @@
-"""What jobs tell of themselves, in the store: written once, thinned with the report, learned from, forgotten."""
+"""Jobs' reports in the store: written once, thinned with the report, learned from, forgotten."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_a_store_that_may_only_be_read_takes_no_writes(url: str, store: Engine, 
         Writer(reader).look(102.0, job(4))
 
 
-# As root everything may be written, so it becomes somebody else once all is imported. In a process of its own: SQLite
+# As root everything may be written, so it becomes another user once all is imported. In a process of its own: SQLite
 # shares what it has open among all connections of a process.
 _NOBODY = """
 import os, sys

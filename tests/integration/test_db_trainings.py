@@ -1,4 +1,4 @@
-"""Trainings in the store: jobs and job arrays, who holds how many cores, which tasks are gathered."""
+"""Trainings in the store: jobs and job arrays, the cores that they hold, which tasks are gathered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fault test (`tests/properties/test_faults.py`) has found, each as a plain sequence; none may come back.
+"""Findings of the fault test (`tests/properties/test_faults.py`), each as a plain sequence; none may come back.
 
 One node. Job 1 fills it, has 4 s of grace and sits them out; job 2 is a trial that wants the node.
 """
@@ -21,7 +21,7 @@ VICTIM, TRIAL = JobId(1), JobId(2)
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """Give the site after the trial was submitted; nobody has looked yet."""
+    """Give the site after the trial was submitted; no daemon has polled yet."""
     made = Site(nodes=1, limits=replace(LIMITS, retry_after_s=2), policy=FitGpp(), best_effort=None)
     made.slurm.submit(Work(job_id=VICTIM, name="be", user="ada", cpus=CPUS, run_s=300, priority=100, grace_s=4))
     made.slurm.pass_time(30)

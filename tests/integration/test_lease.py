@@ -1,4 +1,4 @@
-"""Two daemons on one store: one leads, and whoever does not changes nothing. On SQLite and on PostgreSQL."""
+"""Two daemons on one store: one leads, and the other changes nothing. On SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tesched_db.tables import DaemonRow, StandbyRow
 from tests.store_examples import job, order, remembering, victim
 
 HERE = Identity.here()
-#: on hosts of their own, so that nobody can tell whether they are alive
+#: on hosts of their own, so that neither can tell whether the other is alive
 FIRST = replace(HERE, pid=11, host="login1", place="boot1")
 SECOND = replace(HERE, pid=22, host="login2", place="boot2")
 
@@ -51,7 +51,7 @@ def token(store: Engine) -> int:
 
 @pytest.fixture
 def first(store: Engine) -> SqlJournal:
-    """Return the journal of who leads."""
+    """Return the journal of the leader."""
     journal = SqlJournal(store, identity=FIRST)
     turn(journal, 1.0)
     return journal
@@ -104,7 +104,7 @@ def test_who_resigns_lets_the_second_lead_at_once(store: Engine, first: SqlJourn
 
 
 def test_a_holder_that_is_dead_on_this_host_is_not_waited_for(store: Engine) -> None:
-    gone = replace(HERE, pid=2**22 - 1)  # the greatest that Linux gives, and nobody has it
+    gone = replace(HERE, pid=2**22 - 1)  # the greatest that Linux gives, and not in use
     turn(SqlJournal(store, identity=gone), 1.0)
     assert SqlJournal(store, identity=HERE).lead().leader == ""
     alive = replace(HERE, pid=1, ticks=ticks_of(1))
@@ -113,7 +113,7 @@ def test_a_holder_that_is_dead_on_this_host_is_not_waited_for(store: Engine) -> 
     # The same number, and a process that was started at another time.
     turn(SqlJournal(store, identity=replace(alive, ticks=(alive.ticks or 0) + 1), takes_over=True), 2.5)
     assert SqlJournal(store, identity=HERE).lead().leader == ""
-    # The same number in a container of the same host is somebody else's.
+    # The same number in a container of the same host is another process's.
     elsewhere = SqlJournal(store, identity=replace(gone, place="another"), takes_over=True)
     turn(elsewhere, 3.0)
     assert "leads" in SqlJournal(store, identity=HERE).lead().leader
@@ -149,7 +149,7 @@ def test_a_pause_is_told_to_the_loop_and_ends_by_itself(store: Engine, first: Sq
 
 
 class TestStandby:
-    """Who stands by says so, for as long as that is so."""
+    """A standby says that it is one, for as long as it is."""
 
     def test_status_shows_it_until_it_leads(self, store: Engine, first: SqlJournal) -> None:
         second = SqlJournal(store, identity=SECOND)
@@ -201,7 +201,7 @@ class TestClocks:
     """Another process goes on with the memory: its times are made those of that process's clock."""
 
     def written(self, store: Engine) -> float:
-        """Write an order whose victim was given notice just now; return when."""
+        """Write an order with a victim that was given notice just now; return when."""
         journal, now = SqlJournal(store, identity=FIRST), time.time()
         memory = remembering(order(1, 7, victim(3, noticed_at=now), created_at=now, expires_at=now + 120))
         journal.load()

@@ -118,7 +118,7 @@ class Notebook:
         return self.says
 
     def resign(self) -> None:
-        """Nobody else waits for it."""
+        """Nothing else waits for it."""
 
     def lost(self) -> str:
         return self.gone
@@ -272,7 +272,7 @@ def test_a_grace_period_that_is_over_keeps_nobody_busy() -> None:
     loop = loop_of(cluster, Notebook())
     loop.classes = replace(loop.classes, default_grace_period_s=10.0)
     loop.turn()
-    # Suspended by somebody, the victim is not requeued, and stays where it is.
+    # Suspended by another user, the victim is not requeued, and stays where it is.
     stays = replace(VICTIM, state=JobState.SUSPENDED)
     raised = replace(TRIAL, nice=-1051, priority=1101, request=replace(ASKS, required_nodes=("n1",)))
     cluster.seen = replace(FULL_CLUSTER, taken_at=1010.0, jobs={stays.job_id: stays, raised.job_id: raised})
@@ -358,7 +358,7 @@ def test_a_daemon_killed_between_two_actions_repeats_no_notice_and_forgets_no_or
     loop_of(cluster, notebook).turn()
     (order,) = notebook.memory.orders.values()
     assert [victim.state for victim in order.victims] == [VictimState.NOTICED]
-    # Whether the notice arrived nobody knows, so it is not repeated; what is seen to be missing is.
+    # It is not known whether the notice arrived, so it is not repeated; what is seen to be missing is.
     assert [type(action) for action in cluster.acted[before:]] == missing
     assert notebook.memory.next_order == order.order_id + 1
 
@@ -378,7 +378,7 @@ def test_an_outcome_that_could_not_be_written_leaves_the_intent() -> None:
 
 
 class TestLead:
-    """Who does not lead does nothing; who is paused begins nothing; who has slept does nothing more."""
+    """A standby does nothing; a paused daemon begins nothing; one that has slept does nothing more."""
 
     def test_a_standby_does_not_even_look(self) -> None:
         cluster, notebook = Cluster(), Notebook(says=Lead(leader="process 7 on login2 leads"))

@@ -1,4 +1,4 @@
-"""Reports by the socket, with a real munged: who sent it, what is refused, and that nobody is in another's way."""
+"""Reports by the socket, with a real munged: the sender, what is refused, and that no sender is in another's way."""
 
 from __future__ import annotations
 

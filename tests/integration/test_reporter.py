@@ -321,7 +321,7 @@ def test_a_speed_is_counted_over_ten_seconds_and_more(spool: Path) -> None:
 
     tell: Callable[[], list[Any]] = lambda: [sample[2] for sample in content(spool)["samples"]]  # noqa: E731
     reporter.report(iteration=0, loss=1)
-    counted(1000, 5.0)  # starts the clock: how long those took nobody knows
+    counted(1000, 5.0)  # starts the clock: how long those took is not known
     counted(20, 4.0)
     counted(20, 5.0)
     assert tell() == []

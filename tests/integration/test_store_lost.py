@@ -194,7 +194,7 @@ def test_a_look_at_the_store_costs_next_to_nothing(path: Path, opened: Opened) -
 
 
 class TestMaking:
-    """Who makes a store, and for whom."""
+    """The user that makes a store, and its owner."""
 
     def test_a_missing_store_is_not_made_by_opening_it(self, tmp_path: Path) -> None:
         for read_only in (True, False):

@@ -1,4 +1,4 @@
-"""Which speeds a job has: its user's own before an admin's, by what it trains and on how many GPUs."""
+"""Speeds of a job: its user's own before an admin's, by what it trains and on how many GPUs."""
 
 from __future__ import annotations
 

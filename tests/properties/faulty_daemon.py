@@ -48,7 +48,7 @@ class Crash(BaseException):
 
 
 class What(StrEnum):
-    """How a call through a port goes wrong."""
+    """Faults of a call through a port."""
 
     DIES_BEFORE = "dies before"
     DIES_AFTER = "dies after"
@@ -77,7 +77,7 @@ class What(StrEnum):
 
 
 class Port(StrEnum):
-    """Which call."""
+    """Calls that may go wrong."""
 
     LEAD = "lead"
     LOAD = "load"
@@ -124,7 +124,7 @@ _FAILURES: dict[What, FailureKind] = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong at the `nth` call of this kind in a turn (0 is the first)."""
+    """A fault at the `nth` call of this kind in a turn (0 is the first)."""
 
     port: Port
     what: What
@@ -279,7 +279,7 @@ class Daemon:
     # The journal.
 
     def lead(self) -> Lead:
-        """Ask who leads."""
+        """Ask which daemon leads."""
         self._store(self._begins(Port.LEAD))
         return self.journal.lead()
 

@@ -1,4 +1,4 @@
-"""What tesched has really done on a faulty site, and what must hold of it at every step."""
+"""Ledger of what tesched has really done on a faulty site, and what must hold of it at every step."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from tests.properties.faulty_slurm import CPUS, FaultySlurm
 
 @dataclass(kw_only=True)
 class Ledger:
-    """What tesched has really done, and what must hold of it."""
+    """Ledger of what tesched has really done, and what must hold of it."""
 
     slurm: FaultySlurm
     limits: Limits
-    #: users whose jobs are protected
+    #: users with protected jobs
     protected: frozenset[str]
     #: when a notice or a requeue reached a run, by order, job and restarts
     noticed: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     requeued: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     #: the same of suspensions
     suspended: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
-    #: runs that it has meant to suspend: whoever suspends them, too, cannot be told from tesched
+    #: runs that it has meant to suspend: another suspension of them cannot be told from tesched's
     may_be_suspended: set[tuple[JobId, int]] = field(default_factory=set)
     #: which daemon has written last what it means
     meant_by: str = ""
     paused: bool = False
-    #: the clock was set forward while nobody could tell, so nothing can be said of times any more; and who can tell,
-    #: but has not written yet
+    #: the clock was set forward while no daemon could tell, so nothing can be said of times any more; and daemons
+    #: that can tell, but have not written yet
     untimed: bool = False
     knows_of_jump: str = ""
-    #: runs that held their room when `undo` let them go: who leaves all the same is not counted
+    #: runs that held their room when `undo` let them go: one that leaves all the same is not counted
     undone: set[tuple[JobId, int]] = field(default_factory=set)
-    #: when anybody last saw the cluster
+    #: when a daemon last saw the cluster
     good_look_s: float = 0.0
     known_orders: set[OrderId] = field(default_factory=set)
     endings: dict[OrderId, str] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Ledger:
             assert now - max(before) >= self.limits.cool_down_s, "asked again before its cool-down was over"
 
     def _check_room_of(self, job_id: JobId) -> None:
-        """Check that who is resumed has its CPUs for itself: Slurm would let it share them."""
+        """Check that a resumed job has its CPUs for itself: Slurm would let it share them."""
         work = self.slurm.jobs[job_id]
         others = (one for one in self.slurm.jobs.values() if one.node == work.node and one is not work)
         assert not work.suspended_by_user, f"job {job_id} was suspended by somebody else"
@@ -134,7 +134,7 @@ class Ledger:
         assert held + work.cpus <= CPUS, f"job {job_id} is resumed beside others on its CPUs"
 
     def check(self) -> None:
-        """Check what holds whenever nobody is in the middle of a turn."""
+        """Check what holds whenever no daemon is in the middle of a turn."""
         paid = self.paid()
         for job_id, times in Counter(job_id for job_id, _ in paid).items():
             assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"

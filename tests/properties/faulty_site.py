@@ -48,7 +48,7 @@ CLASSES = Classification(
     default_notice_signal="B:USR1",
     default_exit0=ExitZero.FINISHED,
 )
-#: whoever sleeps this long before an action has lost the lease when it wakes up
+#: a daemon that sleeps this long before an action has lost the lease when it wakes up
 SLEEPS_S = int(ACT_WITHIN_S) + 10
 NAMES = ("first", "second")
 

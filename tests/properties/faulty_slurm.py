@@ -1,8 +1,8 @@
-"""A Slurm that does exactly what it is told, on a virtual clock, and whose jobs do what was said when they came.
+"""A Slurm that does exactly what it is told, on a virtual clock; its jobs do what was said when they came.
 
-Nodes of four CPUs, one partition, every job on one node. Nothing happens by chance: faults are said by whoever drives
-it. What people did (a nice value, a hold, a suspension) is kept beside what is, so that at the end it can be told who
-has changed what. A second is the smallest step.
+Nodes of four CPUs, one partition, every job on one node. Nothing happens by chance: faults are set by the test that
+drives it. What people did (a nice value, a hold, a suspension) is kept beside what is, so that at the end tesched's
+changes can be told from theirs. A second is the smallest step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Clock:
         return self.steady_s + self._set_s
 
     def monotonic(self) -> float:
-        """Return seconds that nobody sets."""
+        """Return seconds of a clock that is never set."""
         return self.steady_s
 
     def jump(self, by_s: float) -> None:
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Answer(Enum):
-    """What a job does when it has its notice."""
+    """Answers of a job to its notice."""
 
     IGNORES = auto()
     REQUEUES_ITSELF = auto()
@@ -303,7 +303,7 @@ class FaultySlurm:
         self.leave(work, JobState.COMPLETED)
 
     def _schedule(self) -> None:
-        """Start whoever is first in the queue and fits."""
+        """Start jobs that fit, in the order of the queue."""
         free = {name: CPUS for name in self.names if name not in self.down}
         for work in self.jobs.values():
             if work.node in free and work.state is not JobState.SUSPENDED:

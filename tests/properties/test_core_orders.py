@@ -149,7 +149,7 @@ class Daemon:
         served = [order.preemptor for order in orders if order.state is OrderState.OPEN]
         assert len(set(served)) == len(served)
         assert all(count <= LIMITS.max_preemptions_per_job for count in self.memory.preemptions.values())
-        # Whoever has no order has his own priority: nothing is left behind.
+        # A job without an order has its own priority: nothing is left behind.
         under_way = {order.preemptor for order in orders}
         under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
         for job_id, job in snapshot.jobs.items():

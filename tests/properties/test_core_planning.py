@@ -1,4 +1,4 @@
-"""Random clusters, one step: plans fit, nobody pays in vain, everybody is accounted for.
+"""Random clusters, one step: plans fit, no victim is superfluous, every job is accounted for.
 
 What the plans come to is reckoned here anew, job by job in plain integers, and not with core's own arrays.
 """
@@ -99,7 +99,7 @@ def running_jobs(draw: st.DrawFn, nodes: Sequence[Node]) -> list[Job]:
 
 @st.composite
 def waiting_jobs(draw: st.DrawFn) -> list[Job]:
-    """Draw TE jobs whose demand on each node is plain: CPUs a node, memory a node (0: all of it), GPUs a node."""
+    """Draw TE jobs with a plain demand on each node: CPUs a node, memory a node (0: all of it), GPUs a node."""
     jobs: list[Job] = []
     for job_id in range(101, 101 + draw(st.sampled_from([3, 2, 5, 1, 0]))):
         nodes = draw(st.sampled_from([1, 1, 2, 3]))

@@ -38,7 +38,7 @@ FAULTS = st.one_of(
     )
 )
 SOME_FAULTS = st.lists(FAULTS, max_size=2)
-#: whose job it is, and what is special about it
+#: a job's class or user, or what is special about it
 KINDS = ("be", "be", "be", "be", "te", "te", "te", "keep", "boss", "no-requeue", "interactive")
 DEEDS = ("cancel", "hold", "hold", "suspend", "requeue", "limit", "nice up", "nice up", "nice down")
 WEATHER = (
@@ -107,7 +107,7 @@ DRAFTS = st.builds(
     dies_in_s=st.sampled_from([0, 0, 3]),
     explicit=st.sampled_from([None, None, None, 700]),
 )
-#: where nobody else waits, victims may be suspended
+#: where no other job waits, victims may be suspended
 COMERS = st.one_of(st.lists(DRAFTS, min_size=3, max_size=6), st.lists(DRAFTS.map(a_trial), min_size=1, max_size=3))
 #: it is there at the beginning, so that trials wait
 FILLS_A_NODE = Draft(
@@ -188,7 +188,7 @@ class Faults(RuleBasedStateMachine):
 
     @rule(place=st.integers(0, MOST_JOBS - 1), what=st.sampled_from(DEEDS))
     def person(self, place: int, what: str) -> None:
-        """Let somebody do something to a job, or undo it if it is done."""
+        """Let a user do something to a job, or undo it if it is done."""
         work = self._one(place)
         if work is None or work.leaves_s is not None:
             return
@@ -266,7 +266,7 @@ class Faults(RuleBasedStateMachine):
 
     @rule(drafts=st.lists(DRAFTS, max_size=1), trial=DRAFTS.map(a_trial), turns=st.integers(1, 6), faults=SOME_FAULTS)
     def busy(self, drafts: list[Draft], trial: Draft, turns: int, faults: list[Fault]) -> None:
-        """Let a trial come where somebody holds the nodes, and the daemon see it."""
+        """Let a trial come where other jobs hold the nodes, and the daemon see it."""
         for draft in (FILLS_A_NODE, *drafts):
             self._submit(draft)
         self.there.slurm.pass_time(3)
@@ -313,7 +313,7 @@ class Faults(RuleBasedStateMachine):
         self._turns(self.last_turns, 2)
         if self.ends_with_undo:
             self.covered["end: undo"] += 1
-            # Who is suspended goes on when his CPUs are free; until then undo says that it is not done.
+            # A suspended job goes on when its CPUs are free; until then undo says that it is not done.
             assert any(site.undo_later(5) for _ in range(ENOUGH)), "undo could not put everything back"
             _none("after undo", [*site.left_behind(), *site.remembered()])
             for _ in range(ENOUGH):

@@ -100,7 +100,7 @@ def levels(shape: tuple[int, int]) -> tuple[Space, Any, Any]:
 
 @cache
 def ends(shape: tuple[int, int]) -> tuple[Space, Any]:
-    """Minimise the greatest of spent + left / reached, the left of who does not count being 0."""
+    """Minimise the greatest of spent + left / reached, the left of a job that does not count being 0."""
     space = Space.of(*shape)
     spent, left, pad = (cp.Parameter(shape[0], nonneg=True) for _ in range(3))
     space.parameters.update(spent=spent, left=left, pad=pad)
@@ -363,6 +363,6 @@ def test_water_filling_fills_like_the_paper_s_two_programs(name: str) -> None:
         seen.assert_feasible(answer)
         rows = seen.fitting
         service = seen.problem.scale_factor[rows] * seen.throughput(answer)[rows] / seen.equal[rows]
-        # The last program's x may give more than was promised, to whom it likes.
+        # The last program's x may give more than was promised, to any job.
         promised = water_filling(seen)[rows]
         assert (service >= promised * (1 - TOLERANCE) - TOLERANCE).all(), f"seed {seed}"

@@ -1,4 +1,4 @@
-"""What holds for Gavel's policies whatever the problem."""
+"""Properties of Gavel's policies on any problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.policies.gavel.problems import Reckoned, random_problem
 INSTANCES = range(40)
 #: Policies for which a lower objective is better.
 LOWER = ("ftf", "makespan", "sjf")
-#: From the least to the greatest numbers that somebody may come up with, and beyond.
+#: From the least to the greatest numbers that a user may think of, and beyond.
 numbers = st.sampled_from([0.0, 1e-300, 1e-9, 0.5, 1.0, 3.0, 1e4, 1e9, 1e300])
 positive = numbers.filter(lambda number: number > 0)
 
@@ -92,7 +92,7 @@ def test_the_same_problem_gets_the_same_answer(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["las", "las-sharing", "hierarchical"])
 def test_nobody_gets_less_than_with_his_part_of_the_cluster(name: str) -> None:
-    """The sharing incentive: equal weights, and 1/M of the cluster is for nobody more than all his time."""
+    """The sharing incentive: equal weights, and 1/M of the cluster is for no job more than all its time."""
     held = 0
     for seed in INSTANCES:
         problem = random_problem(seed)
@@ -200,7 +200,7 @@ def test_a_pair_that_is_slower_than_its_like_is_not_taken_for_it() -> None:
     pairs = problem.pairs
     assert pairs is not None
     slow = pairs.first_throughput.copy()
-    # All pairs of job 0 are useless; the others do best in twos, and he alone.
+    # All pairs of job 0 are useless; the others do best in twos, and it alone.
     slow[pairs.first == 0] *= 1e-6
     useless = replace(problem, pairs=replace(pairs, first_throughput=slow))
     answer = policy("las-sharing").allocate(useless)

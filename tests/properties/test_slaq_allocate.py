@@ -1,4 +1,4 @@
-"""Any curves, any cores: SLAQ's shares are as good as can be, and nobody is forgotten."""
+"""Any curves, any cores: SLAQ's shares are as good as can be, and no job is forgotten."""
 
 from __future__ import annotations
 
@@ -144,6 +144,6 @@ def test_fair_shares_are_equal_as_far_as_they_can_be(most: list[int], cores: int
     held = fair(len(most), cores, np.array(most)).tolist()
     assert sum(held) == min(cores, sum(most))
     assert all(mine <= limit for mine, limit in zip(held, most, strict=True))
-    # Whoever could use more has at most one core less than anybody else.
+    # A job that could use more has at most one core less than any other.
     for mine, limit in zip(held, most, strict=True):
         assert mine == limit or mine >= max(held) - 1

@@ -1,4 +1,4 @@
-"""A toy Slurm that does what it is told, or does not; that says so, or something else; and whose jobs do as they like.
+"""A toy Slurm that does what it is told, or does not; that says so, or something else; its jobs do as they like.
 
 One partition, nodes of four CPUs, every job on one node. A job keeps its room while it is completing, a requeued one is
 not eligible at once, a finished one is forgotten after a while. All chance comes from the generator that is given.
@@ -62,11 +62,11 @@ class ToySlurm:
         self.jobs: dict[JobId, Job] = {}
         self.classes: dict[JobId, JobClass] = {}
         self.graces: dict[JobId, float] = {}
-        #: jobs whose priority was set explicitly: Slurm ignores their nice value
+        #: jobs with an explicitly set priority: Slurm ignores their nice value
         self.explicit: set[JobId] = set()
         #: nice value and priority as submitted
         self.submitted: dict[JobId, tuple[int, int]] = {}
-        #: who is suspended by a command of tesched
+        #: jobs that are suspended by a command of tesched
         self.suspended_by_tesched: set[JobId] = set()
         #: runs that tesched has requeued
         self.requeued: list[tuple[JobId, int]] = []
@@ -236,13 +236,13 @@ class ToySlurm:
             elif job.state is JobState.SUSPENDED and self._happens(0.02):
                 self._leave(job, JobState.CANCELLED)
             elif job.state is JobState.SUSPENDED and self._happens(0.02):
-                self._go_on(job)  # somebody else resumes it, whoever has its CPUs
+                self._go_on(job)  # another user resumes it, whichever job has its CPUs
             elif job.pending and self._happens(0.02):
                 self.jobs[job.job_id] = replace(
                     job, state=JobState.CANCELLED, start_time=self.now, end_time=self.now, reason=""
                 )
             elif job.on_nodes and self._happens(0.02):
-                self._leave(job, JobState.PENDING)  # a requeue by somebody else
+                self._leave(job, JobState.PENDING)  # a requeue by another user
         if self.calm or self._happens(0.8):
             self._schedule()
 
@@ -261,7 +261,7 @@ class ToySlurm:
         return free
 
     def _schedule(self) -> None:
-        """Start whoever is first in the queue and fits."""
+        """Start jobs that fit, in the order of the queue."""
         free = self.free()
         for job in sorted(self.jobs.values(), key=lambda job: (-job.priority, job.job_id)):
             if not job.pending or job.held or self._eligible.get(job.job_id, 0) > self.now:

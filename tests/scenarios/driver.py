@@ -50,7 +50,7 @@ Move = tuple[int | None, str, str]
 
 
 class Changed(Extra, total=False):
-    """What may become of a job."""
+    """Changes that a job may have."""
 
     request: Request
     array_throttle: int
@@ -76,7 +76,7 @@ class Driver:
 
         Trials are bound to the room that is made for them only where a test is about that (`binds`).
 
-        `run_times` are expected run times, in seconds, by job; whoever is named there is best effort.
+        `run_times` are expected run times, in seconds, by job; the jobs named there are best effort.
         """
         self.start = cluster(nodes, jobs, graces=graces, reservations=reservations)
         known = {JobId(job_id): run_s for job_id, run_s in (run_times or {}).items()}
@@ -248,7 +248,7 @@ HALF = share("n1", 16, 1)
 
 
 def one_node(*jobs: Job, grace_s: float = 30.0, limits: Limits | None = None) -> Driver:
-    """Return the smallest case: everybody has priority 100; job 1 has a grace period of `grace_s`."""
+    """Return the smallest case: all jobs have priority 100; job 1 has a grace period of `grace_s`."""
     nodes = [node("n1")]
     return Driver(
         nodes, [running(BE, share("n1", 32)), waiting(TE, cpus=16), *jobs], graces={BE: grace_s}, limits=limits
@@ -267,13 +267,13 @@ def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 
 
 
 def explicitly_first(priority: int, *, job: int = TE, previous: int, order: int = 1) -> SetPriority:
-    """Return the raise of a TE job whose nice value Slurm ignores."""
+    """Return the raise of a TE job for which Slurm ignores nice."""
     reason = first_in_queue(0, job=job, order=order).reason
     return SetPriority(job_id=JobId(job), reason=reason, priority=priority, previous=previous)
 
 
 def nice_back(nice: int, *, job: int = TE, preemptor: int | None = None, now: int, order: int = 1) -> SetNice:
-    """Return what puts a nice value back; of the preemptor itself if nobody else is named."""
+    """Return what puts a nice value back; of the preemptor itself if no other job is named."""
     reason = _reason(ReasonCode.ORDER_ENDED, f"put its nice back to {nice}", preemptor or job, order)
     return SetNice(job_id=JobId(job), reason=reason, nice=nice, previous=now)
 
@@ -299,7 +299,7 @@ def notice(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int 
 
 
 def requeue(grace_s: int = 30, *, job: int = BE, preemptor: int = TE, order: int = 1) -> Requeue:
-    """Return the requeue of a victim whose grace period is over."""
+    """Return the requeue of a victim after its grace period."""
     text = f"its grace period of {grace_s} s is over and it still runs"
     return Requeue(job_id=JobId(job), reason=_reason(ReasonCode.GRACE_OVER, text, preemptor, order), restarts=0)
 

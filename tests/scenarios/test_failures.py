@@ -1,4 +1,4 @@
-"""What Slurm may answer, and what follows. Nothing that may have arrived is given twice; nothing is left behind."""
+"""Slurm's possible answers, and what follows. Nothing that may have arrived is given twice; nothing is left behind."""
 
 from __future__ import annotations
 

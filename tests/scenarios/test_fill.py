@@ -1,4 +1,4 @@
-"""fill: who is brought forward into room that is left over, whom it must not delay, and that it is all put back.
+"""fill: jobs are brought forward into free resources, delay no job that they must not, and are put back.
 
 Nodes have 32 CPUs. Job 1 holds one; jobs 2, 3 and so on wait, with priorities 99, 98 and so on. All are best effort but
 for job 9. Times are seconds after the first look.
@@ -26,12 +26,12 @@ AHEAD = 250
 
 
 def holder(cpus: int = 16, *, ends_in: int = 600, name: str = "n1", job_id: int = 1) -> Job:
-    """Return who holds a part of a node, until then by his time limit."""
+    """Return a job that holds a part of a node, until then by its time limit."""
     return running(job_id, share(name, cpus), start_time=NOW - 100, time_limit_s=100 + ends_in)
 
 
 def queued(job_id: int, cpus: int, *, waited: float = 0, nice: int = 0, priority: int | None = None) -> Job:
-    """Return who waits."""
+    """Return a waiting job."""
     given = 101 - job_id if priority is None else priority
     return waiting(job_id, cpus=cpus, priority=given, nice=nice, submit_time=NOW - waited)
 
@@ -44,7 +44,7 @@ def drive(*jobs: Job, nodes: int = 1, policy: Policy[None] | None = None, **run_
 
 
 def brought(driver: Driver, at_s: float = 0) -> list[int]:
-    """Return whom the cycle brings forward, in this order."""
+    """Return the jobs that the cycle brings forward, in this order."""
     return [action.job_id for action in driver.cycle(at_s) if action.reason.code is ReasonCode.FILLS_ROOM]
 
 
@@ -146,7 +146,7 @@ class TestPutBack:
 
     def test_when_it_has_not_started_in_time(self, driver: Driver) -> None:
         raised = driver.jobs[JobId(3)].nice
-        driver.jobs[JobId(1)] = holder(32)  # who took the room
+        driver.jobs[JobId(1)] = holder(32)  # the job that took the room
         assert driver.cycle(90) == ()
         assert driver.cycle(91) == (self.back(raised),)
 

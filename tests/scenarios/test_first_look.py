@@ -189,7 +189,7 @@ def test_a_raise_that_failed_is_sent_again_and_no_victim_is_asked_meanwhile() ->
 
 
 def without_limits(drive: Driver, **changes: Any) -> list[int]:
-    """Return who is asked in the first cycle where slurm.conf has no limits enforced."""
+    """Return the victims of the first cycle where slurm.conf has no limits enforced."""
     drive.enforces_limits = False
     drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], **changes)
     drive.cycle(0)

@@ -1,4 +1,4 @@
-"""A TE job whose order was futile is tried again later and later, and after two orders only when something changed.
+"""A TE job with a futile order is tried again later and later, and after two orders only when something changed.
 
 Everywhere: job 1 holds the only node, with no grace period unless said otherwise; job 9 wants half of it. The wait
 begins at 300 s (guard.retry_after_s).

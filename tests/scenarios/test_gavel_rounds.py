@@ -1,4 +1,4 @@
-"""Gavel's rounds with Slurm's levers, by hand: who is held, who moves, who makes room, and that a trial comes first.
+"""Gavel's rounds with Slurm's levers, by hand: holds, moves, victims, and that a trial comes first.
 
 Everywhere: two nodes of one GPU each, v is a v100 and k a k80; las divides the time; a round takes 360 s.
 """
@@ -73,7 +73,7 @@ def test_two_jobs_change_places_where_each_is_good() -> None:
     actions = site.cycle(0)
     notices = [action for action in actions if isinstance(action, Notify)]
     assert {action.job_id for action in notices} == {A, B}
-    # A's room is made by B, and each of them moves: nobody gets two notices.
+    # A's room is made by B, and each of them moves: no job gets two notices.
     assert len(notices) == 2
     site.obeys(*actions)
     assert site.cycle(5) == ()

@@ -1,4 +1,4 @@
-"""Gavel's rounds on Slurm with shards, by hand: who shares a GPU with whom, and what a shard keeps others from.
+"""Gavel's rounds on Slurm with shards, by hand: the pairs that share a GPU, and what a shard keeps others from.
 
 Everywhere: nodes of one GPU, of which two shards can be had; a round takes 360 s. Two jobs of workload `light` do 3
 steps/s each on a v100 they share, where one alone does 4; `heavy` and anything else are not known beside each other.
@@ -167,9 +167,9 @@ def test_where_gpus_are_not_shared_a_job_that_asks_for_shards_is_told_why(
 
 
 def obey(site: Site, at_s: float) -> None:
-    """Do what tesched asks, as Slurm would: who has its notice leaves at once, who fits where it is bound starts.
+    """Do what tesched asks, as Slurm would: a victim leaves at its notice, a job that fits where it is bound starts.
 
-    Who was requeued is not eligible before the next look.
+    A requeued job is not eligible before the next poll.
     """
     for job in list(site.jobs.values()):
         if job.reason == "BeginTime":
@@ -217,5 +217,5 @@ def test_over_many_rounds_nobody_is_left_out_and_no_gpu_is_given_twice(kinds: li
             assert len(shared) == 1 or (len(shared) == 2 and "whole" not in shared), "a GPU is one combination's"
             if at_s % 360 > 100:
                 assert len(shared) == 1 or shared == ["light"] * 2, "nobody knows how fast it is beside another"
-    # In ten rounds everybody has had one at least.
+    # In ten rounds each job has had one at least.
     assert min(ran.values()) > 0, ran

@@ -1,4 +1,4 @@
-"""What tesched finds and leaves: holds of others, nice values of array tasks, bindings, clocks, silent nodes.
+"""Left alone by tesched: holds of others, nice values of array tasks, bindings, clocks, silent nodes.
 
 Everywhere: job 1 holds the only node, job 9 wants half of it.
 """

@@ -1,4 +1,4 @@
-"""Which job gets a signal, and what becomes of a victim that a signal has ended: back in the queue, or lost.
+"""Signals to jobs, and victims that a signal has ended: back in the queue, or lost.
 
 Everywhere: job 1 holds the only node, job 9 wants half of it, as in `test_victim`; KillWait is 30 s.
 """
@@ -32,7 +32,7 @@ from tesched_core.placement.columns_of import columns_of
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, nice_back, notice, one_node, requeue
 
-AGAIN_S = 6  # a rerun whose effect is not seen is asked for again after 5 s
+AGAIN_S = 6  # a rerun without a visible effect is asked for again after 5 s
 
 
 def knowing(drive: Driver, **changes: object) -> Driver:

@@ -1,4 +1,4 @@
-"""patient: a TE job waits a moment, first in the queue, before anybody is asked. Patience is 120 s here."""
+"""patient: a TE job waits a moment, first in the queue, before there is a victim. Patience is 120 s here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def busy(*jobs: int, graces: dict[int, float] | None = None) -> Driver:
 
 
 def only_first(drive: Driver, nice: int = -1001) -> None:
-    """Let the first cycle pass: the job is put first in the queue, and nobody is asked."""
+    """Let the first cycle pass: the job is put first in the queue, and there is no victim."""
     free = first_in_queue(nice, free=True)
     assert drive.cycle(0) == (free,)
     drive.obeys(*drive.decision.actions)
@@ -117,7 +117,7 @@ def test_two_that_wait_do_not_count_on_room_that_is_not_there_yet() -> None:
     drive.obeys(*drive.cycle(0))
     assert [drive.order(1).waits, drive.order(2).waits] == [True, True]
     drive.obeys(*drive.cycle(120))
-    # One node serves both: who leaves it makes room for two halves.
+    # One node serves both: its one victim makes room for two halves.
     assert [victim.job_id for order in (drive.order(1), drive.order(2)) for victim in order.victims] == [2]
     assert drive.order(2).nodes == ("n2",)
 

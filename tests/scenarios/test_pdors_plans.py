@@ -1,6 +1,6 @@
-"""PD-ORS's plans with Slurm's levers, by hand: who waits for which nodes, who is left over, that a trial comes first.
+"""PD-ORS's plans with Slurm's levers, by hand: waits for certain nodes, left-over jobs, that a trial comes first.
 
-Where nothing else is said the site is that of `pdors_site.py`, whose head has the times of its jobs.
+Where nothing else is said the site is that of `pdors_site.py`; the head of that file has the times of its jobs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_it_starts_as_soon_as_the_rack_is_free_sooner_than_planned() -> None:
 def test_who_comes_later_fits_in_before_a_promise_or_behind_it_and_never_into_it() -> None:
     site = one_node_of_each_rack_is_taken()
     site.obeys(*site.cycle(0))
-    # 120 s on a2 would last into A's slots there; on b2 they harm nobody.
+    # 120 s on a2 would last into A's slots there; on b2 they harm no job.
     site.comes(wide(B, 1, 1))
     site.obeys(*site.cycle(1))
     assert [action.nodes for action in site.decision.actions if isinstance(action, SetNodes)] == [("b2",)]

@@ -1,4 +1,4 @@
-"""What may become of the TE job while room is made for it."""
+"""Changes of the TE job while room is made for it."""
 
 from __future__ import annotations
 

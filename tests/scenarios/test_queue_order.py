@@ -1,4 +1,4 @@
-"""The TE job is first in the queue before anybody makes room for it, and in its old place afterwards.
+"""The TE job is first in the queue before a victim makes room for it, and in its old place afterwards.
 
 Where nothing else is said: all have priority 100, so 101 is needed, 1 is missing, and the margin is 1000.
 """
@@ -39,7 +39,7 @@ def others(drive: Driver, *job_ids: int) -> Driver:
 
 
 class TestHowHigh:
-    """Ahead of everybody who could take the room, by the margin of 1000, and of nobody else."""
+    """Ahead of every job that could take the room, by the margin of 1000, and of no other."""
 
     def test_ahead_of_the_first_in_the_queue(self) -> None:
         # 701 are needed, 601 are missing
@@ -160,7 +160,7 @@ class TestTheVictimsPlace:
 
 
 class TestNiceIsIgnored:
-    """Slurm ignores nice, with exit status 0, for a job whose priority was set explicitly."""
+    """Slurm ignores nice, with exit status 0, for a job with an explicitly set priority."""
 
     def given_up_on_nice(self) -> Driver:
         drive = one_node()
@@ -227,7 +227,7 @@ class TestNiceIsIgnored:
 
 
 class TestPutBack:
-    """When the preemptor no longer waits; believed when seen; and what somebody else has set since is left."""
+    """When the preemptor no longer waits; believed when seen; and what a user has set since is left."""
 
     def started(self) -> Driver:
         drive = one_node()
@@ -298,7 +298,7 @@ class TestPutBack:
 
 
 class TestRoomIsFree:
-    """Room that only the queue's order keeps from a TE job costs nobody anything."""
+    """Room that only the queue's order keeps from a TE job needs no victim."""
 
     def drive(self) -> Driver:
         return Driver([node("n1"), node("n2")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
@@ -318,7 +318,7 @@ class TestRoomIsFree:
 
     def test_a_job_that_is_first_in_the_queue_is_only_watched(self) -> None:
         drive = self.drive()
-        drive.change(TE, priority=1)  # which is more than nobody has
+        drive.change(TE, priority=1)  # more than any other job has
         assert drive.cycle(0) == ()
         assert [one.text for one in drive.decision.transitions] == ["room for job 9 on n2: nobody, the room is free"]
         assert drive.moves() == [(None, "", "open")]

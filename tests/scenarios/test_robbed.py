@@ -1,4 +1,4 @@
-"""Somebody takes room that an order counts on, while its victim is leaving; then he is asked, too.
+"""Another job takes room that an order counts on, while its victim is leaving; it becomes a victim, too.
 
 Everywhere: job 1 holds half of n1 and has 100 s of grace, job 2 holds all of n2 and may not be asked, job 9 wants all
 CPUs of a node; job 1 is asked. Then job 3, which waited, starts on the free half of n1.
@@ -130,7 +130,7 @@ def test_the_order_takes_no_place_of_another_one() -> None:
 
 
 def test_who_ran_there_before_the_order_is_asked_only_after_his_least_run_time() -> None:
-    # He started before anybody was asked, so he is no newcomer.
+    # It started before there was a victim, so it is no newcomer.
     drive = robbed(Limits(min_run_time_s=30), thief_at_s=-3)
     drive.cycle(5)
     assert asked(drive) == []

@@ -1,4 +1,4 @@
-"""Nobody is left held or bound by a policy that does not look after him any more, or by a mode that acts no more.
+"""No job is left held or bound by a policy that no longer manages it, or by a mode that acts no more.
 
 Everywhere in Gavel's scenarios: job 1 runs on the only GPU of a v100 (node v), job 3 waits and is held for its turn.
 """

@@ -1,4 +1,4 @@
-"""Several TE jobs at once: nobody pays twice, no room is promised twice."""
+"""Several TE jobs at once: no job is a victim twice, no room is promised twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SLAQ's shares with Slurm's throttles, by hand: who gets how many workers, what is put back, and what is left alone.
+"""SLAQ's shares with Slurm's throttles, by hand: the workers of each array, what is put back, and what is left alone.
 
 Everywhere: one node of 8 CPUs; arrays 10 and 20 have workers of 2 CPUs, of which two each run at first; an allocation
 every 30 s; an iteration takes 15 CPU-seconds, so a worker does 4 in that time.
@@ -302,7 +302,7 @@ def test_with_a_weight_of_quality_who_gains_least_yields() -> None:
 
     assert victims(FitGpp()) == [1], "alike but for their ids"
     assert victims(FitGpp(quality=1.0)) == [2]
-    # Of whom nothing is known, the mean: (2 + 0.5) / 2 of 2.
+    # For a job of which nothing is known, the mean: (2 + 0.5) / 2 of 2.
     assert gains(trial).tolist() == [1.0, 0.25, 0.625]
 
 

@@ -72,7 +72,7 @@ def test_a_victim_that_is_back_is_ahead_of_who_waited() -> None:
 
 
 def test_room_that_is_made_is_kept_from_best_effort_jobs() -> None:
-    # 4 of 8 GPUs are free when the victim of 4 gets its notice; the TE job wants 8. Who wants 4 does not get them.
+    # 4 of 8 GPUs are free when the victim of 4 gets its notice; the TE job wants 8. A job of 4 does not get them.
     jobs = (Sketch(run=100, gpus=4, grace=30), te(20, 10), Sketch(at=25, run=10, gpus=4))
     assert starts(with_fitgpp(*jobs)) == [0, 50, 60]
 
@@ -181,7 +181,7 @@ def test_p_0_preempts_nobody(policy: FitGpp | Patient) -> None:
 def test_a_least_run_time_is_kept() -> None:
     limits = Limits(min_run_time_s=60, cool_down_s=0)
     result = Simulation(workload([Sketch(run=100), te(20, 10)]), PAPER, policies=in_turn(FitGpp()), limits=limits).run()
-    assert preemptions(result) == []  # nothing happens between 20 and 100, so nobody looks at 60
+    assert preemptions(result) == []  # nothing happens between 20 and 100, so there is no poll at 60
     polled = Simulation(
         workload([Sketch(run=100), te(20, 10)]), replace(PAPER, poll_s=1), policies=in_turn(FitGpp()), limits=limits
     ).run()

@@ -1,4 +1,4 @@
-"""The simulated Slurm's queue, worked out by hand: who starts when. One node of 8 GPUs where nothing else is said."""
+"""The simulated Slurm's queue, worked out by hand: each job's start. One node of 8 GPUs where nothing else is said."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_only_so_many_are_tried_for_backfill(depth: int, started: float) -> None
 
 
 class TestPasses:
-    """The queue is gone over once in 4 s; between two passes only who comes and is first in line is tried."""
+    """The queue is gone over once in 4 s; between two passes only a new job that is first in line is tried."""
 
     SLOW = replace(FIFO, pass_s=4)
 
@@ -99,7 +99,7 @@ class TestBackfill:
     """A job may start early if, by the time limits, it does not delay the first one."""
 
     def test_a_short_one_goes_first_and_a_long_one_does_not(self) -> None:
-        # The first one, of 8 GPUs, will start at 100 by the limit of who runs.
+        # The first one, of 8 GPUs, will start at 100 by the limit of the running job.
         running, first = Sketch(run=100, gpus=4, limit=100), Sketch(at=1, run=10, limit=10)
         short = Sketch(at=2, run=90, gpus=4, limit=98)
         assert starts(simulate(running, first, short, behaviour=EASY)) == [0, 100, 2]

@@ -1,4 +1,4 @@
-"""Victims that are suspended, by hand: when, how they go on, and that nobody stays suspended for ever.
+"""Victims that are suspended, by hand: when, how they go on, and that no job stays suspended for ever.
 
 Everywhere, unless said otherwise: job 1 holds all 32 CPUs of the only node and a little memory, and no GPU; job 9 wants
 half of the node. The site has `guard.lever = "auto"`.
@@ -310,7 +310,7 @@ class TestTheTrialDoesNotStart:
 
 
 class TestTheVictimDoesSomethingElse:
-    """It is cancelled, ends, is requeued or resumed by somebody else."""
+    """It is cancelled, ends, is requeued or resumed by another user."""
 
     @pytest.mark.parametrize(
         ("state", "departure"), [(JobState.CANCELLED, Departure.DIED), (JobState.COMPLETED, Departure.FINISHED)]
@@ -426,7 +426,7 @@ class TestTheCommand:
 
 
 class TestShadow:
-    """Nothing is done, and nobody who is suspended is forgotten."""
+    """Nothing is done, and no suspended job is forgotten."""
 
     def test_nobody_is_suspended(self) -> None:
         drive = case()

@@ -1,4 +1,4 @@
-"""`undo`, by hand: what is put back, in which order it is believed, and what is left to whom it belongs.
+"""`undo`, by hand: what is put back, in which order it is believed, and what is left to its owner.
 
 Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of it.
 """

@@ -1,4 +1,4 @@
-"""What a victim may do after its notice. Each has one right answer, and none runs a finished job again.
+"""A victim's possible answers to its notice. Each has one right answer, and none runs a finished job again.
 
 Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of it, both have priority 100. So job 9
 must have 101; one is missing, and with the margin of 1000 its nice value becomes -1001.

@@ -21,7 +21,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 10, 40
 _POINTS = 300
 #: The newest reports over which the fit is drawn: those before weigh less than a thousandth (`slaq/forecast.py`).
 _FITTED = 15
-#: Positive losses whose largest is so many times their smallest are drawn on a logarithmic axis.
+#: Positive losses are drawn on a logarithmic axis if the largest is so many times the smallest.
 _WIDE = 30.0
 
 

@@ -1,4 +1,4 @@
-"""What `tesched status` and `tesched explain` say of trainings: their losses, what is expected of them, their cores."""
+"""Trainings in `tesched status` and `tesched explain`: their losses, what is expected of them, their cores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def outlooks_of(view: TrainingsView) -> Mapping[str, Outlook]:
     """Return what is expected of these trainings, by label."""
     if not view.shown:
         return {}
-    # Only who has trainings waits for the fits to be imported.
+    # The fits are imported only if there are trainings.
     from tesched_policies.slaq.outlook import outlooks  # noqa: PLC0415
 
     return outlooks({one.label: (one.curve, one.target_loss) for one in view.shown})
@@ -46,7 +46,7 @@ def outlook_of(curve: Curve, target_loss: float | None) -> Outlook | None:
 
 
 def trainings_table(view: TrainingsView, expected: Mapping[str, Outlook], out: Console) -> list[RenderableType]:
-    """Return the table of `tesched status`, as wide as the terminal; nothing if nobody trains."""
+    """Return the table of `tesched status`, as wide as the terminal; nothing without trainings."""
     if not view.shown:
         return []
     width = min(max(out.width - _TAKEN, 8), WIDTH)

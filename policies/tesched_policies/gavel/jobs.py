@@ -1,11 +1,11 @@
-"""The jobs that Gavel looks after on a real cluster, as the columns that its policies want.
+"""The jobs that Gavel manages on a real cluster, as the columns that its policies want.
 
-Looked after is a best-effort job on GPUs that can be put back in the queue, and whose room can be weighed by amounts on
-each node alone. All else (trials, exempt jobs, arrays) keeps what it has: it is not there to be shared.
+A managed job is a best-effort job on GPUs that can be requeued and asks for plain amounts on each node. All else
+(trials, exempt jobs, arrays) keeps what it has: that is not shared.
 
-A job that asks for shards instead of GPUs (`--gres=shard:1`) may share its GPU with another that does. That is looked
-after on types of which each node has one GPU, with shards: of several GPUs of a node Slurm alone says which one a shard
-is of (it fills one before it begins with the next), so that no job could be kept alone there.
+A job that asks for shards instead of GPUs (`--gres=shard:1`) may share its GPU with another that does. It is managed on
+types of which each node has one GPU, with shards: of several GPUs of a node Slurm alone says which one a shard is of
+(it fills one before it begins with the next), so that no job could be kept alone there.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class GavelJobs:
 
 
 def managed_jobs(view: View, kinds: Kinds, *, sharing: bool = False) -> GavelJobs:
-    """Return those that Gavel looks after now; with `sharing` also those that ask for shards, where there are any."""
+    """Return the jobs that Gavel manages now; with `sharing` also those that ask for shards, where there are any."""
     snapshot, memory, room = view.snapshot, view.memory, view.room
     found = sorted(
         _members(view, sharing=sharing and not kinds.unshared),

@@ -1,8 +1,8 @@
 """Nodes on which a round's jobs start, and the jobs without a turn there that make room for them.
 
-Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one whose holders go, as
-a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job that
-should be alone, or wait, keeps its part of the GPU until another has a turn on it.
+Two jobs that are to share a GPU get there one after the other: the first takes a free GPU, or one that victims leave,
+as a job that wants it whole; the other is bound to the same node. A pair is not taken apart for its own sake: a job
+that should be alone, or wait, keeps its part of the GPU until another has a turn on it.
 """
 
 from __future__ import annotations

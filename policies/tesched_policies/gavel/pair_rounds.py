@@ -7,7 +7,7 @@ Definitions
 
 Principle
     As in rounds.py, with combinations in the place of jobs: one type after the other takes them by falling priority,
-    deficit, fraction; a job alone before a pair, then by age. Whose job is placed, alone or in a pair, is not placed
+    deficit, fraction; a job alone before a pair, then by age. A job that is placed, alone or in a pair, is not placed
     again in this round. A pair takes the accelerators of one of its jobs. Accelerators to which none is entitled go
     to jobs alone: they are faster there than in a pair that is not entitled.
 
@@ -19,8 +19,8 @@ Parameters
     none
 
 Source
-    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; who is
-    first among equals, and that pairs get no room that is left over, is ours.
+    OSDI 2020, sections 3.2 and 5. That a pair is placed at once, and each job once a round, is the paper's; the
+    order among equals, and that pairs get no room that is left over, is tesched's own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ALONE = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What jobs alone, or pairs, have on each type; (rows, T) each."""
+    """Claims of jobs alone, or of pairs, on each type; (rows, T) each."""
 
     priority: NDArray[np.float64]
     deficit_s: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Pairs of jobs that share a GPU on a real cluster: which there may be, what they have received, what they claim.
+"""Pairs of jobs that share a GPU on a real cluster: the possible ones, what they have received, what they claim.
 
 Definitions
     pair     two jobs that ask for shards, which together fit on one GPU, and whose workloads' speeds beside each other
@@ -48,7 +48,7 @@ def pair_of(managed: GavelJobs, row: int) -> Pair | None:
 def with_time(
     pairs: Mapping[Pair, PairRounds], ran_s: Mapping[Pair, NDArray[np.float64]], known: Mapping[JobId, JobRounds]
 ) -> dict[Pair, PairRounds]:
-    """Return the pairs whose jobs are both known yet, with what they received, [types] seconds."""
+    """Return the pairs of which both jobs are still known, with what they received, [types] seconds."""
     return {
         pair: replace(one, received_s=tuple((np.array(one.received_s) + ran_s.get(pair, 0.0)).tolist()))
         for pair, one in pairs.items()
@@ -129,7 +129,7 @@ def claims_of(
     given_s: NDArray[np.float64],
     head_start_s: float,
 ) -> tuple[NDArray[np.int64], Claims]:
-    """Return the pairs whose jobs are both among `free`, by their places there, and what they claim."""
+    """Return the pairs of which both jobs are among `free`, by their places there, and what they claim."""
     place = {managed.jobs[row].job_id: at for at, row in enumerate(free.tolist())}
     mine = [pair for pair in pairs if pair[0] in place and pair[1] in place]
     members = np.array([sorted((place[one], place[two])) for one, two in mine], dtype=np.int64).reshape(-1, 2)

@@ -6,7 +6,7 @@ Definitions
     round        for its length no job is moved.
 
 Principle
-    At the beginning of a round the policy divides the time anew if jobs have come or gone, and round_scheduling.py
+    At the beginning of a round the policy divides the time again if jobs have come or gone, and round_scheduling.py
     says which job has which type: the one furthest behind its share comes first. Poll after poll, a job that runs where
     it should stays; one that should run elsewhere moves, on notice, from its checkpoint; one that should wait makes
     room for one that should run, if that one needs it. A job that waits is held, so that Slurm does not start it
@@ -86,7 +86,7 @@ class Gavel(Turns, Policy[GavelState]):
     #: weights of QOS and of entities, "NAME=WEIGHT"; the most that a job's comment may ask for
     qos_weights: tuple[str, ...] = ()
     most_weight: float = 1.0
-    #: what an entity is, and the entities whose jobs come one after the other (weights.py)
+    #: what an entity is, and the entities with jobs one after the other (weights.py)
     entity: Entity = Entity.ACCOUNT
     entity_weights: tuple[str, ...] = ()
     in_order: tuple[str, ...] = ()
@@ -235,7 +235,7 @@ class _Turn:
     # A new round.
 
     def begin_round(self) -> None:
-        """Divide the time anew if that is due, and say which job has which type."""
+        """Divide the time again if that is due, and assign the types."""
         now, gavel = self.view.now, self.gavel
         # Where a trial had a GPU when time was last divided, that GPU has come back, or another is gone.
         changed = self.state.changed or tuple(self._capacity().tolist()) != self.state.solved_gpus
@@ -261,7 +261,7 @@ class _Turn:
     def _assigned(self, settled: NDArray[np.bool_], kind: NDArray[np.intp], *, anew: bool = False) -> NDArray[np.intp]:
         """Return which job has which type, if settled ones keep theirs; the job that shares its GPU goes to `beside`.
 
-        Pairs come together `anew` at the beginning of a round alone.
+        Pairs come together only at the beginning of a round (`anew`).
         """
         managed, share = self.managed, self._table("share")
         half = self.gavel.round_s / 2

@@ -48,7 +48,7 @@ NOWHERE = -1
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a round changes for the jobs, each a (M,) mask."""
+    """Changes of a round for the jobs, each a (M,) mask."""
 
     #: on the same type as before: the lease is renewed
     renewed: NDArray[np.bool_]

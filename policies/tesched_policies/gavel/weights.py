@@ -19,7 +19,7 @@ Parameters
     most_weight       that a comment may ask for, 1
     entity            account, user, qos or partition
     entity_weights    by entity; others have 1
-    in_order          entities whose jobs come one after the other, by arrival, instead of sharing
+    in_order          entities with jobs one after the other, by arrival, instead of sharing
 
 Source
     OSDI 2020, sections 4.1 (weights), 4.2 (deadlines), 4.3 (entities). That Slurm's QOS and accounts say them is ours.
@@ -40,7 +40,7 @@ from tesched_core.model.snapshot import Traits
 
 
 class Entity(StrEnum):
-    """What the jobs of an entity have in common."""
+    """The attribute that the jobs of an entity have in common."""
 
     ACCOUNT = "account"
     USER = "user"

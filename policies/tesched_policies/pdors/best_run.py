@@ -1,8 +1,8 @@
-"""A job's best run: which nodes from which slot on, if it has the same ones from beginning to end.
+"""A job's best run: its nodes and its first slot, if it has the same nodes from beginning to end.
 
 Definitions
-    run            so many nodes for so many slots without a break: what Slurm can give a batch job, whose nodes are
-                   never changed while it runs. The paper's schedule may change them from slot to slot (schedule.py).
+    run            so many nodes for so many slots without a break: what Slurm can give a batch job, since its
+                   nodes never change while it runs. The paper's schedule may change them at each slot (schedule.py).
     price          of a node in a slot: sum over resources of price times what the job takes there.
 
 Principle
@@ -46,7 +46,7 @@ MOST_COUNTS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Slots:
-    """What one job sees of the coming slots, [slots, nodes]."""
+    """The coming slots as one job sees them, [slots, nodes]."""
 
     #: its share fits
     fits: NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Run:
 def slots_of(length: float) -> int:
     """Return how many slots a run of this length is planned for: to the nearest whole one, and never none.
 
-    Slots are counted from each look anew. Rounded up, each of a chain of plans would be half a slot late for the next.
+    Slots are counted from each poll on. Rounded up, each of a chain of plans would be half a slot late for the next.
     """
     return max(int(length + 0.5), 1)
 

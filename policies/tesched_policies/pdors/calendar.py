@@ -1,10 +1,10 @@
 """Calendar of PD-ORS on a real cluster: what of each node is held, or promised, in the coming slots.
 
-It is made anew at each look, from what runs and from the plans that are kept, so that a job that ends early gives back
-what it was promised. Slots are counted from the look on. What runs longer than expected holds its nodes for the slot
-that has begun, look after look.
+It is made again at each poll, from what runs and from the plans that are kept, so that a job that ends early gives back
+what it was promised. Slots are counted from the poll on. What runs longer than expected holds its nodes for the slot
+that has begun, at each poll.
 
-What is dear is a rack, the paper's machine: the more of it is promised in a slot, the dearer each of its nodes. A node
+Prices go by rack, the paper's machine: the more of it is promised in a slot, the dearer each of its nodes. A node
 alone is often free or taken as a whole, and would cost next to nothing until it cannot be had.
 """
 

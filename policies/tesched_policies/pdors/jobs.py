@@ -1,8 +1,7 @@
-"""The jobs that PD-ORS looks after on a real cluster, each with what is known of it.
+"""The jobs that PD-ORS manages on a real cluster, each with what is known of it.
 
-Looked after is a best-effort batch job whose room can be weighed by equal shares of nodes. All else (trials, exempt
-jobs, arrays, heterogeneous jobs, those that ask for certain nodes) is left to Slurm, and what it holds is not there to
-be planned.
+A managed job is a best-effort batch job that takes equal shares of nodes. All else (trials, exempt jobs, arrays,
+heterogeneous jobs, those that ask for certain nodes) is left to Slurm, and what it holds is not planned.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Member:
 
 
 def managed_jobs(view: View, workloads: Mapping[str, Workload], slot_s: float) -> dict[JobId, Member]:
-    """Return those that PD-ORS looks after now, in order of arrival."""
+    """Return the jobs that PD-ORS manages now, in order of arrival."""
     found = sorted(_members(view, workloads, slot_s), key=lambda member: (member.since, member.job.job_id))
     return {member.job.job_id: member for member in found}
 

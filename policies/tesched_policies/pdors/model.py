@@ -1,4 +1,4 @@
-"""What PD-ORS knows of training jobs and machines: how fast workers are, what they take, what an end is worth.
+"""Training jobs and machines of PD-ORS: how fast workers are, what they take, what an end is worth.
 
 Definitions
     slot           the unit of time. A job's placement may change from slot to slot, not within one.
@@ -32,7 +32,7 @@ class ModelError(ValueError):
 
 
 class Speed(StrEnum):
-    """How the time of a sample depends on the number of workers."""
+    """Models of the time of a sample by the number of workers."""
 
     #: The paper's: each sample takes a worker tau + 2 g gamma / (b F), however many workers there are.
     LINEAR = "linear"
@@ -43,7 +43,7 @@ class Speed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sigmoid:
-    """What an end is worth: height / (1 + exp(steepness * (delay - patience))), which never rises with the delay."""
+    """The worth of an end: height / (1 + exp(steepness * (delay - patience))), which never rises with the delay."""
 
     #: theta1: twice the worth of an end exactly at `patience`; the worth of an end at once, if patience is long
     height: float

@@ -1,7 +1,7 @@
 """pdors: when a best-effort job starts, on how many nodes and on which, planned at its arrival at prices.
 
 Definitions
-    slot           the unit of the plan, counted from each look on; `slot_s` long.
+    slot           the unit of the plan, counted from each poll on; `slot_s` long.
     rack           nodes with a fast network between them (racks.py): the paper's one machine.
     run            so many nodes from a slot on, the same ones to the end (run.py): the paper's schedule, as far as
                    Slurm can give it to a batch job.
@@ -17,7 +17,7 @@ Principle
     - A job that is left over starts on any nodes that are promised to none, those on which it ends soonest.
       After a whole horizon it is promised the best run that there is, whatever it costs, so that none waits for ever.
     - If the nodes are not free one slot after they should be, because another runs longer than expected, the job is
-      planned anew; and so is one that was preempted, with the part of its work that is left. Both keep a promise.
+      planned again; and so is one that was preempted, with the part of its work that is left. Both keep a promise.
     - A job that does not start as bound (Slurm refuses, or has a reason of its own) is set free and left to Slurm.
     A running job is never moved. TE jobs come first: what is promised to them, and what they hold, is not there.
 
@@ -68,10 +68,10 @@ from tesched_policies.pdors.workload import UNKNOWN_RUN_S, Workload
 from tesched_policies.turns import Turns
 
 #: Most jobs that are planned in one look, and most for which runs are weighed in all; the others have their turn in the
-#: next ones. Trials wait for a look to end.
+#: next ones. Trials wait for a poll to end.
 MOST_PLANNED = 30
 MOST_WEIGHED = 60
-#: So many of those that could start are looked at in each look, in their order; of the others, each time the next ones.
+#: So many of those that could start are tried at each poll, in their order; of the others, each time the next ones.
 ALWAYS_TRIED = 30
 #: Least part of a job's work that is believed to be left when it is back in the queue.
 LEAST_REST = 0.05
@@ -316,10 +316,10 @@ class _Turn:
         names = tuple(self.view.room.names[row] for row in run.nodes.tolist())
         return replace(plan, nodes=names, start_at=start_at, run_s=run.length * self.policy.slot_s)
 
-    # Who starts.
+    # Starts.
 
     def start(self) -> None:
-        """Start whoever can, those with a promise first."""
+        """Start the jobs that can start, those with a promise first."""
         waiting = [job_id for job_id, plan in self.plans.items() if self._may_start(job_id, plan)]
         waiting.sort(key=self._rank)
         first, others = waiting[:ALWAYS_TRIED], waiting[ALWAYS_TRIED:]
@@ -339,12 +339,12 @@ class _Turn:
             return False
         if member.served or member.settling or job_id in self.view.memory.retry_at:
             return False
-        # Slurm starts nobody right after his requeue; his submission is the time of it.
+        # Slurm starts no job right after its requeue, and shows the time of that as its submission.
         ago_s = self.view.now - member.job.submit_time
         return not member.job.restarts or ago_s >= self.view.snapshot.settings.requeue_delay_s
 
     def _try(self, job_id: JobId) -> None:
-        """Start the job if its promise, or left-over room, allows it; plan it anew if it is late."""
+        """Start the job if its promise, or left-over room, allows it; plan it again if it is late."""
         member, plan, now = self.members[job_id], self.plans[job_id], self.view.now
         fewest = plan.option.nodes if plan.promised and plan.option else member.training.fewest
         late = plan.promised and now - plan.start_at > self.policy.slot_s
@@ -407,7 +407,7 @@ class _Turn:
                 intents.append(HoldJob(job_id=job_id, why=_HELD))
         before = self.before
         coming = [plan.start_at for plan in self.plans.values() if not plan.started and plan.start_at > now]
-        # As long as nothing changes the state stays the same, and is not written anew.
+        # As long as nothing changes the state stays the same, and is not written again.
         same = before is not None and before.plans == self.plans and now < before.until
         until = before.until if before is not None and same else min([*coming, now + self.policy.slot_s])
         return Proposal(

@@ -1,9 +1,9 @@
-"""What a resource of a machine costs in a slot: little when it is idle, more than anybody pays when it is full.
+"""Price of a machine's resource in a slot: little when it is idle, more than any job pays when it is full.
 
 Principle
     p(used) = L * (U / L) ** (used / capacity)
 
-    L is so low that an idle cluster turns nobody away, U so high that nobody pays it: one worker and its server cost
+    L is so low that an idle cluster turns no job away, U so high that no job pays it: one worker and its server cost
     more there than the best end is worth. In between, dp / dused = p ln(U / L) / capacity: the sum of all prices times
     capacities, which bounds the optimum from above (linear programming duality), grows by no more than ln(U / L)
     times what is paid. docs/pdors.md has the derivation.

@@ -1,4 +1,4 @@
-"""Which nodes are near each other: by Slurm's topology, or by a feature of the nodes."""
+"""Racks, nodes near each other: by Slurm's topology, or by a feature of the nodes."""
 
 from __future__ import annotations
 

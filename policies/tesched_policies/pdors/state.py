@@ -30,7 +30,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlan:
-    """What PD-ORS has decided of one job."""
+    """The plan of PD-ORS for one job."""
 
     planned_at: UnixSeconds
     #: when it starts, or has; without a promise, when it may at the earliest

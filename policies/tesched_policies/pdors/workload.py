@@ -1,4 +1,4 @@
-"""What a Slurm job is to PD-ORS: how fast it is on so many nodes, in one rack or in several, and what its end is worth.
+"""A Slurm job as PD-ORS sees it: its speed on so many nodes, in one rack or in several, and what its end is worth.
 
 Definitions
     workload       what a site says of a kind of training: a line of the table `policy.pdors.workloads`. A job names its
@@ -13,7 +13,7 @@ Principle
     run time (comment, else time limit): that is taken for the time on its fewest nodes, anywhere; twice the nodes do it
     in half the time.
     What time is worth has three classes, as in the paper's settings: insensitive (it is always worth half), sensitive
-    and critical. In between it falls around `patience_s`; who says nothing has three times his shortest run.
+    and critical. In between it falls around `patience_s`, by default three times the job's shortest run.
 
 Worked example
     1,000 samples of 0.1 s in batches of 10, 100 MB of gradients; 1,000 MB/s in a rack, 100 MB/s beyond. A batch takes W
@@ -50,7 +50,7 @@ PATIENT_FOR = 3.0
 
 
 class Urgency(StrEnum):
-    """How much time matters."""
+    """Classes by how much time matters."""
 
     INSENSITIVE = "insensitive"
     SENSITIVE = "sensitive"
@@ -62,7 +62,7 @@ STEEPNESS = {Urgency.INSENSITIVE: 0.0, Urgency.SENSITIVE: 4.0, Urgency.CRITICAL:
 
 
 class Servers(StrEnum):
-    """Where a job's parameter servers run."""
+    """Placement of a job's parameter servers."""
 
     #: on the workers' nodes; also for an all-reduce, which has none
     BESIDE = "beside"
@@ -138,7 +138,7 @@ class Training:
 def training_of(
     job: Job, traits: Traits, workload: Workload | None, share: NDArray[np.float64], slot_s: float
 ) -> Training:
-    """Return what is known of the job, whose `share` of a node is (R,); `slot_s` is the length of a slot."""
+    """Return what is known of the job; its `share` of a node is (R,), `slot_s` is the length of a slot."""
     request = job.request
     fewest = max(request.min_nodes, 1)
     most = max(request.max_nodes, fewest)

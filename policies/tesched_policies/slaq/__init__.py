@@ -1,1 +1,1 @@
-"""SLAQ: whose next core lowers the loss most. Loss curves, their fits, forecasts, and who gets how many cores."""
+"""SLAQ: cores go where the next one lowers the loss most. Loss curves, their fits, forecasts, and the allocation."""

@@ -1,13 +1,13 @@
-"""Whose next core lowers the loss most: SLAQ's allocation.
+"""SLAQ's allocation: each core goes where it lowers the loss most.
 
 Definitions
     epoch          seconds from one allocation to the next, T.
     reach(j, a)    iterations that job j does in an epoch on a cores: a T / w_j. Need not be whole.
     gain(j, a)     (f_j(k_j) - f_j(k_j + reach(j, a))) / largest drop of j, without unit.
-    least          cores that every job gets, so that nobody starves.
+    least          cores that every job gets, so that none starves.
 
 Principle
-    Everybody gets the least. Then each further core goes to the job whose gain grows most by it, until none is left.
+    Every job gets the least. Then each further core goes to the job that gains most by it, until none is left.
     Where every gain is concave, as it is for curves that fall ever more slowly, the greedy choice is the best there is.
     A job of which too little is known has its fair share, cores / jobs rounded down, at least the least. Of jobs that
     gain the same, the one with fewer cores is next, then the one that comes first.
@@ -17,7 +17,7 @@ Principle
 
     Under `max-min` each further core goes to the job of which most would be left at the end of the epoch.
 
-    Where the cores are not enough for everybody's least, they go round in the order given; the last get none.
+    Where the cores are not enough for every job's least, they go round in the order given; the last get none.
 
 Worked example
     Epoch 1 s, 4 cores, least 1. Job 0 would gain 0.50, 0.75, 0.88 on 1, 2, 3 cores, job 1 0.10, 0.20, 0.30. After one
@@ -56,7 +56,7 @@ Worth = Callable[[int], float]
 
 
 class Objective(StrEnum):
-    """What is maximised."""
+    """Objective of the allocation."""
 
     TOTAL = "total"
     MAX_MIN = "max-min"
@@ -64,7 +64,7 @@ class Objective(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """How cores are shared."""
+    """Settings of the allocation."""
 
     epoch_s: float = 3.0
     #: the paper's 1
@@ -82,7 +82,7 @@ class Shares:
 def allocate(forecasts: Forecasts, cores: int, shares: Shares = Shares(), most: Ints | None = None) -> Ints:
     """Return the cores [jobs] that each job gets in the next epoch.
 
-    `most` [jobs], if given, is what each can use. They sum to `cores`, unless nobody can use more.
+    `most` [jobs], if given, is what each can use. They sum to `cores`, unless no job can use more.
     """
     count = len(forecasts.curves)
     limit = np.full(count, cores, dtype=np.int64) if most is None else np.minimum(most, cores)
@@ -114,7 +114,7 @@ def _first_round(forecasts: Forecasts, cores: int, least: int, limit: Ints) -> I
 
 
 def _spread(given: Ints, limit: Ints, left: int) -> None:
-    """Give what is left to whoever has least, one core at a time."""
+    """Give what is left to the job with the fewest cores, one core at a time."""
     counts, most = given.tolist(), limit.tolist()
     heap = [(held, row) for row, held in enumerate(counts) if held < most[row]]
     heapify(heap)
@@ -129,7 +129,7 @@ def _spread(given: Ints, limit: Ints, left: int) -> None:
 
 
 def _greedy(forecasts: Forecasts, shares: Shares, given: Ints, limit: Ints, left: int) -> int:
-    """Give what is left to those who gain by it; return what nobody can use, or gains by."""
+    """Give what is left to the jobs that gain by it; return what no job can use or gains by."""
     worth = _worths(forecasts, shares)
     counts, most = given.tolist(), limit.tolist()
     rows = [row for row in np.flatnonzero(forecasts.known).tolist() if counts[row] < most[row]]

@@ -26,7 +26,7 @@ from tesched_policies.slaq.state import SlaqState, Training
 
 
 def counted(state: SlaqState | None, managed: Sequence[Member], now: float) -> SlaqState:
-    """Return the state after the units that each held since the last look were counted; a new one to begin with."""
+    """Return the state after the units that each held since the last poll were counted; a new one to begin with."""
     state = state or SlaqState(counted_at=now)
     passed_s = max(now - state.counted_at, 0.0)
     trainings: dict[JobId, Training] = {}
@@ -44,7 +44,7 @@ def _went_on(known: Training | None, member: Member, passed_s: float, now: float
     curve = member.curve
     newest = int(curve.iteration[-1])
     if known is None or newest < known.iteration:
-        # What it used before nobody has seen.
+        # What it used before is not known.
         known = Training(first_iteration=newest, first_loss=float(curve.loss[0]), iteration=newest)
         passed_s = min(passed_s, max(now - float(curve.at[-1]), 0.0))
     since_s = known.since_s + member.held * passed_s
@@ -139,13 +139,13 @@ class Allocation:
         most: Ints = np.array([limit * size for limit, size in zip(limits, each, strict=True)], dtype=np.int64)
         given = allocate(mine, total // step, shares, most)
         workers = [int(units) // size for units, size in zip(given, each, strict=True)]
-        # What does not make a whole worker goes to whoever lacks least of one.
+        # What does not make a whole worker goes to the training that lacks least of one.
         left = total // step - sum(count * size for count, size in zip(workers, each, strict=True))
         for row in np.argsort(-(given / np.array(each) % 1), kind="stable").tolist():
             if 0 < each[row] <= left and workers[row] < limits[row]:
                 workers[row] += 1
                 left -= each[row]
-        # To Slurm, 0 is "no limit"; and nobody is to starve.
+        # To Slurm, 0 is "no limit"; and no training may starve.
         return total, [max(count, 1) for count in workers]
 
     def _most(self, member: Member) -> int:
@@ -181,10 +181,10 @@ class Allocation:
         )
         return "; ".join(parts)
 
-    # Who waits and is no array.
+    # Waiting jobs that are no arrays.
 
     def _first(self, trainings: dict[JobId, Training]) -> JobId | None:
-        """Return who is to be first of those that wait and are no arrays."""
+        """Return the job to be first of those that wait and are no arrays."""
         gains = {
             one.job_id: gain
             for one in self.managed

@@ -1,7 +1,7 @@
 """Loss curves: the two families that SLAQ predicts with, many jobs at once.
 
 Definitions
-    k              an iteration; k = 1 is the first whose loss is known. Need not be whole.
+    k              an iteration; k = 1 is the first with a known loss. Need not be whole.
     origin         the iteration that a curve is written from, the newest one that was fitted; n = k - origin.
     sublinear      1 / (a n^2 + b n + c) + asymptote: gradient descent, boosting, EM. a, b, c >= 0.
     linear         amplitude * exp(-rate * n) + asymptote: (quasi-)Newton methods. amplitude, rate >= 0.
@@ -30,7 +30,7 @@ Bools = NDArray[np.bool_]
 
 
 class Family(IntEnum):
-    """Which curve."""
+    """Families of curves."""
 
     SUBLINEAR = 0
     LINEAR = 1

@@ -31,7 +31,7 @@ from tesched_policies.slaq.curves import Bools, Curves, Family, Floats, Ints, fl
 
 #: Jobs that are fitted together: their columns stay in the processor's cache.
 BLOCK = 256
-#: Steps at most; who needs more has failed.
+#: Steps at most; a fit that needs more has failed.
 MOST_STEPS = 60
 #: A step that improves the sum of squares by less than this part is the last one.
 LITTLE = 1e-5
@@ -50,7 +50,7 @@ MOST_RATE = 50.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """What is fitted: the newest losses of each job, the newest in the last column."""
+    """Input of a fit: the newest losses of each job, the newest in the last column."""
 
     #: [jobs, points] iterations, ascending in each row; where there is none it repeats the first
     iteration: Floats
@@ -137,7 +137,7 @@ def _x(windows: Windows, family: Family) -> tuple[Floats, Floats]:
 
 
 def _forms_of(start: Curves, family: Family, windows: Windows) -> tuple[Floats, Bools]:
-    """Return the forms [jobs, 1 or 2] of curves, and whose curve has one [jobs]."""
+    """Return the forms [jobs, 1 or 2] of curves, and which curves have one [jobs]."""
     usable = (start.family == family) & (start.shape > 0).any(axis=1)
     if family is Family.LINEAR:
         return start.shape[:, 1:2].copy(), usable & (start.shape[:, 1] > 0)
@@ -172,7 +172,7 @@ def _curves(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Projected:
-    """What follows from the forms."""
+    """Values that follow from the forms."""
 
     #: [jobs]
     amplitude: Floats
@@ -290,7 +290,7 @@ class _Problem:
 
 
 def _descend(problem: _Problem, start: Floats) -> tuple[Floats, _Projected, Bools]:
-    """Return the best forms [jobs, 1 or 2], what follows from them, and who came to rest [jobs]."""
+    """Return the best forms [jobs, 1 or 2], what follows from them, and which came to rest [jobs]."""
     best, cost = start.copy(), problem.project(problem.part(start))[0].cost
     rest = cost <= ROUNDING
     damping = np.full(len(cost), 1e-3)

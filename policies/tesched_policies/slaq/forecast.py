@@ -1,4 +1,4 @@
-"""What each job's loss is expected to do next, from its history; and how that is kept cheap.
+"""Forecast of each job's loss, from its history; and how that is kept cheap.
 
 Principle
     A job with LEAST_POINTS losses has a curve: the weighted fit of its family over the last `window` losses, the point
@@ -42,7 +42,7 @@ LEAST_POINTS = 5
 LEAST_WEIGHT = 1e-9
 #: A history of fewer points is stretched to so many before its points are weighed.
 STRETCHED = 50
-#: A kept fit is made anew when one in so many losses is new.
+#: A kept fit is made again when one in so many losses is new.
 FRESH = 20
 #: Iterations over which a curve is held against a target.
 AHEAD = 10.0
@@ -52,7 +52,7 @@ NEAR = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fits:
-    """How curves are fitted."""
+    """Settings of the fits."""
 
     #: newest losses that count
     window: int = 100
@@ -98,7 +98,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecasts:
-    """What is expected of each job, as columns; rows are the jobs in the order given."""
+    """Forecasts of the jobs, as columns; rows are the jobs in the order given."""
 
     curves: Curves
     #: [jobs] the newest iteration
@@ -123,7 +123,7 @@ class Memory(Generic[Job]):
 
 
 def forecast(jobs: Mapping[Job, Training], memory: Memory[Job], fits: Fits = Fits()) -> tuple[Forecasts, Memory[Job]]:
-    """Return what is expected of each job, and what to remember; who is not among the jobs is forgotten."""
+    """Return what is expected of each job, and what to remember; a job that is not among `jobs` is forgotten."""
     rows = list(jobs.values())
     names = list(jobs)
     floor = np.array([_floor(job) for job in rows], dtype=np.float64)

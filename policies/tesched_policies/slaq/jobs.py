@@ -1,7 +1,7 @@
-"""The trainings that SLAQ looks after on a real cluster: elastic job arrays, and other jobs that have told losses.
+"""The trainings that SLAQ manages on a real cluster: elastic job arrays, and other jobs that have reported losses.
 
-An array is elastic if its user says so (`--comment=elastic`), it is best effort and nobody has protected it. Its tasks
-are workers of one training, of which any number may run. Only while one of them waits does its throttle do anything.
+An array is elastic if its user says so (`--comment=elastic`), it is best effort and it is not protected. Its tasks are
+workers of one training, of which any number may run. Its throttle has an effect only while one of them waits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 class Member:
     """One training."""
 
-    #: the array's waiting record, else the job; of an array of which nobody waits, one of its tasks
+    #: the array's waiting record, else the job; of an array without waiting tasks, one of its tasks
     job: Job
     #: the array's id, else the job's
     job_id: JobId

@@ -1,4 +1,4 @@
-"""What a training's loss is expected to do next, from the losses that it told: for people to look at.
+"""Outlook of a training's loss, from the losses that it reported: for people to look at.
 
 Definitions
     outlook            the curve that SLAQ fits to a training's losses, and what follows from it.
@@ -9,7 +9,7 @@ Definitions
 Principle
     A told curve is turned into a history as the policy has it (`progress.py`): iterations are counted from its first
     one, which is 1, since a fit does not hang on where they begin. The prediction is that of `forecast`, with nothing
-    kept from before; it is made for `AHEAD` reports ahead, so AHEAD iterations for who reports each.
+    kept from before; it is made for `AHEAD` reports ahead, so AHEAD iterations for a job that reports each.
 
 Worked example
     Losses 1/k + 2 at iterations 100, 101, ... 149: the curve ends at 2. The normalised loss is (1/50) / 1 = 0.02, and
@@ -39,13 +39,13 @@ Name = TypeVar("Name")
 
 #: Reports ahead for which a loss is predicted.
 AHEAD = 10
-#: Newest reports whose distances count.
+#: Newest reports that count for the distance.
 _NEWEST = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outlook:
-    """What is expected of one training."""
+    """Outlook of one training."""
 
     #: the newest one told, and its loss
     iteration: int

@@ -10,14 +10,14 @@ Definitions
 Principle
     Every `epoch_s`, and when an elastic array comes or goes, curves are fitted to the losses, and the workers are given
     out one by one, each to the array that gains most by it (allocate.py). What there is to share is what elastic arrays
-    hold, and what is free and promised to nobody. An array of which too little is known has an equal share.
+    hold, and what is free and not promised. An array of which too little is known has an equal share.
     What an iteration costs is measured: units held, times seconds, over iterations.
     A share becomes the array's throttle, unless the change is below `throttle_step`, or the last one was less than
     `throttle_cool_down_s` ago.
-    Of the jobs that wait and are no arrays, the one whose gain by unit is highest is brought to the head of the queue,
+    Of the jobs that wait and are no arrays, the one with the highest gain by unit is brought to the head of the queue,
     if that is more than `priority_step` above the others'; another one takes its place after `priority_cool_down_s` at
-    the earliest, and by the same step. Whose gain nobody knows counts as the mean.
-    Running jobs' gains are kept for FitGpp, which may spare who gains much (`quality`).
+    the earliest, and by the same step. An unknown gain counts as the mean.
+    Running jobs' gains are kept for FitGpp, which may spare a job that gains much (`quality`).
 
 Worked example
     Epoch 30 s, 8 CPUs, two arrays with workers of 2 CPUs each. An iteration costs each 15 CPU-seconds, so a worker does

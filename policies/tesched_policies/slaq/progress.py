@@ -1,4 +1,4 @@
-"""What is known of a job's training: the losses that it reported, and what an iteration costs.
+"""Progress of a job's training: the losses that it reported, and what an iteration costs.
 
 Definitions
     report         (iteration, loss, core-seconds that the job had used by then).

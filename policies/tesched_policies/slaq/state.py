@@ -10,7 +10,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What is known of one training besides its newest losses. Units are CPUs, or GPUs where it has any."""
+    """State of one training besides its newest losses. Units are CPUs, or GPUs where it has any."""
 
     #: the first report that was heard
     first_iteration: int
@@ -23,7 +23,7 @@ class Training:
     since_s: float = 0.0
     #: loss at the last allocation
     loss_then: float | None = None
-    #: gain that is expected until the next one, with what it had, or what it would start with; None: nobody knows
+    #: gain that is expected until the next one, with what it had, or what it would start with; None: not known
     gain: float | None = None
     #: the same of each unit, and of each task: of a job that is no array, all of it
     gain_each: float | None = None
@@ -42,7 +42,7 @@ class SlaqState:
     trainings: Mapping[JobId, Training] = field(default_factory=dict)
     #: workers that each elastic array should have
     shares: Mapping[JobId, int] = field(default_factory=dict)
-    #: who waits, is no array and was brought to the head of the queue, and since when
+    #: the waiting job, no array, that was brought to the head of the queue, and since when
     first: JobId | None = None
     first_at: UnixSeconds = 0.0
     #: why each has what it has, as of the last allocation

@@ -1,4 +1,4 @@
-"""Much data as few points, without lying: distributions, series over time, and who paid.
+"""Much data as few points, without distortion: distributions, series over time, and the victims.
 
 A distribution keeps at most 500 of its own points, and is nowhere more than 1/399 of the jobs away from all of them
 (twice that when distributions are pooled, which are thinned before and after). A series that is too long becomes means
@@ -26,7 +26,7 @@ MOST_VICTIMS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distribution:
-    """The share of jobs, 0 to 1, whose value is at most so much; it stays below 1 if some have none (not finished)."""
+    """The share of jobs, 0 to 1, with at most this value; it stays below 1 if some have none (not finished)."""
 
     #: distinct values, ascending, and the share of all jobs up to each
     at: NDArray[np.float64]
@@ -105,7 +105,7 @@ def _means(at_s: NDArray[np.float64], values: NDArray[np.float64], edges_s: NDAr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPaid:
-    """What one user's jobs went through."""
+    """Preemptions of one user's jobs."""
 
     name: str
     jobs: int
@@ -115,7 +115,7 @@ class UserPaid:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Payers:
-    """The jobs that were put back in the queue, and whose they were."""
+    """The jobs that were requeued, and their users."""
 
     #: how many there were; the columns hold every n-th
     count: int
@@ -128,7 +128,7 @@ class Payers:
 
     @staticmethod
     def of(result: Result) -> Payers:
-        """Return who paid in a run."""
+        """Return the victims of a run."""
         workload = result.workload
         rows = np.flatnonzero(result.preempted > 0)
         kept = rows[:: -(-len(rows) // MOST_VICTIMS) or 1]

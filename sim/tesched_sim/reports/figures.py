@@ -1,4 +1,4 @@
-"""Which figures a report shows, what they are called, and how they are written."""
+"""Figures of a report, their names, and how they are written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tesched_sim.reports.compare import Column, Comparison, Estimate
 
 
 class Unit(Enum):
-    """What a figure is, and so how it is written."""
+    """Kind of a figure, and so how it is written."""
 
     #: 1.234
     RATIO = "ratio"

@@ -44,7 +44,7 @@ class _Plot:
     title: str
     svg: str
     caption: str
-    #: what is to be seen in it, for those who do not see it
+    #: what it shows, for readers who cannot see it
     description: str
     large: bool = False
 

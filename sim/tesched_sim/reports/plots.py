@@ -157,7 +157,7 @@ def _style() -> Iterator[None]:
     from matplotlib import style  # noqa: PLC0415
 
     ours: dict[str, object] = {
-        "svg.fonttype": "none",  # text stays text: small, and there for whoever reads by ear
+        "svg.fonttype": "none",  # text stays text: small, and readable for screen readers
         "svg.hashsalt": "tesched",
         "text.parse_math": False,
         "font.sans-serif": ["DejaVu Sans"],  # matplotlib brings it: the layout is the same everywhere

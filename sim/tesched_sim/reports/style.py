@@ -1,4 +1,4 @@
-"""What a report's page looks like: colours, dashes and marks that tell policies apart, and its style sheet.
+"""Style of a report's page: colours, dashes and marks that tell policies apart, and its style sheet.
 
 The colours are near Okabe and Ito's, which people with any colour vision tell apart; darker for a light page and
 lighter for a dark one, so that each has a contrast of at least 3 to 1 (WCAG 2.2, 1.4.11). Dashes and marks differ, too:
@@ -41,7 +41,7 @@ MARKS: tuple[tuple[tuple[float, float], ...], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How one column of the comparison is drawn."""
+    """Style of one column of the comparison."""
 
     colour: int
     dashes: tuple[float, ...]

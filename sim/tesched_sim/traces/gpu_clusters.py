@@ -6,7 +6,7 @@ cluster-trace-gpu-v2023): pods; those of quality class BE are best effort, those
 which is a weak label: services are among them. A part of a GPU counts as one.
 
 Chronus (S-Lab, ACM SoCC 2021, S-Lab-System-Group/ChronusArtifact, MIT): Philly's jobs with made-up labels, times in
-minutes. Those that it calls best effort are; of the others it says that they have deadlines, and not who is TE. Gavel
+minutes. Those that it calls best effort are; of the others it says that they have deadlines, not which are TE. Gavel
 (Stanford, OSDI 2020, stanford-futuredata/gavel, MIT): pairs of duration and GPUs, without times, to draw jobs from.
 """
 

@@ -1,4 +1,4 @@
-"""What a trace says of its jobs, as columns; -1 (or nan, or "") where it does not say."""
+"""Jobs as a trace records them, as columns; -1 (or nan, or "") where it does not say."""
 
 from __future__ import annotations
 

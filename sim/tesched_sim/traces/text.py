@@ -76,7 +76,7 @@ def _whole(word: str) -> int:
 
 
 def table(path: Path, delimiter: str, needed: tuple[str, ...]) -> Iterator[Line]:
-    """Yield the lines of a table whose first line names its columns.
+    """Yield the lines of a table; its first line names the columns.
 
     Raises WorkloadError if a needed column is missing, or a line has another number of fields than the first.
     """

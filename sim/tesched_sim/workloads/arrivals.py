@@ -1,4 +1,4 @@
-"""When jobs come: submissions that are independent of each other, as those of many users are."""
+"""Arrival times of jobs: submissions that are independent of each other, as those of many users are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace lacks, made up: who is trial and error, grace periods, time limits, memory, and the cluster itself.
+"""Made-up values for what a trace lacks: job classes, grace periods, time limits, memory, and the cluster itself.
 
 Every number is a parameter, drawn with the seed that the caller gives, and told in the workload's notes. What the trace
 says stands, except that amounts which no node of the cluster has are spread over several.
@@ -37,7 +37,7 @@ class Fill:
     te_run_max: float = 30.0
     te_gpus_max: int = 2
     te_cpus_max: int = 8
-    #: … and it is drawn; where the trace says who is TE, that counts, …
+    #: … and it is drawn; where the trace says which jobs are TE, that counts, …
     te_share: float = 1.0
     #: … unless its word is not to be taken
     te_by_size: bool = False

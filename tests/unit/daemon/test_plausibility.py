@@ -1,4 +1,4 @@
-"""Which answers of slurmctld are not believed, and for how long; and whose past is forgotten."""
+"""Answers of slurmctld that are not believed, and for how long; and the jobs with a past that is forgotten."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TestNodesThatAreMissing:
 
 
 class TestNamesakes:
-    """Each preemption is a requeue that Slurm counts: who was requeued less often is somebody else."""
+    """Each preemption is a requeue that Slurm counts: a job that was requeued less often is another job."""
 
     PAID = Memory(
         preemptions={JobId(1): 1}, last_preempted={JobId(1): 5.0}, past={JobId(1): Past(submitted_at=0.0, ran_s=9.0)}

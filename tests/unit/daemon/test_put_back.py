@@ -1,4 +1,4 @@
-"""How long putting back goes on: as long as a look puts something back, and ten looks after that."""
+"""Putting back goes on as long as a poll puts something back, and ten polls after that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tesched_daemon.undo import LOOKS, put_all_back
 
 
 class Emptying(Loop):
-    """A loop that has so many changes left after each look."""
+    """A loop that has so many changes left after each poll."""
 
     def __init__(self, left: Iterator[int]) -> None:
         """Make no parts: none is asked."""

@@ -1,4 +1,4 @@
-"""How often Slurm is called a minute, and what counts as a call."""
+"""Rate of calls to Slurm a minute, and what counts as a call."""
 
 from __future__ import annotations
 

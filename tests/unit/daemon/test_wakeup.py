@@ -117,7 +117,7 @@ def test_however_many_pokes_come_looks_are_bounded_by_the_minute(every_s: float)
     assert len(found) <= LOOKS.burst + 600 / LOOKS.every_s + 1
     minute = [at for at in found if 600 <= at < 660]
     assert len(minute) == 60 / LOOKS.every_s
-    # A look that was put off comes as soon as it may: nobody who pokes waits longer for one.
+    # A poll that was put off comes as soon as it may: no poke waits longer for one.
     assert max(after - before for before, after in itertools.pairwise(found)) <= LOOKS.every_s + 0.02
 
 
@@ -242,7 +242,7 @@ def test_a_path_that_no_socket_can_have_is_refused(bad: str) -> None:
 
 
 class Turning(Loop):
-    """A loop whose turns are only noted, and may be held up."""
+    """A loop that only notes its turns, which may be held up."""
 
     def __init__(self) -> None:
         """Make no parts: none is asked."""
@@ -267,7 +267,7 @@ class Turning(Loop):
 
 @pytest.fixture
 def turning() -> Iterator[tuple[Turning, Service]]:
-    """Give a service whose next poll is an hour away, after its first turn."""
+    """Give a service after its first turn, with its next poll an hour away."""
     loop = Turning()
     service = Service(loop, reload=lambda _: "")
     thread = threading.Thread(target=service.run)

@@ -1,4 +1,4 @@
-"""Each user's share of pokes: a flood by one user takes nothing from the others, and nobody pokes as somebody else."""
+"""Each user's share of pokes: a flood by one user takes nothing from the others, and no user pokes as another."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_flood_of_one_user_takes_nothing_from_another_nor_from_the_hook(shares
 def test_who_submits_in_a_loop_uses_up_the_submitters_share_alone(shares: Shares) -> None:
     assert served(shares, 500, SLURM, b"submitted 1000") == SUBMISSIONS.burst
     assert served(shares, 5, SLURM, b"submitted 1001") == 5
-    # The hook's own share is another, too: an admin's `tesched poke`, or a hook that names nobody.
+    # The hook's own share is another, too: an admin's `tesched poke`, or a hook that names no user.
     assert served(shares, 500, SLURM, b"submitted") == HOOK.burst
     assert served(shares, 500, 0, b"poke") == HOOK.burst
     assert SUBMISSIONS.burst > POKES.burst

@@ -1,4 +1,4 @@
-"""FitGpp: the score by hand, and who yields."""
+"""FitGpp: the score by hand, and the victims."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class TestOneVictim:
 
 
 class TestSeveralVictims:
-    """Where no single job suffices: few on one node, cheap, and nobody in vain."""
+    """Where no single job suffices: few on one node, cheap, and none superfluous."""
 
     def gpus(self, *held: tuple[int, str, int], want: int, nodes: int = 1) -> Snapshot:
         """Return nodes n1… of 8 GPUs, all held: (job, node, GPUs), and the rest by an exempt job."""

@@ -1,4 +1,4 @@
-"""How plans fold, what is refused and why, and the baselines."""
+"""Plans for several jobs, refusals and their reasons, and the baselines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plans(proposal: Proposal[None]) -> list[tuple[int, str, tuple[int, ...]]]:
 
 
 def codes(proposal: Proposal[None]) -> list[tuple[int, int, RefusalCode]]:
-    """Return who was refused, for which preemptor, and why."""
+    """Return the refused jobs, for which preemptor, and why."""
     return [(one.job_id, one.preemptor, one.code) for one in proposal.refusals]
 
 
@@ -105,7 +105,7 @@ class TestFold:
 
 
 class TestRefusals:
-    """Everybody who was looked at and not taken is told why, for each preemptor."""
+    """Every job that was considered and not taken has its reason, for each preemptor."""
 
     @every_policy
     def test_who_is_excused_is_not_asked_and_the_guards_reason_is_passed_on(self, policy: Policy[None]) -> None:
@@ -178,7 +178,7 @@ class TestRefusals:
 
 
 class TestBaselines:
-    """Whom they ask first."""
+    """The first victim of each."""
 
     def example(self, limit_b_s: int | None) -> Snapshot:
         """Return the example of baselines.py: A has run 5 of 60 minutes, B 50 of its limit."""

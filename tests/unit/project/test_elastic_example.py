@@ -1,4 +1,4 @@
-"""The example of an elastic training: whoever works on it, and whoever dies of it, the losses are the same."""
+"""The example of an elastic training: whichever workers it has, and whichever of them die, the losses are the same."""
 
 from __future__ import annotations
 

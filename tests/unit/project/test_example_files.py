@@ -1,4 +1,4 @@
-"""What a site copies: the example configuration and the unit."""
+"""Files that a site copies: the example configuration and the unit."""
 
 from __future__ import annotations
 

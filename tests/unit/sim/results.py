@@ -112,7 +112,7 @@ def four_jobs(policy: str = "fitgpp") -> Result:
     """Return two TE jobs, a best-effort job that made room for the second, and one that did not end.
 
     The victim, on both nodes, gets its notice at 50, leaves at 60, is back at 110 and ends at 260: of 260 s it worked
-    200 and lost the 10 s of its grace period. The cluster has 8 CPUs and nobody wants any of them from 260 on.
+    200 and lost the 10 s of its grace period. The cluster has 8 CPUs and no job wants any of them from 260 on.
     """
     return result(
         Ran(te=True, end=100, run=100),

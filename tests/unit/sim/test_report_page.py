@@ -60,7 +60,7 @@ def made(*cases: Case, baseline: str | None = None) -> str:
 
 
 def one_of_each() -> list[Case]:
-    """Return two policies on two seeds; FIFO preempts nobody."""
+    """Return two policies on two seeds; FIFO preempts no job."""
     waits = result(
         Ran(te=True, end=100, run=100),
         Ran(end=200, run=200, nodes=2, user=1),

@@ -60,7 +60,7 @@ def test_only_those_that_left_are_preemptions() -> None:
     noticed = [
         Noticed(victim=1, preemptor=0, left=20, back=50, futile=True),
         Noticed(victim=2, preemptor=0, left=20),
-        Noticed(victim=4, preemptor=0, futile=True),  # it finished first: nobody was preempted in vain
+        Noticed(victim=4, preemptor=0, futile=True),  # it finished first: no futile preemption
     ]
     summary = summarise(result(*jobs, noticed=noticed))
     assert (summary.notices, summary.preemptions, summary.not_back, summary.futile) == (3, 2, 1, 1)

@@ -1,4 +1,4 @@
-"""What each reader takes from a trace, what it leaves out, and how it names what is malformed."""
+"""Trace readers: what each takes, what it leaves out, and how it names what is malformed."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class TestGpuClusters:
         found = traces.read(written(tmp_path, CHRONUS))
         assert (found.submit_s.tolist(), found.run_s.tolist()) == ([600, 720], [5760, 30])  # from minutes
         assert (found.gpus.tolist(), found.users) == ([1, 4], ("vc1", "vc2"))
-        assert found.te.tolist() == [-1, 0]  # who has a deadline may be either
+        assert found.te.tolist() == [-1, 0]  # a job with a deadline may be either
         with pytest.raises(WorkloadError, match="trace:3: best_effort is 'yes'; it must be 0 or 1"):
             traces.read(written(tmp_path, CHRONUS.replace(",1,best", ",yes,best")))
 
@@ -175,7 +175,7 @@ class TestSacct:
 
 
 class TestWhichFormat:
-    """A format is told by the first line, or by whoever asks."""
+    """A format is told by the first line, or by the caller."""
 
     @pytest.mark.parametrize("text", [SWF, PHILLY, OPENB, SACCT, CHRONUS, GAVEL])
     def test_it_is_told_by_the_first_line(self, tmp_path: Path, text: str) -> None:

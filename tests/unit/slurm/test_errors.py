@@ -1,4 +1,4 @@
-"""What Slurm's error texts mean for us."""
+"""Meaning of Slurm's error texts for tesched."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, Hello, LookAtJob, Version
 
-#: a pyslurm whose jobs do what their id says
+#: a pyslurm with jobs that do what their id says
 FAKE = """
 import os, pathlib, time
 __version__ = "26.5.0"
@@ -40,7 +40,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeProcess]:
-    """Give a function that makes a process whose pyslurm is the source given, ended with the test."""
+    """Give a function that makes a process with the source given as pyslurm, ended with the test."""
     made: list[PyslurmProcess] = []
 
     def process(source: str) -> PyslurmProcess:

@@ -1,4 +1,4 @@
-"""Which --signal sbatch's command line has: as getopt reads it, and nothing where it could mean two things."""
+"""The --signal of sbatch's command line: as getopt reads it, and nothing where it could mean two things."""
 
 from __future__ import annotations
 

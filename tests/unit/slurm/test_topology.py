@@ -1,4 +1,4 @@
-"""What `scontrol show topology` says, as Slurm 22.05.8 and 26.05.5 wrote it, and which node is in which rack by it."""
+"""Output of `scontrol show topology`, as Slurm 22.05.8 and 26.05.5 wrote it, and which node is in which rack by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a job, judged by what it wrote and what Slurm says of it."""
+"""Ending of a job, judged by what it wrote and what Slurm says of it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tesched_testcluster.patience import Patience, slowness
 
 
 class Machine:
-    """A machine with two cores, whose load and clock a test sets."""
+    """A machine with two cores; a test sets its load and clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.load, self.now = 0.0, 100.0

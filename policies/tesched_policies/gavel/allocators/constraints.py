@@ -1,4 +1,4 @@
-"""What every policy of Gavel keeps to, and the two allocations that they measure themselves by.
+"""Constraints of every policy of Gavel, and the two allocations that they measure themselves by.
 
 Constraints (section 3.1 of the paper; with pairs: 3.2)
     A combination k is a job alone or a pair; x_kj >= 0 is the fraction of the time that it spends on type j.

@@ -1,4 +1,4 @@
-"""What the policies' `allocate` have in common: whose speeds count, and what is answered when there is no optimum."""
+"""The common part of the policies' `allocate`: the speeds that count, and the answer when there is no optimum."""
 
 from __future__ import annotations
 

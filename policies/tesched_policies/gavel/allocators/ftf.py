@@ -80,7 +80,7 @@ class FinishTimeFairness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """What rho is made of, for the jobs that count."""
+    """Terms of rho, for the jobs that count."""
 
     #: Seconds since arrival.
     age: NDArray[np.float64]

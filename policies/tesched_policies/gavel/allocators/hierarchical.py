@@ -12,11 +12,11 @@ Principle
        came ("fifo"). That is w_m; the other jobs have 0.
     2. Maximise c where s(m, x) >= level_m + c w_m for all jobs m: a linear program (max_min.py). Then
        level_m += c w_m.
-    3. Jobs with w_m > 0 whose row has a price above 0 are bottlenecks: the row is tight in every optimum (complementary
-       slackness). They stay at their level for good.
+    3. Jobs with w_m > 0 and a price above 0 of their row are bottlenecks: the row is tight in every optimum
+       (complementary slackness). They stay at their level for good.
     4. Go on with what the others can still have, until none is rising.
 
-    There is always a price above 0, so that it ends after at most M turns. A bottleneck whose price happens to be 0 is
+    There is always a price above 0, so that it ends after at most M turns. A bottleneck that happens to have price 0 is
     found in a later turn, in which c is 0. So the paper's mixed-integer program for the bottlenecks is not needed.
     The result is lexicographically the greatest: no job can be lifted without pushing down one that has no more
     (per weight). It also uses what las leaves over.

@@ -1,4 +1,4 @@
-"""What a policy of Gavel is asked, and what it answers.
+"""Input and output of Gavel's policies.
 
 Definitions
     M, T, K        number of jobs, of accelerator types, of pairs of jobs.
@@ -83,7 +83,7 @@ class Problem:
     deadline_s: NDArray[np.float64] = field(default_factory=_not_given)
     #: Price of an hour of one accelerator of each type, (T,), above 0. Default: 1.
     price: NDArray[np.float64] = field(default_factory=_not_given)
-    #: The type whose speed a policy that knows no types takes for every type.
+    #: A policy that knows no types takes the speed on this type for every type.
     reference: int = 0
     #: The entity that each job belongs to, (M,), an index into `entity_weight`. Default: 0.
     entity: NDArray[np.int64] = field(default_factory=_not_given)

@@ -6,7 +6,7 @@ Program
                        sum_m size_m x_mj  <= N_j  for each type j,  x >= 0.
 
 Why this and not a simplex method's optimum: there are many optima, and which one is taken shows in the figures. The
-authors' solver (ECOS) is an interior-point method: it ends inside the set of optima, where everybody has a little time
+authors' solver (ECOS) is an interior-point method: it ends inside the set of optima, where each job has a little time
 on many types. A simplex method ends in a corner of it: fewer types a job, and fewer restarts. Here it is the authors'
 figures that are to be met, so here it is done as they do.
 
@@ -186,7 +186,7 @@ class _Solver:
 
 
 class _Rest:
-    """What is still open at a point."""
+    """Residuals at a point."""
 
     def __init__(self, at: _Solver) -> None:
         rows = at.rows

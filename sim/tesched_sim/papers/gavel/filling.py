@@ -1,7 +1,7 @@
-"""Gavel's rounds as tesched goes in them on Slurm: room that is free in mid-round is not kept for the next.
+"""Gavel's rounds as tesched runs them on Slurm: accelerators that come free in mid-round are given away at once.
 
-What differs from the authors' simulator (rounds.py): who comes in the middle of a round starts at once where there is
-room, though no time was allocated to it yet; when somebody ends, whoever is next has the room; nobody is moved for
+What differs from the authors' simulator (rounds.py): a job that comes in the middle of a round starts at once where
+there is room, though no time was allocated to it yet; when a job ends, the next one has its room; no job is moved for
 either. A round has its full length, and an allocation is made at its beginning if jobs have come or gone. A job may be
 interrupted between two steps without losing anything. Where a job is as fast on another type, it stays where it is.
 """
@@ -56,7 +56,7 @@ class FillingRun(Run):
         return ended
 
     def arrive(self) -> None:
-        """Take in everybody who has come by now."""
+        """Take in all jobs that have come by now."""
         super().arrive()
         self.ready_s = np.append(self.ready_s, np.zeros(len(self.jobs) - len(self.ready_s)))
 
@@ -65,7 +65,7 @@ class FillingRun(Run):
         return job.throughput > 0
 
     def _book(self, running: NDArray[np.intp], since_s: float) -> list[int]:
-        """Book what has been done since then, and take out who is done."""
+        """Book what has been done since then, and take out the jobs that are done."""
         kind, size = self.on[running], self.scale_factor[running]
         took_s = self.now - since_s
         worked_s = np.maximum(self.now - np.maximum(self.ready_s[running], since_s), 0.0)
@@ -95,7 +95,7 @@ class FillingRun(Run):
         self._place(after)
 
     def _fill(self) -> None:
-        """Give what is free to who waits; nobody is moved for it."""
+        """Give what is free to waiting jobs; no job is moved for it."""
         waits = np.flatnonzero(self.on == NOWHERE)
         room = self.capacity.copy()
         runs = self.on != NOWHERE
@@ -107,7 +107,7 @@ class FillingRun(Run):
         self._place(after)
 
     def _place(self, after: NDArray[np.intp]) -> None:
-        """Let jobs be where they should be now; who comes to a type has to start there."""
+        """Put jobs where they should be now; a job that comes to a type has to start there."""
         started = np.flatnonzero(changes(self.on, after).started)
         self.on = after
         self.ready_s[started] = self.now + self.cluster.restart_cost_s

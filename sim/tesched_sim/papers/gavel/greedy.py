@@ -2,11 +2,11 @@
 
 Definitions
     FIFO (`fifo-greedy`)       in the order of arrival each job has the type on which it is fastest, of those with room;
-                               the first that does not fit ends it. Anew at each allocation.
+                               the first that does not fit ends it. Again at each allocation.
          (`fifo-greedy-agnostic`)  a type with room at random, kept until the job ends.
     AlloX (`allox`)            a job in the k-th place from the last of an accelerator's queue delays k jobs, itself
                                among them, by its run time there. Places are assigned so that the sum is least
-                               (Hungarian method); who is first on its accelerator has it until it ends. One
+                               (Hungarian method); the first on an accelerator has it until it ends. One
                                accelerator a job.
     Gandiva (`gandiva`)        as long as jobs want no more accelerators than there are, all have an equal part of
                                each; else jobs of a size are paired at random, pairs that get less done than one job
@@ -108,11 +108,11 @@ class Allox:
 
 
 def _first(waiting: Waiting, rows: NDArray[np.int64], machines: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Return who is first on a free machine, and its type."""
+    """Return the jobs that are first on a free machine, each with its type."""
     speed = waiting.throughput[rows]
     with np.errstate(divide="ignore"):
         run_s = np.where(speed > 0, waiting.steps_left[rows, None] / speed, np.inf)
-    # Nobody is where it does not run: that is dearer than anything else.
+    # No job is placed where it does not run: that is dearer than anything else.
     run_s = np.where(np.isfinite(run_s), run_s, 1e6 * run_s[np.isfinite(run_s)].max(initial=1.0))
     places = np.arange(1, len(rows) + 1)
     # [jobs, machines, places from the last]; how long a job has waited already is the same wherever it goes.

@@ -1,9 +1,9 @@
 """Gavel without rounds: each job has its fractions of the time, at any moment, to the digit.
 
-What a division of the time is worth if nothing is lost on the way to accelerators: whoever has half a V100 and a third
-of a K80 goes at half the speed of the one and a third of that of the other. An allocation is made whenever somebody
-comes or ends. What nobody is entitled to stays idle, where rounds give it to whoever fits: with few jobs rounds may be
-the faster. Source: OSDI 2020, section 7.6.
+It shows what a division of the time is worth if nothing is lost on the way to accelerators: a job with half a V100 and
+a third of a K80 goes at half the speed of the one plus a third of that of the other. An allocation is made whenever a
+job comes or ends. Accelerators that no job is entitled to stay idle, where rounds give them to any job that fits: with
+few jobs rounds may be the faster. Source: OSDI 2020, section 7.6.
 """
 
 from __future__ import annotations

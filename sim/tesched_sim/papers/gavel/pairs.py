@@ -42,12 +42,12 @@ class SharingRun(Run):
         self.partner = np.zeros(0, dtype=np.int64)
 
     def arrive(self) -> None:
-        """Take in everybody who has come by now."""
+        """Take in all jobs that have come by now."""
         super().arrive()
         self.partner = np.append(self.partner, np.full(len(self.jobs) - len(self.partner), ALONE, dtype=np.int64))
 
     def leave(self, done: NDArray[np.intp]) -> list[int]:
-        """Take out who is done, and its pairs."""
+        """Take out the jobs that are done, and their pairs."""
         ended = set(super().leave(done))
         for kept in (self.pair_share, self.pair_received_s, self.pair_deficit_s, self.pair_speed):
             for pair in [pair for pair in kept if ended & set(pair)]:
@@ -91,7 +91,7 @@ class SharingRun(Run):
         return answer.x
 
     def place(self) -> NDArray[np.intp]:
-        """Return on which types jobs are in this round, and keep who shares with whom."""
+        """Return the type of each job in this round, and keep the pairs that share."""
         row_of = {job.index: row for row, job in enumerate(self.jobs)}
         pairs = list(self.pair_share)
         members = np.array([(row_of[one], row_of[other]) for one, other in pairs], dtype=np.int64).reshape(-1, 2)

@@ -53,7 +53,7 @@ _REFERENCE = TYPES.index("v100")
 
 
 class Optimum(StrEnum):
-    """Which of the optima is taken."""
+    """Choice among the optima."""
 
     MIDDLE = "middle"
     CORNER = "corner"
@@ -82,7 +82,7 @@ class Contender:
         return self.name.endswith(_SHARING) or self.name == "gandiva"
 
     def manner(self) -> Manner:
-        """Return what of the rounds hangs on it: for who knows nothing of types, these choose in any order."""
+        """Return the settings of the rounds: for a policy that knows no types, these choose in random order."""
         greedy = self.name.startswith("fifo-greedy")
         return Manner(shuffled=not self.aware, entitled_only=greedy, sharing=self.sharing)
 

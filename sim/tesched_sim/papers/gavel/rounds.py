@@ -1,9 +1,9 @@
-"""Gavel's simulator, round by round, as its authors' is, and with what a restart costs if it is to be known.
+"""Gavel's simulator, round by round, like its authors', and with the cost of a restart as an option.
 
-What the authors' simulator does, and what is kept for the sake of their figures: an allocation is made again only when
-a job has come or gone, and not before 32 minutes have passed since the last one; who comes between two allocations
-waits for the next, and what room the round would give him stays empty; a round ends when its last slice does, so it is
-a little shorter than its nominal length; nobody pays for a start. The last is a parameter here.
+Kept from the authors' simulator for the sake of their figures: an allocation is made again only when a job has come or
+gone, and not before 32 minutes have passed since the last one; a job that comes between two allocations waits for the
+next, and the room that the round would give it stays empty; a round ends when its last slice does, so it is a little
+shorter than its nominal length; a start costs nothing. The last is a parameter here.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class Cluster:
     capacity: tuple[int, ...]
     round_s: float = 360.0
     recompute_s: float = RECOMPUTE_S
-    #: seconds without progress at the head of a slice whose job was not on the same type in the round before
+    #: seconds without progress at the head of a slice of a job that was not on the same type in the round before
     restart_cost_s: float = 0.0
-    #: room in mid-round goes to who waits (filling.py), instead of staying empty until the next round
+    #: room in mid-round goes to waiting jobs (filling.py), instead of staying empty until the next round
     fill: bool = False
     #: no rounds at all (ideal.py)
     ideal: bool = False
@@ -92,11 +92,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """What of the mechanism hangs on the policy, in the authors' simulator."""
+    """Settings of the mechanism that depend on the policy, in the authors' simulator."""
 
-    #: types choose in a shuffled order, drawn anew each round; else as listed
+    #: types choose in a shuffled order, drawn again each round; else as listed
     shuffled: bool = False
-    #: room is given only to who has a fraction
+    #: room is given only to jobs with a fraction
     entitled_only: bool = False
     #: pairs of jobs may have the same accelerators
     sharing: bool = False
@@ -104,7 +104,7 @@ class Manner:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of a run."""
+    """Result of a run."""
 
     #: seconds from arrival to end, by job index: of all jobs that ended
     jct_s: dict[int, float] = field(default_factory=dict)
@@ -190,19 +190,19 @@ class Run:
         return ended
 
     def _finish(self, running: NDArray[np.intp]) -> list[int]:
-        """Book this round's slices, and take out who is done."""
+        """Book this round's slices, and take out the jobs that are done."""
         self.steps_left[running] -= self.slice_steps[running]
         self.book(running, self.slice_end_s[running] - self.round_start)
         return self.leave(running[self.steps_left[running] <= 0])
 
     def book(self, running: NDArray[np.intp], took_s: NDArray[np.float64]) -> None:
-        """Count so many seconds to who has had them, and to the types that gave them."""
+        """Count so many seconds to the jobs that had them, and to the types that gave them."""
         kind = self.on[running]
         self.received_s[running, kind] += took_s
         np.add.at(self.given_s, kind, took_s)
 
     def leave(self, done: NDArray[np.intp]) -> list[int]:
-        """Take out who is done, each at the end of its slice, and return their indices."""
+        """Take out the jobs that are done, each at the end of its slice, and return their indices."""
         if len(done) == 0:
             return []
         self.stale = True
@@ -220,7 +220,7 @@ class Run:
         return ended
 
     def arrive(self) -> None:
-        """Take in everybody who has come by now."""
+        """Take in all jobs that have come by now."""
         new: list[GavelJob] = []
         while self.next is not None and self.next.arrival_s <= self.now:
             new.append(self.next)
@@ -317,7 +317,7 @@ class Run:
         )
 
     def _start(self) -> None:
-        """Begin the round: who runs where, and how far each slice goes."""
+        """Begin the round: set the type of each job, and the length of each slice."""
         cluster, outcome = self.cluster, self.outcome
         before = self.on
         after = self.place()

@@ -23,7 +23,7 @@ class Plan:
     contender: Contender
     cluster: Cluster
     workload: GavelWorkload
-    #: jobs whose times count, by index: the first, and the one after the last
+    #: jobs that count in the times, by index: the first, and the one after the last
     window: tuple[int, int]
     seed: int
     #: it ends in an error when more jobs than these are there at once
@@ -32,7 +32,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What came of a run; hours and percentiles are of the window's jobs, from arrival to end."""
+    """Result of a run; hours and percentiles are of the window's jobs, from arrival to end."""
 
     mean_jct_h: float
     p50_jct_h: float

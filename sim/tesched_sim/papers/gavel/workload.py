@@ -59,7 +59,7 @@ class GavelJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GavelWorkload:
-    """What the jobs are like."""
+    """Parameters of a workload."""
 
     #: mean gap between two arrivals, seconds; 0: all are there from the beginning
     mean_gap_s: float

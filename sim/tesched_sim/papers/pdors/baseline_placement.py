@@ -1,4 +1,4 @@
-"""Where the baselines put workers and servers: spread over the machines in turn, or packed onto few."""
+"""Placement of workers and servers by the baselines: spread over the machines in turn, or packed onto few."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tesched_policies.pdors.model import SLACK, Machines, Placement, TrainingJob
 
 
 class BaselinePlacement(StrEnum):
-    """How machines are chosen."""
+    """Choice of machines."""
 
     #: one to each machine in turn, going on where the last one ended
     SPREAD = "spread"
@@ -19,7 +19,7 @@ class BaselinePlacement(StrEnum):
 
 
 class Rooms:
-    """What is free in a slot, and where the next one goes."""
+    """Free resources of a slot, and the place of the next one."""
 
     def __init__(self, machines: Machines, manner: BaselinePlacement) -> None:
         """Start with all free."""

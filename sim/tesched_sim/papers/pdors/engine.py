@@ -1,4 +1,4 @@
-"""The slotted cluster: in each slot a scheduler says where who is, the cluster checks it and the work advances."""
+"""The slotted cluster: in each slot a scheduler places the jobs, the cluster checks it and the work advances."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PlacementError(RuntimeError):
 
 
 class Scheduler(Protocol):
-    """Says in each slot where the jobs are."""
+    """Places the jobs in each slot."""
 
     def place(self, slot: int, active: Sequence[TrainingJob]) -> Mapping[JobId, Placement]:
         """Return the placements of a slot; `active` have come and are not finished, in the order of arrival."""
@@ -28,7 +28,7 @@ class Scheduler(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """What became of one job."""
+    """Result of one job."""
 
     job_id: JobId
     #: slot of its end; None: it did not finish
@@ -41,7 +41,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of all jobs."""
+    """Results of all jobs."""
 
     jobs: tuple[JobResult, ...]
     #: part of all worker-slots that were on one machine with all of their job

@@ -30,7 +30,7 @@ from tesched_sim.workload import WorkloadError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimum:
-    """What could have been had."""
+    """The best utility that was found, and its upper bound."""
 
     #: the best utility that was found
     utility: float
@@ -132,7 +132,7 @@ class _Program:
 
 def optimum(instance: Instance, *, limit_s: float = 60.0) -> Optimum:
     """Return the offline optimum, within a time. Raises WorkloadError for the batch model, and for no answer."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - only who asks for it needs it
+    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - needed only on request
     from scipy.sparse import csr_array  # noqa: PLC0415
 
     if any(job.speed is not Speed.LINEAR for job in instance.jobs):

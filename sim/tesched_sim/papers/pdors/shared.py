@@ -1,8 +1,8 @@
-"""Schedulers that share the machines anew when somebody comes or goes: FIFO, DRF and Dorm.
+"""Schedulers that share the machines again when a job comes or goes: FIFO, DRF and Dorm.
 
-FIFO    a fixed number of workers each, drawn from 1 to 30; in the order of arrival, and nobody overtakes.
-DRF     max-min fairness of dominant shares: the next worker goes to whoever's share of his scarcest resource is
-        smallest, until nobody's next worker fits. Ghodsi et al., NSDI 2011.
+FIFO    a fixed number of workers each, drawn from 1 to 30; in the order of arrival, and no job overtakes.
+DRF     max-min fairness of dominant shares: the next worker goes to the job with the smallest share of its scarcest
+        resource, until no job's next worker fits. Ghodsi et al., NSDI 2011.
 Dorm    as much as possible is used, while shares stay near DRF's and few running jobs are adjusted: an integer program.
         Sun et al., "Towards distributed machine learning in shared clusters", 2017. Ours: the program is about numbers
         of workers, and machines are found afterwards; its two limits are remembered, not checked.
@@ -49,7 +49,7 @@ class Fifo:
         self.rooms = Rooms(instance.machines, manner)
 
     def place(self, slot: int, active: Sequence[TrainingJob]) -> Mapping[JobId, Placement]:
-        """Return where the running ones are, and start whoever's turn it is."""
+        """Return the placements of the running jobs, and of those that start now."""
         held = {job.job_id: self.running[job.job_id] for job in active if job.job_id in self.running}
         turn = self.rooms.turn
         self.rooms = Rooms(self.instance.machines, self.manner)
@@ -68,7 +68,7 @@ class Fifo:
 
 
 class _Sharing(ABC):
-    """Shares the machines anew when somebody came or went."""
+    """Shares the machines again when a job came or went."""
 
     def __init__(self, instance: Instance, manner: BaselinePlacement) -> None:
         self.machines = instance.machines
@@ -78,7 +78,7 @@ class _Sharing(ABC):
         self.known: tuple[JobId, ...] = ()
 
     def place(self, slot: int, active: Sequence[TrainingJob]) -> Mapping[JobId, Placement]:
-        """Return where everybody is."""
+        """Return the placement of each job."""
         now = tuple(job.job_id for job in active)
         if now != self.known:
             self.known = now
@@ -87,7 +87,7 @@ class _Sharing(ABC):
 
     @abstractmethod
     def shared(self, slot: int, active: Sequence[TrainingJob]) -> dict[JobId, Placement]:
-        """Return where everybody is from this slot on."""
+        """Return the placement of each job from this slot on."""
 
 
 class Drf(_Sharing):
@@ -102,7 +102,7 @@ class Dorm(_Sharing):
     """Utilisation under limits of unfairness and of adjustments."""
 
     def shared(self, slot: int, active: Sequence[TrainingJob]) -> dict[JobId, Placement]:
-        """Keep those whose number of workers stays the same, and place the others."""
+        """Keep the jobs with an unchanged number of workers, and place the others."""
         before = {job_id: int(one.workers.sum()) for job_id, one in self.running.items()}
         workers = dorm_workers(active, self.capacity, before)
         rooms = Rooms(self.machines, self.manner)

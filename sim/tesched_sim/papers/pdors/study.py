@@ -48,7 +48,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What one scheduler came to under one variant: means over the seeds."""
+    """Figures of one scheduler under one variant: means over the seeds."""
 
     variant: str
     method: str

@@ -95,7 +95,7 @@ class PdOrsWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Instance:
-    """What is simulated."""
+    """One instance of the problem: machines, jobs and slots."""
 
     machines: Machines
     #: in the order of their arrivals

@@ -1,4 +1,4 @@
-"""What a run comes to in figures, and policies beside each other: means over seeds, differences seed by seed."""
+"""Figures of a run, and policies beside each other: means over seeds, differences seed by seed."""
 
 from __future__ import annotations
 

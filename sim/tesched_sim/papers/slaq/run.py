@@ -1,4 +1,4 @@
-"""One run: the jobs share the cores, anew each epoch and whenever one comes or ends.
+"""One run: the jobs share the cores, again each epoch and whenever one comes or ends.
 
 An iteration takes its core-seconds over the cores; a job goes on with other cores where it was, and nothing is lost by
 it. A loss is reported when its iteration ends. Between two events each job's pace is constant, so all times and means
@@ -22,7 +22,7 @@ from tesched_policies.slaq.progress import Progress
 from tesched_sim.papers.slaq.workload import Jobs
 from tesched_sim.workload import WorkloadError
 
-#: Parts of the loss reduction whose times are told.
+#: Parts of the loss reduction; the time to each is reported.
 LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95)
 #: An iteration that lacks less than this part of itself has ended: rounding.
 WHOLE = 1e-9
@@ -30,7 +30,7 @@ WHOLE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """How a policy shares: what it fits, and what it maximises; `fits` None: equal shares."""
+    """Settings of a policy: what it fits, and what it maximises; `fits` None: equal shares."""
 
     fits: Fits | None
     objective: Objective = Objective.TOTAL
@@ -50,7 +50,7 @@ POLICIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What came of it."""
+    """Result of a run."""
 
     #: [jobs] seconds from the submission to the last iteration
     done_s: Floats

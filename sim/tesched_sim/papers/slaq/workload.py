@@ -99,7 +99,7 @@ MIXES = {
 
 
 class Gaps(StrEnum):
-    """How long it is from one submission to the next."""
+    """Distributions of the time from one submission to the next."""
 
     #: a Poisson process: exponential gaps
     RANDOM = "random"
@@ -122,7 +122,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Jobs:
-    """What was made; jobs in the order of their submission."""
+    """A generated workload; jobs in the order of their submission."""
 
     kinds: tuple[Kind, ...]
     #: [jobs] seconds

@@ -1,4 +1,4 @@
-"""What a victim pays: the node-seconds of the run that ends, on all of its nodes."""
+"""Cost of a victim: the node-seconds of the run that ends, on all of its nodes."""
 
 from __future__ import annotations
 

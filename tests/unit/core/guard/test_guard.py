@@ -22,7 +22,7 @@ from tests.builders import NOW, cluster, excused, node, running, share, view_of,
 
 C = RefusalCode
 ONE = share("n1", 1)
-#: limits that excuse nobody
+#: limits that excuse no job
 FREE = Limits(min_run_time_s=0, cool_down_s=0)
 
 

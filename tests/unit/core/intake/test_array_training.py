@@ -74,7 +74,7 @@ def test_who_is_gone_stays_in_the_mean_as_one_worker_each() -> None:
     found = then.reported[ARRAY]
     assert pairs(found.curve) == [(1, 6.0), (2, 2.0)]
     assert (found.workload, found.target_loss) == ("lstm", 0.5)
-    # Nobody tells anything any more, but the array still has tasks.
+    # No task reports any more, but the array still has tasks.
     assert pairs(heard(then, {3: None}).reported[ARRAY].curve) == [(1, 6.0), (2, 2.0)]
     assert not heard(then, {3: None}).heard([], {}).reported
 

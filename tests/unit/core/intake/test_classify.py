@@ -1,4 +1,4 @@
-"""Who is trial and error, who is best effort, and how much notice a job gets."""
+"""Job classes, trial and error or best effort, and the notice that a job gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which waiting jobs would start if there were room."""
+"""Waiting jobs that would start if there were room."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def order(state: OrderState, raised: Raise | None = None) -> Memory:
 
 
 class TestSortOut:
-    """Who is served, in what order; a refusal for everybody else."""
+    """The jobs that are served, in their order; a refusal for each other one."""
 
     def test_first_come_first_served_and_ties_by_job_id(self) -> None:
         jobs = [

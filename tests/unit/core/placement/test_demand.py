@@ -1,4 +1,4 @@
-"""What a job wants on each node, where it may run, and what is free there."""
+"""Demand of a job on each node, the nodes on which it may run, and what is free there."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ class TestFits:
             (Request(cpus=17, mem_per_node_mib=1), set()),
             (Request(mem_per_node_mib=900), {"n1", "n2"}),
             (Request(mem_per_node_mib=901), {"n2"}),
-            # all memory of the node: nobody else may hold any
+            # all memory of the node: no other job may hold any
             (Request(mem_per_node_mib=0), {"n2"}),
             (Request(exclusive=True, mem_per_node_mib=1), {"n2"}),
         ],

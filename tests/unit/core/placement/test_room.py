@@ -1,4 +1,4 @@
-"""What is free on nodes, seen from both sides: what jobs say that they hold, and what the nodes say."""
+"""Free resources on nodes, seen from both sides: what jobs say that they hold, and what the nodes say."""
 
 from __future__ import annotations
 

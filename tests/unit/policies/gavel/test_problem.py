@@ -1,4 +1,4 @@
-"""What a problem of Gavel refuses, and what its defaults are."""
+"""Checks and defaults of a problem of Gavel."""
 
 from __future__ import annotations
 

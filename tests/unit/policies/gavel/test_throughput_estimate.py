@@ -1,4 +1,4 @@
-"""Speeds that nobody has measured."""
+"""Estimates of unmeasured speeds."""
 
 from __future__ import annotations
 

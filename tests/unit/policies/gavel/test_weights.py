@@ -1,4 +1,4 @@
-"""How much a job on Slurm counts for Gavel: what QOS, account and comment say, and what is refused."""
+"""Weight of a job on Slurm for Gavel: what QOS, account and comment say, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PD-ORS's prices: idle turns nobody away, full is paid by nobody, and what lies between pays for the bound."""
+"""PD-ORS's prices: idle turns no job away, full is paid by no job, and what lies between pays for the bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets how many cores."""
+"""The number of cores of each job."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_a_job_forges_changes_nothing_in_what_is_expected_of_others(name: s
         assert ahead(beside, by)[:2] == pytest.approx(ahead(alone, by), rel=1e-9)
     given = allocate(beside, 60)
     assert given.sum() == 60
-    # Nobody is under the least, and two like jobs beside it still share as they would without it.
+    # No job is under the least, and two like jobs beside it still share as they would without it.
     assert given.min() >= 1
     rest = 60 - int(given[2])
     assert given[:2].tolist() == allocate(alone, rest).tolist()

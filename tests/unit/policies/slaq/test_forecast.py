@@ -1,4 +1,4 @@
-"""What is expected of a job: its curve, what stands in for it, and when it is made anew."""
+"""Forecast of a job: its curve, what stands in for it, and when it is made again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people are shown of a training's next losses. Expected values are worked out by hand."""
+"""Outlook of a training's next losses, as people see it. Expected values are worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What slaq makes of a snapshot: who takes part, in which unit, what an iteration costs, what there is to share."""
+"""slaq on a snapshot: the trainings that take part, their unit, the cost of an iteration, what there is to share."""
 
 from __future__ import annotations
 

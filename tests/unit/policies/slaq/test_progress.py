@@ -1,4 +1,4 @@
-"""What is kept of a job's reports, and which are refused."""
+"""Progress kept from a job's reports, and the reports that are refused."""
 
 from __future__ import annotations
 

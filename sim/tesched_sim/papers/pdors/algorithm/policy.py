@@ -6,8 +6,8 @@ Definitions
 
 Principle
     Prices rise exponentially with what is promised (prices.py). The best schedule at today's prices is looked for
-    (schedule.py). If its payoff is above 0 it is promised, and what it takes becomes dearer for all who come later. Who
-    was promised something keeps it; who was turned away is not asked again.
+    (schedule.py). If its payoff is above 0 it is promised, and what it takes becomes dearer for all later jobs. A
+    promised schedule is kept; a job that was turned away is not considered again.
 
 Worked example
     One machine of 4 GPUs, one slot, U = 8 and L = 0.5 a GPU. A job that takes 2 GPUs and is worth 3 pays 2 * 0.5 = 1:
@@ -37,7 +37,7 @@ from tesched_sim.papers.pdors.algorithm.slot import Draws, SlotView
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answer:
-    """What became of a job, and why."""
+    """Decision for a job, and its reason."""
 
     job_id: JobId
     #: what it is promised, or why it is left to the queue
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ledger:
-    """What is promised. It is never changed: a promise makes a new one."""
+    """Ledger of promises. It is never changed: a promise makes a new one."""
 
     #: (T, H, R)
     used: NDArray[np.float64]

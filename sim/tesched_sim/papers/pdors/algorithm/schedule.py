@@ -44,7 +44,7 @@ _Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How schedules are looked for."""
+    """Settings of the search for schedules."""
 
     slot: SlotSettings = field(default_factory=SlotSettings)
     #: about so many units of work a job has, if it needs no more
@@ -59,7 +59,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Schedule:
-    """Where a job's workers and servers are, slot by slot."""
+    """Placement of a job's workers and servers, slot by slot."""
 
     #: in the order of slots, only those with work
     placements: tuple[Placement, ...]
@@ -112,7 +112,7 @@ def room_on_one(job: TrainingJob, free: _Floats) -> int:
 
 
 class NoSchedule(StrEnum):
-    """Why a job gets no schedule."""
+    """Reasons for which a job gets no schedule."""
 
     #: every schedule costs at least what its end is worth
     PRICE = "price"
@@ -155,7 +155,7 @@ class _Table:
         done = np.arange(1, self.units + 1, dtype=np.float64) * unit
         self.internal = job.workers_for(done, internal=True)
         self.external = job.workers_for(done, internal=False)
-        # Nobody does more units in a slot than all workers on one machine would.
+        # No job does more units in a slot than with all workers on one machine.
         self.most = int((self.internal <= job.batch).sum())
         self.internal, self.external = self.internal[: self.most], self.external[: self.most]
         self.servers_int = job.servers_for(self.internal)

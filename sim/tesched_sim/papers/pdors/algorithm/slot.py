@@ -48,7 +48,7 @@ _REACHED = 1e-7
 
 
 class External(StrEnum):
-    """How the external case is solved where the bound is not the answer."""
+    """Methods for the external case where the bound is not the answer."""
 
     #: linear program and randomised rounding
     ROUNDED = "rounded"
@@ -58,7 +58,7 @@ class External(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """How slot problems are solved."""
+    """Settings of the solution of slot problems."""
 
     external: External = External.ROUNDED
     #: G_delta: above 0; 1 is the value that works best (docs/pdors.md)
@@ -73,7 +73,7 @@ class SlotSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotView:
-    """What is free in one slot, and what a worker and a server of a job cost there."""
+    """Free resources of one slot, and the cost of a worker and a server of a job there."""
 
     #: the slot, from 0
     slot: int
@@ -302,7 +302,7 @@ class _Program:
         counts = np.minimum(counts, self.room)
         taken = counts.T @ self.demand
         for machine in map(int, np.flatnonzero((taken > self.free + SLACK * taken).any(axis=1))):
-            # Whoever is dearer goes first where there is too much.
+            # The dearer kind is reduced first where there is too much.
             dearer = int(self.price[1, machine] > self.price[0, machine])
             while not self._fits(counts[:, machine], machine):
                 kind = dearer if counts[dearer, machine] else 1 - dearer

@@ -76,7 +76,7 @@ def test_nobody_can_be_better_off_and_everything_fits(jobs: int, seed: int) -> N
 
 @pytest.mark.parametrize("capacity", [(12, 12, 12), (36, 0, 0), (12, 0, 24)])
 def test_as_many_jobs_as_accelerators_are_no_trouble(capacity: tuple[int, ...]) -> None:
-    # Everybody's time and all accelerators are used up: one of the prices is open, and numbers grow.
+    # The time of all jobs and all accelerators are used up: one of the prices is open, and numbers grow.
     for gain in (np.ones((36, 3)), np.tile([3.0, 2.0, 1.0], (36, 1))):
         found = centre(gain, np.ones(36, dtype=np.int64), np.array(capacity))
         expected = float(gain[0] @ np.array(capacity)) / 36

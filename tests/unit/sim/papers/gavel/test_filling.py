@@ -35,7 +35,7 @@ def test_room_that_comes_free_in_mid_round_goes_to_who_is_next() -> None:
 
 
 def test_nobody_is_moved_before_the_round_is_over() -> None:
-    # 1 comes at 10. At 360 the time is divided anew; nobody is behind, and 0 is the older one. 1 follows it at 400, in
+    # 1 comes at 10. At 360 the time is divided again; no job is behind, and 0 is the older one. 1 follows it at 400, in
     # mid-round, and ends at 1120.
     found = run(job(0, 400), job(1, 720, at=10.0))
     assert found.jct_s == {0: 400.0, 1: 1110.0}
@@ -65,7 +65,7 @@ def test_a_start_costs_its_time_once_and_no_more_than_there_was_of_it() -> None:
 
 
 def _last_first(waiting: Waiting) -> NDArray[np.float64]:
-    """Give all the time to whoever came last."""
+    """Give all the time to the job that came last."""
     share = np.zeros_like(waiting.throughput)
     share[-1] = waiting.capacity > 0
     return share

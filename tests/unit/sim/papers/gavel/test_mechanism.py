@@ -1,4 +1,4 @@
-"""Gavel's round mechanism in core: priorities, deficits, who is taken, whose lease is renewed."""
+"""Gavel's round mechanism in core: priorities, deficits, the jobs that are taken, the leases that are renewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two jobs on one accelerator, worked out by hand: who is placed with whom, how fast, and what is booked."""
+"""Two jobs on one accelerator, worked out by hand: the pairs, their speeds, and what is booked."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def placed(
 def test_a_pair_goes_by_its_own_priority_and_takes_the_room_of_one() -> None:
     found = placed([[1], [0], [0]], [[2]], [(1, 2)])
     assert (found.kind.tolist(), found.partner.tolist()) == ([NOWHERE, 0, 0], [ALONE, 2, 1])
-    # Equal: who is alone comes first.
+    # Equal: the job that is alone comes first.
     assert placed([[2], [0], [0]], [[2]], [(1, 2)]).kind.tolist() == [0, NOWHERE, NOWHERE]
     found = placed([[1], [0], [0]], [[2]], [(1, 2)], sizes=[1, 2, 2], capacity=(3,))
     assert found.kind.tolist() == [0, 0, 0]

@@ -30,7 +30,7 @@ def job(index: int, steps: float, *, at: float = 0.0, speed: Sequence[float] = (
 
 
 def equally(waiting: Waiting) -> NDArray[np.float64]:
-    """Give everybody the same part of each type."""
+    """Give each job the same part of each type."""
     return np.tile(waiting.capacity / max(len(waiting.job), int(waiting.capacity.sum())), (len(waiting.job), 1))
 
 
