@@ -46,11 +46,12 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 	$(BIN)/pytest -m clients
 	$(BIN)/python -m tesched_testcluster docker run --clients -- pytest tests/cluster -m clients
 
-check: setup  ## Run ruff, its formatter, mypy (strict) and import-linter.
+check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, and the checks of rooms and language.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py
 
 format: setup  ## Format the code.
 	$(BIN)/ruff check --fix

@@ -84,7 +84,7 @@ def whatif(
     """Run the jobs of the last days again on a simulated Slurm, beside what really happened.
 
     The jobs and their run times are the state store's, the nodes are Slurm's now, policy and guard the configuration's.
-    With --trace, who is trial and error is told by size and run time; `--set workload.te_run_max=30` (minutes),
+    With --trace, a job's class is told by its size and run time; `--set workload.te_run_max=30` (minutes),
     `workload.te_gpus_max=2` and others say how.
     """
     config = configuration(config_path)

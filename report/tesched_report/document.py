@@ -1,8 +1,8 @@
 """A job's report as a file: what it holds, how it stays small, how it is written and read again.
 
 JSON in one piece: {"version": 1, "points": [[iteration, loss, at, work], …], "samples": [[at, type, steps_per_s], …],
-"workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. Whoever reads it
-checks it by rules of his own (`tesched_core.model.job_report`).
+"workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. The reader checks
+it by its own rules (`tesched_core.model.job_report`).
 """
 
 from __future__ import annotations

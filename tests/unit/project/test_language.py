@@ -1,0 +1,72 @@
+"""Language of docstrings, comments and documents: a job is "it". Personal pronouns are for people alone."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FOLDERS = (
+    *("core", "policies", "slurm", "db", "daemon", "sim", "cli", "report"),
+    *("slurm_test_cluster", "benchmarks", "tests"),
+)
+PRONOUNS = re.compile(r"\b(who|whom|his|him|he|nobody|somebody|everybody|anybody|whoever)\b", re.IGNORECASE)
+#: people, and what stands in for one: a user who ..., the Unix user nobody
+PEOPLE = re.compile(
+    r"\b(users?|admins?|people|persons?|researchers?|authors?|operators?|developers?|readers?|maintainers?|attackers?|"
+    r"strangers?|callers?|senders?|owners?|those|anyone|someone|root)\b",
+    re.IGNORECASE,
+)
+
+
+def prose(source: str) -> str:
+    """Return the docstrings and comments of a module."""
+    texts = [
+        node.body[0].value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+        and isinstance(node.body[0].value, ast.Constant)
+        and isinstance(node.body[0].value.value, str)
+    ]
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return "\n".join([*texts, *(token.string for token in tokens if token.type == tokenize.COMMENT)])
+
+
+def of_jobs(text: str) -> list[str]:
+    """Return the lines with a pronoun, but for lines about people."""
+    return [line.strip() for line in text.splitlines() if PRONOUNS.search(line) and not PEOPLE.search(line)]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_code_has_at_most_one_pronoun_for_jobs_in_a_thousand_lines(folder: str) -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.splitlines()
+    files = [ROOT / name for name in listed] or sorted((ROOT / folder).rglob("*.py"))
+    sources = [path.read_text() for path in files if path.suffix == ".py"]
+    assert sources
+    lines = sum(source.count("\n") for source in sources)
+    found = [line for source in sources for line in of_jobs(prose(source))]
+    assert len(found) <= lines / 1000, found
+
+
+@pytest.mark.parametrize(
+    ("text", "bad"),
+    [
+        ("# who yields", 1),
+        ("# a user who pokes", 0),
+        ('"""Whoever is held."""', 1),
+        ('x = "nobody yields"', 0),
+        ("# it is held", 0),
+    ],
+)
+def test_pronouns_are_told_apart(text: str, bad: int) -> None:
+    assert len(of_jobs(prose(text + "\n"))) == bad
