@@ -44,8 +44,9 @@ from tesched_cli.health import health
 def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     """Put back every priority that tesched still has changed, and withdraw the orders under way.
 
-    For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). A victim that has left waits in
-    the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if something could not be put back.
+    For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). A victim that has left waits
+    in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if something could
+    not be put back.
     """
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)
