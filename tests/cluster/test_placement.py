@@ -15,8 +15,9 @@ from benchmarks.placement import Case, Verdict, run_cluster
 pytestmark = pytest.mark.slurm
 
 SEED, CLUSTERS, EACH = 100, 8, 25
-#: started by Slurm though tesched had refused, as a part of the cases
-MOST_MISSED = 0.04
+#: Started by Slurm though tesched had refused, as a part of the cases. 2.5 to 5 % were measured, by chance of what runs
+#: when a case comes (docs/slurm-requests.md); twice that is a rule that is gone.
+MOST_MISSED = 0.08
 
 
 def told(cases: list[Case]) -> str:
