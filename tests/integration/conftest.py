@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -85,3 +86,12 @@ def opened() -> Iterator[Callable[..., Engine]]:
 def store(url: str, opened: Callable[..., Engine]) -> Engine:
     """Give an open store with nothing in it."""
     return opened(url)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Give a folder that every user can get to: pytest closes its own anew when another worker makes its first."""
+    with tempfile.TemporaryDirectory(prefix="tesched-open-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder

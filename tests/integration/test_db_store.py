@@ -191,11 +191,8 @@ except StoreError as error:
 """
 
 
-def test_who_may_only_read_reads_beside_the_daemon_and_without_it(tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("store")
-    for parent in folder.parents:
-        if parent.stat().st_uid == os.geteuid() and not parent.stat().st_mode & 0o001:
-            parent.chmod(0o711)
+def test_who_may_only_read_reads_beside_the_daemon_and_without_it(open_folder: Path) -> None:
+    folder = open_folder
     url = f"sqlite:///{folder}/store.sqlite"
 
     def as_nobody() -> list[str]:

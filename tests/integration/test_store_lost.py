@@ -257,14 +257,10 @@ class TestOwner:
     """Root at the command line, beside a daemon with a user of its own."""
 
     @pytest.fixture
-    def folder(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def folder(self, open_folder: Path) -> Path:
         """Give a directory of the user nobody."""
-        folder = tmp_path_factory.mktemp("lib")
-        for parent in folder.parents:
-            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
-                parent.chmod(0o711)
-        os.chown(folder, 65534, 65534)
-        return folder
+        os.chown(open_folder, 65534, 65534)
+        return open_folder
 
     def test_a_store_that_root_makes_belongs_to_the_directorys_owner(self, folder: Path) -> None:
         url = _url(folder / "store.sqlite")
@@ -287,11 +283,8 @@ class TestOwner:
             reader.dispose()
             writer.dispose()
 
-    def test_another_user_may_not_write_and_is_told_who_may(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        folder = tmp_path_factory.mktemp("lib")
-        for parent in folder.parents:
-            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001:
-                parent.chmod(0o711)
+    def test_another_user_may_not_write_and_is_told_who_may(self, open_folder: Path) -> None:
+        folder = open_folder
         folder.chmod(0o777)
         url = _url(folder / "store.sqlite")
         migrate.upgrade(url)
