@@ -7,8 +7,10 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 # One more than the cores of a small machine: most tests wait for Slurm.
 PYTEST_WORKERS ?= 3
+# A file's tests share a cluster. In the order of the folders: the long files of tests/cluster first, the short ones last.
+IN_PARALLEL := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup install demo test test-docker test-clients check format bench clean
+.PHONY: help setup install demo test test-busy test-docker test-clients plugin check format drawings bench clean
 
 help:  ## List the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -23,22 +25,34 @@ install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL (
 	@slurm_test_cluster/install-slurm.sh
 	@slurm_test_cluster/install-postgresql.sh
 
+# A configured source tree of the running Slurm; empty: Debian's source package of the installed version.
+SLURM_SOURCE ?=
+plugin:  ## Build preempt/tesched for the installed Slurm, in build/slurm_plugin (SLURM_SOURCE=FOLDER: for that one).
+	@source='$(SLURM_SOURCE)'; source=$${source:-$$(slurm_plugin/debian-source.sh build)} \
+	  && $(MAKE) --no-print-directory -C slurm_plugin SLURM_SOURCE="$$(realpath "$$source")"
+
 # On which cluster the demo runs: auto (containers where a Docker engine answers), docker, local.
 DEMO ?= auto
 demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that start in seconds.
 	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
 	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
 
-test: install  ## Run all tests: on a real Slurm and PostgreSQL here and, where a Docker engine answers, in containers.
-	$(BIN)/pytest -n $(PYTEST_WORKERS) --dist loadfile -m 'not docker and not clients'
+test: install plugin  ## Run all tests: on a real Slurm and PostgreSQL here and, where a Docker engine answers, in containers.
+	@$(MAKE) --no-print-directory -C slurm_plugin test
+	$(BIN)/pytest $(IN_PARALLEL) -m 'not docker and not clients'
 	@if docker info >/dev/null 2>&1; then $(MAKE) --no-print-directory test-docker; else \
 	  echo 'No Docker engine answers: not run are the Docker cluster (make test-docker) and all that needs Slurm 26.05,'; \
 	  echo 'the pyslurm client among it.'; fi
 
+# What is run beside the loops; a part of it in a shorter time: make test-busy BUSY='.venv/bin/pytest tests/cluster/test_x.py'
+BUSY ?= $(MAKE) --no-print-directory test
+test-busy: install  ## Run all tests beside eight busy loops: a test that waits for a time, not for a condition, fails.
+	slurm_test_cluster/with-busy-loops.sh 8 $(BUSY)
+
 test-docker: install  ## Run the tests of the Docker cluster, and those of Slurm with pyslurm on Slurm 26.05.
 	$(BIN)/python -m tesched_testcluster docker image
 	$(BIN)/pytest -m docker
-	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker and not clients' -n $(PYTEST_WORKERS) --dist loadfile
+	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker and not clients' $(IN_PARALLEL)
 
 # 216 MB of Debian's packages (torch for CPUs) and 90 MB of PyPI's, once; 1.5 GB in .clients and the image.
 test-clients: install  ## Run trainings with Lightning and Transformers, on this host's Slurm and on 26.05 (needs Docker).
@@ -51,11 +65,15 @@ check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, and the 
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py
+	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py \
+	  tests/unit/project/test_sizes.py tests/unit/project/test_rules_page.py
 
 format: setup  ## Format the code.
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+drawings:  ## Make docs/a-jobs-way.svg from its source (needs graphviz, a Debian package).
+	dot -Tsvg docs/a-jobs-way.dot -o docs/a-jobs-way.svg
 
 bench: install  ## Print the benchmarks' figures.
 	$(BIN)/python -m benchmarks.store

@@ -36,8 +36,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "futile: tesched's own binding is no change",
         "core/tesched_core/orders/futility.py",
-        "request = job.request if bound is None else",
-        "request = job.request if True else",
+        "request = own_request(job, context.changes_of(NODE_BINDING).get(job.job_id))",
+        "request = job.request",
     ),
     Mutation(
         "futile: forgotten when the job starts",
@@ -139,13 +139,13 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "missing: a priority is put back later",
         "core/tesched_core/levers/priority.py",
-        "or raised.restored or order.preemptor in context.absent",
-        "or raised.restored",
+        "        if one.job_id in context.absent:\n            return\n",
+        "",
     ),
     Mutation(
         "missing: a binding",
         "core/tesched_core/levers/node_binding.py",
-        "        if job_id in context.absent:\n            continue\n",
+        "            if job_id in context.absent:\n                continue\n",
         "",
     ),
     Mutation(
@@ -162,7 +162,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation(
         "a hold of somebody else stays",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/levers/requeue.py",
         "or victim.held_before or job.flags",
         "or job.flags",
     ),
@@ -175,7 +175,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "all tasks that started are put back",
         "core/tesched_core/levers/priority.py",
-        "jobs = {task.job_id: task for task in context.tasks_of(order.preemptor)}",
+        "jobs = {task.job_id: task for task in context.tasks_of(one.job_id)}",
         "jobs = {}",
     ),
     Mutation(
@@ -193,24 +193,24 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "bind_for_s counts from the first binding",
         "core/tesched_core/levers/node_binding.py",
-        "context.bound_since.setdefault(job.job_id, context.now)",
-        "context.bound_since[job.job_id] = context.now",
+        "since=context.now if since is None else since,",
+        "since=context.now,",
     ),
     Mutation(
         "a binding that did not arrive does not count",
         "core/tesched_core/levers/node_binding.py",
-        "del since[action.job_id]  # that",
-        "pass  # that",
+        "elif one.since == one.at:",
+        "elif False:",
     ),
     Mutation(
         "no clocks are compared",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/orders/started.py",
         "if job.start_time is None or job.state in",
         "if job.start_time is None or job.start_time < 9999 or job.state in",
     ),
     Mutation(
         "a task that ran before is none",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/orders/started.py",
         "if task.job_id > since and _has_started(task)",
         "if _has_started(task)",
     ),
@@ -229,8 +229,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "a nice value without an answer is not taken for ignored",
         "core/tesched_core/levers/priority.py",
-        "and job.nice == raised.previous and raised.taken_at is not None\n",
-        "and job.nice == raised.previous\n",
+        "return unchanged and one.taken_at is not None and context.now > one.taken_at + RESEND_AFTER_S",
+        "return unchanged and (one.taken_at is None or context.now > one.taken_at + RESEND_AFTER_S)",
     ),
     Mutation(
         "no nice value that Slurm cannot have",
@@ -241,8 +241,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "hold: one on its way is remembered",
         "core/tesched_core/levers/hold.py",
-        " or context.now - at <= RESEND_AFTER_S)",
-        ")",
+        "(job.priority == 0 or on_its_way)",
+        "job.priority == 0",
     ),
     Mutation(
         "shadow: records again only later",

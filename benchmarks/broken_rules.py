@@ -1,4 +1,7 @@
-"""The rules that `python -m benchmarks.mutations` breaks, one after the other: where each is, and how it is broken."""
+"""The rules that `python -m benchmarks.mutations` breaks, one after the other: where each is, and how it is broken.
+
+Over 400 lines: it is a list, one entry a rule.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
 _FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_policies/patient.py"
-_CLASSIFY = "core/tesched_core/intake/classify.py"
+_CLASSIFY, _CLASS_RULES = (f"core/tesched_core/intake/{name}.py" for name in ("classify", "class_rules"))
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
 _ROBBED = "core/tesched_core/orders/reinforce.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"
@@ -129,7 +132,7 @@ MUTATIONS = (
     Mutation(
         "fill: who was helped has his room",
         "policies/tesched_policies/fill.py",
-        "helped = job_id in view.memory.forwarded",
+        "helped = job_id in view.memory.changes_of(QUEUE_BOOST)",
         "helped = False",
     ),
     Mutation(
@@ -141,32 +144,32 @@ MUTATIONS = (
     Mutation(
         "forwarded: put back when he has not started in time",
         "core/tesched_core/levers/queue_boost.py",
-        "if job.pending and (job_id in stays or context.now - one.at <= lasts_s):",
-        "if job.pending:",
+        "and (job_id in stays or context.now - one.at <= lasts_s):",
+        ":",
     ),
     Mutation(
         "forwarded: believed to be back when that is seen",
         "core/tesched_core/levers/queue_boost.py",
-        "            kept[job_id] = one\n            reason = ",
-        "            reason = ",
+        "            reason = Reason(code=ReasonCode.FILLED,",
+        "            del boosted[job_id]\n            reason = Reason(code=ReasonCode.FILLED,",
     ),
     Mutation(
         "forwarded: what somebody else has set is left",
         "core/tesched_core/levers/queue_boost.py",
-        "one.raised.value <= job.nice < one.raised.previous",
-        "job.nice < one.raised.previous",
+        "one.value <= job.nice < one.previous",
+        "job.nice < one.previous",
     ),
     Mutation(
         "forwarded: who certainly was not is forgotten",
         "core/tesched_core/levers/queue_boost.py",
-        "del forwarded[action.job_id]",
-        "pass",
+        "                del boosted[action.job_id]\n",
+        "                pass\n",
     ),
     Mutation(
         "forwarded: what may have arrived is remembered",
-        "core/tesched_core/levers/queue_boost.py",
-        "if kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}:",
-        "if True:",
+        "core/tesched_core/levers/contract.py",
+        " and kind not in MAY_HAVE_ARRIVED\n",
+        "\n",
     ),
     Mutation(
         "guard: an hour",
@@ -303,8 +306,8 @@ MUTATIONS = (
     ),
     Mutation(
         "order: a cool-down after a requeue that Slurm refused",
-        "core/tesched_core/orders/outcomes.py",
-        "context.last_preempted[action.job_id] = context.now",
+        "core/tesched_core/levers/requeue.py",
+        "context.last_preempted[job_id] = context.now",
         "pass",
     ),
     Mutation("order: a preemptor that is held", "core/tesched_core/orders/advance.py", "elif job.held:", "elif False:"),
@@ -316,21 +319,21 @@ MUTATIONS = (
     ),
     Mutation(
         "order: a victim left held is released",
-        "core/tesched_core/levers/priority.py",
-        "return Raise(lever=Lever.HOLD, previous=0, value=1)",
-        "return None",
+        "core/tesched_core/levers/requeue.py",
+        "if job is None or not job.held or",
+        "if True or job is None or not job.held or",
     ),
     Mutation(
         "order: a hold that the job asked for stays",
-        "core/tesched_core/levers/priority.py",
+        "core/tesched_core/levers/requeue.py",
         ' or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:',
         ":",
     ),
     Mutation(
         "order: who was left held is then brought forward",
-        "core/tesched_core/orders/advance.py",
-        "return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim",
-        "return victim",
+        "core/tesched_core/levers/requeue.py",
+        "return victim.job_id in context.changes_of(self.name)",
+        "return True",
     ),
     Mutation(
         "order: a run is looked at before it is asked",
@@ -363,7 +366,10 @@ MUTATIONS = (
         "target=Target.STEPS,",
     ),
     Mutation(
-        "notice: ships as none", _CLASSIFY, "default_notice_signal: str = NONE", 'default_notice_signal: str = "USR1"'
+        "notice: ships as none",
+        _CLASS_RULES,
+        "default_notice_signal: str = NONE",
+        'default_notice_signal: str = "USR1"',
     ),
     Mutation("notice: the comment goes before the script", _CLASSIFY, "if said is not None:", "if False:"),
     Mutation("notice: a declared time is bounded", _CLASSIFY, "min(seconds_s, most_s)", "seconds_s"),
@@ -406,7 +412,7 @@ MUTATIONS = (
     Mutation(
         "ending: a forgotten one is lost",
         "core/tesched_core/orders/advance.py",
-        'return lost(victim, "Slurm has forgotten it before it was back in the queue", order, context)',
+        "return lost(victim, why=why, order=order, context=context)",
         "return victim",
     ),
     Mutation(
@@ -423,49 +429,47 @@ MUTATIONS = (
     ),
     Mutation(
         "queue: what somebody else has set is left",
-        "core/tesched_core/levers/priority.py",
-        "return raised.value <= job.nice < raised.previous",
-        "return job.nice != raised.previous",
+        "core/tesched_core/levers/nice.py",
+        "shown != one.previous and min(one.value, one.previous) <= shown",
+        "shown != one.previous or shown",
     ),
     Mutation(
         "queue: what a user sets meanwhile is put back to",
         "core/tesched_core/levers/priority.py",
-        "        raised = None  # others have",
-        "        pass  # somebody else",
+        "            one = None  # others have",
+        "            pass  # others have",
     ),
     Mutation(
         "bound: before the notice",
         "core/tesched_core/levers/node_binding.py",
-        "context.actions.append(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
-        "(SetNodes(job_id=job.job_id, reason=reason, nodes=nodes,",
+        "        context.actions.append(\n            SetNodes(",
+        "        (\n            SetNodes(",
     ),
     Mutation(
         "bound: set free when the order is over",
         "core/tesched_core/levers/node_binding.py",
-        "all_of_them or one.order_id not in holding or",
-        "all_of_them or",
+        "(one.order_id not in holding or _long_enough(job_id, context))",
+        "_long_enough(job_id, context)",
     ),
     Mutation(
-        "undo: the preemptor's raise", "core/tesched_core/orders/undo.py", "order = put_back(order, context)", "pass"
+        "undo: the preemptor's raise",
+        "core/tesched_core/levers/priority.py",
+        '        """Put all priorities back."""\n        for one in',
+        '        """Put all priorities back."""\n        for one in () and',
     ),
     Mutation(
         "undo: the victims' raises",
-        "core/tesched_core/orders/undo.py",
-        "(let_back(_let_go(victim, order, context), order, context) for",
-        "(_let_go(victim, order, context) for",
+        "core/tesched_core/levers/victim_boost.py",
+        "self._put_back_all(orders, frozenset(), context)",
+        "pass",
     ),
     Mutation(
         "undo: who was brought forward",
-        "core/tesched_core/orders/undo.py",
-        "restore(memory, context, lasts_s=-1)",
-        "restore(memory, context)",
+        "core/tesched_core/levers/queue_boost.py",
+        "self._put_back((), -1.0, context)",
+        "self._put_back((), LASTS_S, context)",
     ),
-    Mutation(
-        "undo: who is bound",
-        "core/tesched_core/orders/undo.py",
-        "memory = unbind(queue_boost.restore(memory, context, lasts_s=-1), context, all_of_them=True)",
-        "memory = queue_boost.restore(memory, context, lasts_s=-1)",
-    ),
+    Mutation("undo: who is bound", "core/tesched_core/levers/node_binding.py", "self._unbind(set(), context)", "pass"),
     Mutation(
         "bound: not for ever",
         "core/tesched_core/levers/node_binding.py",
@@ -486,9 +490,9 @@ MUTATIONS = (
     ),
     Mutation(
         "undo: an order ends when all is seen to be back",
-        "core/tesched_core/orders/undo.py",
-        "if not suspended and all(raised is None or raised.restored for raised in raises):",
-        "if True:",
+        "core/tesched_core/orders/settled.py",
+        "if not settled or has_changes(order, context):",
+        "if not settled:",
     ),
     Mutation(
         "paused: nothing new",

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 from rich.table import Table
 from tesched_cli.common import console
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.kinds import KINDS, Ending, Kind
 from tesched_testcluster.kinds_stage import KindsOnStage, Outcome, torch_bin

@@ -10,13 +10,15 @@ a real Slurm, end at a moment drawn evenly from ±50 ms around their requeue:
     slurm      Slurm's own preemption (partition_prio, REQUEUE, GraceTime 0) by a job of a higher tier
 
 The moment of a requeue is slurmctld's, from its log; of one that found the job ended, that of the call, or of the pass
-that gave its node away. How long a call takes to get there, and when slurmctld makes its
-passes, is taken from the batches before. Printed of each way: victims that ended within ±50 ms of their requeue, and
-how many of them ran twice, by the lines that the jobs wrote themselves: `done` by the first run, `begin` by a second
-one. The others are not counted: --victims is how many must be in that window. Slurm's passes are not met as well as the
-moment of a command, so ways are compared by their share at 10 distances, of 10 ms each, with the same weight ("even").
-`--busy N` keeps N processes busy besides. Exit status 1 if a client's even share is larger than that of Slurm's own
-preemption by more than chance explains (one-sided, 1 %).
+that gave its node away. How long a call takes to get there, and when slurmctld makes its passes, is taken from the
+batches before. Printed of each way: victims that ended within ±50 ms of their requeue, and how many of them ran twice,
+by the lines that the jobs wrote themselves: `done` by the first run, `begin` by a second one. The others are not
+counted: --victims is how many must be in that window. Slurm's passes are not met as well as the moment of a command, so
+ways are compared by their share at 10 distances, of 10 ms each, with the same weight ("even"). `--busy N` keeps N
+processes busy besides. Exit status 1 if a client's even share is larger than that of Slurm's own preemption by more
+than chance explains (one-sided, 1 %).
+
+Over 400 lines: one measurement, with the jobs' scripts and the statistics that it alone needs.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from typing import Literal, get_args
 import click
 from tesched_core.model.actions import Reason, ReasonCode, Requeue
 from tesched_core.model.resources import JobId
-from tesched_slurm.clients import Client, ClientChoice, choose
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import Client, choose
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster

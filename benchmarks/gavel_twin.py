@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -24,29 +22,19 @@ from tesched_sim.papers.gavel.rounds import Cluster
 from tesched_sim.papers.gavel.simulate import simulate
 from tesched_sim.papers.gavel.throughputs import TYPES, measured
 from tesched_sim.papers.gavel.workload import MODELS, GavelJob
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import NodeGroup
 from tesched_testcluster.local import LocalCluster
 
+from benchmarks.beside_slurm import TESCHED, beside_slurm, submitted
+
 JOB_SCRIPT = Path(__file__).with_name("gavel_job.sh")
-TESCHED = Path(sys.executable).with_name("tesched")
 NODES, GPUS = 4, 2
 #: seconds of work on a v100: 10 to the power of a number between these
 WORK = (1.0, 2.0)
 #: seconds between two looks
 POLL_S = 0.5
 
-_CONFIG = """
-mode = "enforce"
-[store]
-url = "sqlite:///{folder}/tesched.sqlite"
-[slurm]
-conf = "{slurm_conf}"
-[loop]
-poll_interval_s = {poll_s}
-socket = ""
-[policy]
-te = "none"
-be = "gavel"
+_TABLES = """
 [policy.gavel]
 allocator = "{policy}"
 round_s = {round_s}
@@ -116,43 +104,15 @@ def simulated(
 
 def really(jobs: Sequence[GavelJob], policy: str, round_s: float) -> tuple[list[float], float]:
     """Return the JCTs on a real Slurm, and starts for each job."""
-    definition = ClusterDefinition(
-        groups=tuple(NodeGroup(prefix=f"{kind}-", count=NODES, gres={f"gpu:{kind}": GPUS}) for kind in TYPES),
-        partitions=(PartitionDefinition(name="main", default=True),),
-        min_job_age_s=7200,
-    )
-    with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        config = folder / "tesched.toml"
-        config.write_text(
-            _CONFIG.format(
-                folder=folder,
-                slurm_conf=cluster.slurm_conf,
-                poll_s=POLL_S,
-                policy=policy,
-                round_s=round_s,
-                types=json.dumps(list(TYPES)),
-            )
-        )
-        _import_speeds(jobs, config, folder)
-        log = folder / "daemon.log"
-        with log.open("wb") as out:
-            daemon = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
-        try:
-            cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
-            ids = _submitted(cluster, jobs)
-
-            def over() -> bool:
-                return daemon.poll() is not None or not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
-
-            cluster.wait_for(over, "all jobs to end", timeout_s=3600)
-        except BaseException:
-            sys.stderr.write(log.read_text()[-5000:])
-            raise
-        finally:
-            daemon.terminate()
-            daemon.wait(timeout=30)
-        return _read(ids, (cluster.shared / "events").read_text())
+    groups = (NodeGroup(prefix=f"{kind}-", count=NODES, gres={f"gpu:{kind}": GPUS}) for kind in TYPES)
+    with beside_slurm(*groups) as slurm:
+        tables = _TABLES.format(policy=policy, round_s=round_s, types=json.dumps(list(TYPES)))
+        slurm.configure("gavel", poll_s=POLL_S, tables=tables)
+        _import_speeds(jobs, slurm.config, slurm.folder)
+        slurm.start()
+        ids = submitted(jobs, lambda job: job.arrival_s, partial(_submit, slurm.cluster))
+        slurm.wait_for_end()
+        return _read(ids, (slurm.cluster.shared / "events").read_text())
 
 
 def _import_speeds(jobs: Sequence[GavelJob], config: Path, folder: Path) -> None:
@@ -167,30 +127,19 @@ def _import_speeds(jobs: Sequence[GavelJob], config: Path, folder: Path) -> None
         subprocess.run([str(TESCHED), *argv, "--config", str(config)], check=True, stdout=subprocess.DEVNULL)
 
 
-def _submitted(cluster: LocalCluster, jobs: Sequence[GavelJob]) -> dict[int, float]:
-    """Submit each in its time; return when that was, by job id."""
-    began = time.time()
-    ids: dict[int, float] = {}
-    for number, job in enumerate(jobs, start=1):
-        time.sleep(max(began + job.arrival_s - time.time(), 0))
-        at = time.time()
-        speeds = ",".join(f"{kind}={speed}" for kind, speed in zip(TYPES, job.throughput.tolist(), strict=True))
-        ids[
-            cluster.sbatch(
-                f"--job-name=m{job.row}",
-                "--gres=gpu:1",
-                "--cpus-per-task=1",
-                "--mem=100M",
-                "--time=60",
-                f"--comment=workload=m{job.row} signal=B:USR1",
-                "--output=/dev/null",
-                script=JOB_SCRIPT,
-                arguments=(str(job.steps), speeds, str(cluster.shared), str(cluster.definition.requeue_exit)),
-            )
-        ] = at
-        if sys.stderr.isatty():
-            print(f"\r{number}/{len(jobs)} submitted", end="" if number < len(jobs) else "\n", file=sys.stderr)
-    return ids
+def _submit(cluster: LocalCluster, job: GavelJob) -> int:
+    speeds = ",".join(f"{kind}={speed}" for kind, speed in zip(TYPES, job.throughput.tolist(), strict=True))
+    return cluster.sbatch(
+        f"--job-name=m{job.row}",
+        "--gres=gpu:1",
+        "--cpus-per-task=1",
+        "--mem=100M",
+        "--time=60",
+        f"--comment=workload=m{job.row} signal=B:USR1",
+        "--output=/dev/null",
+        script=JOB_SCRIPT,
+        arguments=(str(job.steps), speeds, str(cluster.shared), str(cluster.definition.requeue_exit)),
+    )
 
 
 def _read(ids: dict[int, float], events: str) -> tuple[list[float], float]:

@@ -35,7 +35,7 @@ import numpy as np
 from sqlalchemy import select
 from tesched_db.engine import open_store
 from tesched_db.tables import ActionRow, CycleRow
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition, Scheduling
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
@@ -261,7 +261,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     # At this level slurmctld's log names its passes.
     settings = {"SlurmctldDebug": "debug"}
     if setting.epilog:
-        # Without one slurmctld leaves the room of a job that ended by itself to its next pass (docs/at-once.md).
+        # Without one slurmctld leaves the room of a job that ended by itself to its next pass (docs/howto/at-once.md).
         settings["Epilog"] = "/bin/true"
     if way == "slurm":
         grace_s = GRACE_S if setting.checkpoint_s else 0

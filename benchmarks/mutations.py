@@ -19,7 +19,7 @@ from benchmarks.broken_rules import MUTATIONS
 from benchmarks.mutation import Mutation
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "sim", "slurm", "db", "daemon", "report", "cli", "systemd", "slurm_test_cluster", "tests")
+ROOMS = ("core", "policies", "sim", "slurm", "db", "daemon", "report", "cli", "systemd", "slurm_test_cluster", "tests")
 TESTS = (
     "tests/unit/policies/test_victim_search.py",
     "tests/unit/core/guard/test_budget.py",
@@ -45,14 +45,14 @@ NEAR = {
         "tests/scenarios/test_victim.py",
         "tests/scenarios/test_preemptor.py",
     ),
-    "binding": ("tests/scenarios/test_binding.py",),
+    "node_binding": ("tests/scenarios/test_binding.py",),
     "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py"),
     "classify": ("tests/unit/core/intake/test_classify.py",),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py",),
     "common": ("tests/integration/test_cli_users_text.py",),
-    "doubt": ("tests/unit/daemon/test_plausibility.py",),
+    "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
-    "forwarding": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
+    "queue_boost": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": ("tests/scenarios/test_futility.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
@@ -63,16 +63,16 @@ NEAR = {
     "store_file": ("tests/integration/test_store_lost.py",),
     "engine": ("tests/integration/test_store_lost.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
-    "seen": ("tests/integration/test_class_of_a_run.py",),
+    "job_rows": ("tests/integration/test_class_of_a_run.py",),
     "inbox": ("tests/integration/test_report_socket.py",),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "loop": ("tests/integration/test_loop.py", "tests/integration/test_class_of_a_run.py"),
-    "poke": ("tests/unit/daemon/test_wakeup.py", "tests/unit/daemon/test_wakeup_shares.py"),
-    "poke_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
+    "wakeup": ("tests/unit/daemon/test_wakeup.py", "tests/unit/daemon/test_wakeup_shares.py"),
+    "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
-    "robbed": ("tests/scenarios/test_robbed.py",),
-    "overview": ("tests/scenarios/test_notice.py",),
-    "queue_order": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_victim.py"),
+    "reinforce": ("tests/scenarios/test_robbed.py",),
+    "columns_of": ("tests/scenarios/test_notice.py",),
+    "priority": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_victim.py"),
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),
     "undo": ("tests/scenarios/test_undo.py",),
     "visible": ("tests/unit/core/model/test_visible.py",),
@@ -86,7 +86,7 @@ def survives(mutation: Mutation, folder: Path) -> bool:
     if whole.count(mutation.text) != 1:
         raise ValueError(f"{mutation.path} has {mutation.text!r} {whole.count(mutation.text)} times, not once")
     path.write_text(whole.replace(mutation.text, mutation.instead))
-    all_tests = TESTS if mutation.path.startswith(("core", "sim")) else DAEMON_TESTS
+    all_tests = TESTS if mutation.path.startswith(("core", "policies", "sim")) else DAEMON_TESTS
     near = NEAR.get(path.stem, ())
     try:
         return (not near or _pass(near, folder)) and _pass(all_tests, folder)

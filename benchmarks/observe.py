@@ -13,7 +13,8 @@ import time
 from collections.abc import Callable
 
 from tesched_core.model.actions import Failure
-from tesched_slurm.clients import Client, ClientChoice
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import Client
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.slurm_clients import CLIENTS, connecting

@@ -11,23 +11,21 @@ maximises, as a part of what there would be if all jobs ended at once.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 
 import click
 import numpy as np
 from tesched_policies.pdors.workload import PATIENT_FOR, STEEPNESS, Urgency, Workload
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import NodeGroup
 from tesched_testcluster.local import LocalCluster
 
+from benchmarks.beside_slurm import BesideSlurm, beside_slurm, submitted
+
 JOB_SCRIPT = Path(__file__).with_name("pdors_job.sh")
-TESCHED = Path(sys.executable).with_name("tesched")
 PER_RACK = 8
 #: how many nodes a job has at least, and how often that is so
 FEWEST = {1: 0.3, 2: 0.4, 4: 0.3}
@@ -46,18 +44,7 @@ POLL_S = 0.4
 #: of the table's columns
 WIDTHS = (12, 7, 8, 9, 9, 8, 6, 8)
 
-_CONFIG = """
-mode = "enforce"
-[store]
-url = "sqlite:///{folder}/tesched.sqlite"
-[slurm]
-conf = "{slurm_conf}"
-[loop]
-poll_interval_s = {poll_s}
-socket = ""
-[policy]
-te = "none"
-be = "pdors"
+_TABLES = """
 [policy.pdors]
 slot_s = {slot_s}
 slots = {slots}
@@ -146,94 +133,50 @@ def drawn(count: int, span_s: float, seed: int) -> list[Distributed]:
 
 def really(jobs: Sequence[Distributed], arm: str, planning: Planning) -> Found:
     """Return what becomes of the jobs on a real Slurm: "plain", "switches" or "pdors"."""
-    definition = ClusterDefinition(
-        groups=(NodeGroup(count=2 * PER_RACK, gres={"gpu": 1}),),
-        partitions=(PartitionDefinition(name="main", default=True),),
+    with beside_slurm(
+        NodeGroup(count=2 * PER_RACK, gres={"gpu": 1}),
         racks={"r1": f"n[1-{PER_RACK}]", "r2": f"n[{PER_RACK + 1}-{2 * PER_RACK}]"},
         settings={"SchedulerParameters": SCHEDULER},
-        min_job_age_s=7200,
-    )
-    with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as name:
-        daemon = _daemon(cluster, jobs, Path(name), planning) if arm == "pdors" else None
-        try:
-            ids = _submitted(cluster, jobs, ("--switches=1",) if arm == "switches" else ())
-
-            def over() -> bool:
-                gone = daemon is not None and daemon.poll() is not None
-                return gone or not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
-
-            cluster.wait_for(over, "all jobs to end", timeout_s=3600)
-        except BaseException:
-            if daemon is not None:
-                sys.stderr.write((Path(name) / "daemon.log").read_text()[-5000:])
-            raise
-        finally:
-            if daemon is not None:
-                daemon.terminate()
-                daemon.wait(timeout=30)
-        return _read(arm, jobs, ids, (cluster.shared / "events").read_text())
+    ) as slurm:
+        if arm == "pdors":
+            _start(slurm, jobs, planning)
+        options = ("--switches=1",) if arm == "switches" else ()
+        ids = submitted(jobs, lambda job: job.at_s, partial(_submit, slurm.cluster, options))
+        slurm.wait_for_end()
+        return _read(arm, jobs, ids, (slurm.cluster.shared / "events").read_text())
 
 
-def _daemon(
-    cluster: LocalCluster, jobs: Sequence[Distributed], folder: Path, planning: Planning
-) -> subprocess.Popen[bytes]:
-    config = folder / "tesched.toml"
-    config.write_text(
-        _CONFIG.format(
-            folder=folder,
-            slurm_conf=cluster.slurm_conf,
-            poll_s=POLL_S,
-            **asdict(planning),
-        )
-    )
+def _start(slurm: BesideSlurm, jobs: Sequence[Distributed], planning: Planning) -> None:
     keys = ("samples", "sample_s", "batch", "gradient_mb", "rack_mb_per_s", "far_mb_per_s")
-    tables = folder / "conf.d" / "workloads.toml"
-    tables.parent.mkdir()
-    tables.write_text(
-        "".join(
-            f"[[policy.pdors.workloads]]\nname = {json.dumps(job.workload.name)}\n"
-            + "".join(f"{key} = {getattr(job.workload, key)}\n" for key in keys)
-            for job in jobs
-        )
+    workloads = "".join(
+        f"[[policy.pdors.workloads]]\nname = {json.dumps(job.workload.name)}\n"
+        + "".join(f"{key} = {getattr(job.workload, key)}\n" for key in keys)
+        for job in jobs
     )
-    log = folder / "daemon.log"
-    with log.open("wb") as out:
-        daemon = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
-    cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
-    return daemon
+    slurm.configure("pdors", poll_s=POLL_S, tables=_TABLES.format(**asdict(planning)) + workloads)
+    slurm.start()
 
 
-def _submitted(cluster: LocalCluster, jobs: Sequence[Distributed], options: Sequence[str]) -> dict[int, float]:
-    """Submit each in its time; return when that was, by job id."""
-    began = time.time()
-    ids: dict[int, float] = {}
-    for number, job in enumerate(jobs, start=1):
-        time.sleep(max(began + job.at_s - time.time(), 0))
-        at = time.time()
-        one = job.workload
-        # Users leave some room for the worst; Slurm counts in minutes.
-        minutes = ceil(1.2 * job.run_s(job.fewest, far=job.fewest > 1) / 60)
-        ids[
-            cluster.sbatch(
-                f"--job-name={one.name}",
-                f"--nodes={job.fewest}-{job.most}",
-                "--gres=gpu:1",
-                "--mem=100M",
-                f"--time={minutes}",
-                f"--comment=workload={one.name}",
-                "--output=/dev/null",
-                *options,
-                script=JOB_SCRIPT,
-                arguments=(
-                    *(str(each) for each in (one.samples, one.sample_s, one.batch, one.gradient_mb)),
-                    *(str(each) for each in (one.rack_mb_per_s, one.far_mb_per_s, PER_RACK)),
-                    str(cluster.shared),
-                ),
-            )
-        ] = at
-        if sys.stderr.isatty():
-            print(f"\r{number}/{len(jobs)} submitted", end="" if number < len(jobs) else "\n", file=sys.stderr)
-    return ids
+def _submit(cluster: LocalCluster, options: Sequence[str], job: Distributed) -> int:
+    one = job.workload
+    # Users leave some room for the worst; Slurm counts in minutes.
+    minutes = ceil(1.2 * job.run_s(job.fewest, far=job.fewest > 1) / 60)
+    return cluster.sbatch(
+        f"--job-name={one.name}",
+        f"--nodes={job.fewest}-{job.most}",
+        "--gres=gpu:1",
+        "--mem=100M",
+        f"--time={minutes}",
+        f"--comment=workload={one.name}",
+        "--output=/dev/null",
+        *options,
+        script=JOB_SCRIPT,
+        arguments=(
+            *(str(each) for each in (one.samples, one.sample_s, one.batch, one.gradient_mb)),
+            *(str(each) for each in (one.rack_mb_per_s, one.far_mb_per_s, PER_RACK)),
+            str(cluster.shared),
+        ),
+    )
 
 
 def _read(arm: str, jobs: Sequence[Distributed], ids: dict[int, float], events: str) -> Found:

@@ -40,7 +40,8 @@ from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.demand import demands_of
 from tesched_core.policy import Eligibility, MakeRoom, View
 from tesched_policies.fitgpp import FitGpp
-from tesched_slurm.clients import ClientChoice, choose
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import choose
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.local import LocalCluster

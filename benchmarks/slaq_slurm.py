@@ -15,42 +15,27 @@ in all three, iteration by iteration; that is checked.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
 import numpy as np
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import NodeGroup
 from tesched_testcluster.local import LocalCluster
 
+from benchmarks.beside_slurm import BesideSlurm, beside_slurm
 from benchmarks.slaq_training import KINDS
 
 HERE = Path(__file__).parent
-TESCHED = Path(sys.executable).with_name("tesched")
 #: in this order they come, again and again
 ORDER = ("network", "linear", "svm", "logistic")
 #: seconds for which a task works
 TASK_S = 6.0
 MODES = ("slurm", "equal", "slaq")
 
-_CONFIG = """
-mode = "enforce"
-[store]
-url = "sqlite:///{folder}/tesched.sqlite"
-[slurm]
-conf = "{slurm_conf}"
-[loop]
-poll_interval_s = 1.0
-socket = ""
-[policy]
-te = "none"
-be = "slaq"
+_TABLES = """
 [policy.slaq]
 epoch_s = {epoch_s}
 throttle_cool_down_s = {epoch_s}
@@ -88,52 +73,27 @@ class Trained:
 LEVELS = (0.5, 0.9, 0.95)
 
 
-@contextmanager
-def daemon(cluster: LocalCluster, folder: Path, spool: str, epoch_s: float) -> Iterator[Path]:
-    """Run tesched beside the cluster; give its configuration."""
-    config, log = folder / "tesched.toml", folder / "daemon.log"
-    config.write_text(_CONFIG.format(folder=folder, slurm_conf=cluster.slurm_conf, spool=spool, epoch_s=epoch_s))
-    with log.open("wb") as out:
-        process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
-    try:
-        cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
-        yield config
-    except BaseException:
-        sys.stderr.write(log.read_text()[-5000:])
-        raise
-    finally:
-        process.terminate()
-        process.wait(timeout=30)
-
-
 def run(mode: str, plan: Plan) -> list[Trained]:
     """Run the trainings once. Raises ClickException if one does not come to its end."""
-    definition = ClusterDefinition(
-        groups=(NodeGroup(count=1, cpus=plan.cpus, sockets=1, gres={}),),
-        partitions=(PartitionDefinition(name="main", default=True),),
-        min_job_age_s=60,
-    )
-    with LocalCluster(definition) as cluster, tempfile.TemporaryDirectory() as name:
-        spool = cluster.shared / "spool"
+    with beside_slurm(NodeGroup(count=1, cpus=plan.cpus, sockets=1, gres={}), min_job_age_s=60) as slurm:
+        spool = slurm.cluster.shared / "spool"
         spool.mkdir(mode=0o1777)
-        if mode == "slurm":
-            return _trained(cluster, plan, spool)
-        with daemon(cluster, Path(name), str(spool) if mode == "slaq" else "", plan.epoch_s):
-            return _trained(cluster, plan, spool)
+        if mode != "slurm":
+            tables = _TABLES.format(spool=spool if mode == "slaq" else "", epoch_s=plan.epoch_s)
+            slurm.configure("slaq", poll_s=1.0, tables=tables)
+            slurm.start()
+        return _trained(slurm, plan, spool)
 
 
-def _trained(cluster: LocalCluster, plan: Plan, spool: Path) -> list[Trained]:
+def _trained(slurm: BesideSlurm, plan: Plan, spool: Path) -> list[Trained]:
+    cluster = slurm.cluster
     began = time.time()
     submitted: list[tuple[int, float, Path]] = []
     for number, kind in enumerate(plan.names):
         time.sleep(max(began + number * plan.gap_s - time.time(), 0))
         folder = cluster.shared / f"{number}-{kind}"
         submitted.append((_submit(cluster, kind, plan, folder, spool), time.time(), folder))
-
-    def over() -> bool:
-        return not cluster.run("squeue", "-h", "-t", "PD,R,CG").stdout.strip()
-
-    cluster.wait_for(over, "all trainings to end", timeout_s=3600)
+    slurm.wait_for_end()
     told = _told(spool)
     found = []
     for (array, at, folder), kind in zip(submitted, plan.names, strict=True):

@@ -2,15 +2,15 @@
 # Installs what the local test cluster needs (slurmctld, slurmd, Slurm's commands, munge; slurmdbd and MariaDB for a cluster
 # with accounting) from Debian's own packages, and
 # what tests need besides: the Lua libraries of systemd/job_submit.lua, and the tools that the tests of the unit files
-# and manual pages ask (systemd-analyze, groff). systemd does not run for that.
+# and manual pages ask (systemd-analyze, groff; systemd does not run for that), and what `make plugin` builds with.
 #
 #   sudo slurm_test_cluster/install-slurm.sh
 #
 # Does nothing if all is there. No daemon is started or enabled to run now: the test cluster starts its own, as any user.
 set -eu
 
-packages="slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins mariadb-server-core mariadb-client-core munge lua-posix lua-socket systemd groff-base"
-programs="slurmctld slurmd slurmdbd sacctmgr mariadbd mariadb-install-db mariadb munged sbatch scontrol sinfo squeue scancel systemd-analyze systemd-sysusers groff"
+packages="slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins mariadb-server-core mariadb-client-core munge lua-posix lua-socket systemd groff-base gcc libc6-dev make dpkg-dev"
+programs="slurmctld slurmd slurmdbd sacctmgr mariadbd mariadb-install-db mariadb munged sbatch scontrol sinfo squeue scancel systemd-analyze systemd-sysusers groff gcc make dpkg-source"
 # below slurmctld's Lua's folder; Debian's slurmctld has Lua 5.1
 lua_libraries="posix.so socket/unix.so"
 

@@ -1,4 +1,4 @@
--- A poke at each submission: tesched looks at once, not at its next poll. docs/at-once.md says what it costs.
+-- A poke at each submission: tesched looks at once, not at its next poll. docs/howto/at-once.md says what it costs.
 --
 -- Install as job_submit.lua beside slurm.conf on slurmctld's host, where the daemon has to run, too; in slurm.conf
 -- JobSubmitPlugins=lua; then restart slurmctld. Needed: Debian's lua-posix or lua-socket, EPEL's lua5.1-posix and the

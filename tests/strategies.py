@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
+from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import (
     Action,
     Hold,
+    MarkLine,
     NodeCount,
     Notify,
     OrderId,
@@ -17,23 +21,23 @@ from tesched_core.model.actions import (
     Rerun,
     Resume,
     SetDependency,
+    SetMarks,
     SetNice,
     SetPriority,
     SetThrottle,
     Suspend,
     TellUser,
 )
+from tesched_core.model.change import MARK, NODE_BINDING, Change, Field, Mark, Nodes
 from tesched_core.model.decision import Decision, Refusal, RefusalCode
-from tesched_core.model.memory import Forwarded, Futility, Memory, NodeBinding, Past, Throttled
+from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
     Ending,
-    Lever,
     Order,
     OrderState,
     Purpose,
-    Raise,
     Transition,
     Victim,
     VictimState,
@@ -56,7 +60,7 @@ nodes = st.lists(node_names, unique=True, max_size=4).map(tuple)
 signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
 
 _finite = st.floats(0, 2**40)
-raises = st.builds(Raise, lever=st.sampled_from(Lever), previous=nice_values, value=nice_values, restored=st.booleans())
+
 
 victims = st.builds(
     Victim,
@@ -84,7 +88,6 @@ victims = st.builds(
     left_at=st.none() | times,
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
-    raised=st.none() | raises,
     held_before=st.booleans(),
 )
 
@@ -102,7 +105,6 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
         waits_until=st.none() | times,
         newest_task=st.none() | job_ids,
-        raised=st.none() | raises,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),
         ended_at=st.none() | times,
@@ -195,6 +197,45 @@ pdors_states = st.builds(PdorsState, plans=st.dictionaries(job_ids, _plans, max_
 states = st.fixed_dictionaries({}, optional={"gavel": gavel_states, "pdors": pdors_states, "slaq": slaq_states})
 
 
+def _by_job(lever: str, field: Field, one: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[JobId, Change[Any]]]:
+    change = st.builds(
+        Change,
+        lever=st.just(lever),
+        job_id=job_ids,
+        field=st.just(field),
+        previous=one,
+        value=one,
+        before=st.none() | one,
+        at=times,
+        since=st.none() | times,
+        order_id=st.none() | order_ids,
+        dry=st.booleans(),
+        restored=st.booleans(),
+    )
+    return st.lists(change, min_size=1, max_size=3).map(lambda some: {one.job_id: one for one in some})
+
+
+_nodes = st.builds(
+    Nodes,
+    names=nodes,
+    count=st.none() | st.builds(NodeCount, least=counts, most=counts, tasks=counts, cpus=counts),
+)
+_marks = st.builds(
+    Mark,
+    order=counts,
+    score=_finite,
+    grace_s=_finite,
+    restarts=counts,
+    nodes=nodes,
+    started_at=times,
+    ended=st.booleans(),
+)
+_values = {NODE_BINDING: (Field.NODES, _nodes), MARK: (Field.MARK, _marks)}
+changes = st.fixed_dictionaries(
+    {},
+    optional={lever.name: _by_job(lever.name, *_values.get(lever.name, (Field.NICE, counts))) for lever in LEVERS},
+)
+
 memories = st.builds(
     Memory,
     cycle=st.integers(0, 2**40),
@@ -218,7 +259,6 @@ memories = st.builds(
         ),
         max_size=3,
     ),
-    bound_since=st.dictionaries(job_ids, times, max_size=3),
     paid=st.lists(
         st.builds(Paid, at=times, job_id=job_ids, user=words, account=words, nodes=nodes, node_s=st.floats(0, 2**40)),
         max_size=3,
@@ -230,28 +270,7 @@ memories = st.builds(
         max_size=3,
     ),
     policy_states=states,
-    held=st.dictionaries(job_ids, times, max_size=3),
-    throttled=st.dictionaries(
-        job_ids,
-        st.builds(Throttled, at=times, previous=counts, value=counts, before=counts, dry=st.booleans()),
-        max_size=3,
-    ),
-    bound=st.lists(
-        st.builds(
-            NodeBinding,
-            job_id=job_ids,
-            order_id=order_ids,
-            at=times,
-            nodes=nodes,
-            previous=nodes,
-            before=nodes,
-            previous_count=st.none() | st.builds(NodeCount, least=counts, most=counts, tasks=counts, cpus=counts),
-        ),
-        max_size=3,
-    ).map(lambda some: {one.job_id: one for one in some}),
-    forwarded=st.lists(st.builds(Forwarded, job_id=job_ids, at=times, raised=raises), max_size=3).map(
-        lambda some: {one.job_id: one for one in some}
-    ),
+    changes=changes,
 )
 
 reasons = st.builds(
@@ -269,6 +288,24 @@ actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(SetDependency, job_id=job_ids, reason=reasons, dependency=words),
     st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
     st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
+    st.builds(
+        SetMarks,
+        job_id=job_ids,
+        reason=reasons,
+        marks=st.lists(
+            st.builds(
+                MarkLine,
+                job_id=job_ids,
+                order=counts,
+                grace_s=counts,
+                max_restarts=counts,
+                least_run_s=counts,
+                after=counts,
+                until=counts,
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
     st.builds(SetThrottle, job_id=job_ids, reason=reasons, throttle=counts, previous=counts),
     st.builds(
         TellUser,

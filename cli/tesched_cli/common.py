@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -219,6 +217,8 @@ def hostlist(nodes: Sequence[str]) -> str:
     """Return the nodes folded: `n[1-3]`; what is no node's name is neither expanded nor looked up as a group."""
     if not all(map(_NODE.fullmatch, nodes)):
         return shortened(",".join(nodes), LONGEST_TEXT)
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # noqa: PLC0415 - needed where there are nodes
+
     return str(NodeSet.fromlist(list(nodes), resolver=RESOLVER_NOGROUP))
 
 
@@ -257,6 +257,15 @@ def progress(things: Iterable[T], what: str, *, total: int | None = None) -> Ite
     if not terminal.is_terminal:
         yield from things
         return
+    from rich.progress import (  # noqa: PLC0415 - needed on a terminal alone
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

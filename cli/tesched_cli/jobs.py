@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import Ending, Victim, VictimState
+from tesched_core.model.order import Ending
 from tesched_core.model.snapshot import JobClass
 from tesched_core.model.visible import shortened
 from tesched_db import queries as read
@@ -76,8 +76,8 @@ def jobs(
     """List the jobs with their class and the rule that gave it.
 
     With --mine: your own jobs, how often each was preempted of how many times, for what kind of job, what is known of
-    its saved state, and what comes next (docs/preempted.md). Exit status 2 and one line that names the group where you
-    may not read the state store.
+    its saved state, and what comes next (docs/howto/preempted.md). Exit status 2 and one line that names the group
+    where you may not read the state store.
     """
     if mine:
         if user is not None:
@@ -155,12 +155,3 @@ def orders(*, config_path: Path, as_json: bool, open_only: bool, futile_only: bo
             who = f"job {step.job_id}: " if step.job_id else ""
             would = "would have: " if order.ending is Ending.SHADOW and step.after != order.state else ""
             out.print(f"  {clock(step.at)}  {would}{who}{step.text}")
-
-
-def grace_left(victim: Victim, now: float) -> str:
-    """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
-    if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
-        return f"{victim.state}, for {duration(now - victim.suspended_at)}"
-    if victim.deadline is None or victim.left_at is not None or victim.by_suspending:
-        return victim.state.value
-    return f"{victim.state}, {duration(victim.deadline - now)} of grace left"

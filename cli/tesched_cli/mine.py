@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from tesched_core.model.change import VICTIM_BOOST
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
@@ -82,7 +83,10 @@ def my_jobs(config_path: Path, user: str, which: JobFilter) -> tuple[MyJob, ...]
     with store(config_path) as engine:
         found = read.jobs(engine, which)
         victims = read.as_victims(engine, [job.key for job in found])
-    return tuple(_mine(job, victims.get(job.key, ()), most) for job in found if job.user == user)
+        ahead = read.changed_jobs(engine).get(VICTIM_BOOST, frozenset())
+    return tuple(
+        _mine(job, victims.get(job.key, ()), most, ahead=job.job_id in ahead) for job in found if job.user == user
+    )
 
 
 def show(jobs: Sequence[MyJob], *, as_json: bool) -> None:
@@ -115,7 +119,7 @@ def lines(job: MyJob) -> Iterator[str]:
         yield f"job {job.job} was preempted {clock(one.at)} for {one.cause}{after}: {one.saved_state}{again}"
 
 
-def _mine(job: JobView, victims: Sequence[Victim], most: int) -> MyJob:
+def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) -> MyJob:
     most = most if job.job_class is JobClass.BE else 0
     gone = tuple(_preemption(one) for one in victims if one.departure in PREEMPTED)
     last = victims[-1] if victims else None
@@ -130,7 +134,7 @@ def _mine(job: JobView, victims: Sequence[Victim], most: int) -> MyJob:
         preempted=job.preemptions,
         most=most,
         preemptions=gone,
-        expected=_expected(job, last, most),
+        expected=_expected(job, last, most, ahead=ahead),
     )
 
 
@@ -160,10 +164,9 @@ def _saved(victim: Victim, had_s: float) -> str:
     return "declared no signal, and had Slurm's SIGTERM alone: what it had saved before is left"
 
 
-def _expected(job: JobView, last: Victim | None, most: int) -> str:
+def _expected(job: JobView, last: Victim | None, most: int, *, ahead: bool) -> str:
     left = max(most - job.preemptions, 0)
     if job.state is JobState.PENDING and last is not None and last.awaited:
-        ahead = last.raised is not None and not last.raised.restored
         return "runs again as soon as there is room" + (", ahead of other best-effort jobs" if ahead else "")
     if job.state is JobState.PENDING and last is not None and last.departure is Departure.LOST:
         return "submit it again"

@@ -11,11 +11,12 @@ from pathlib import Path
 import click
 from tesched_sim import workloads
 from tesched_sim.experiment import CONTENDERS, Setting, Site, check
+from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.page import page
 from tesched_sim.reports.run_summary import Case, Missing
 from tesched_sim.reports.terminal import tables
-from tesched_sim.sweep import Run, Variant, made, perform_all, perform_on_slurm, runs_of
+from tesched_sim.sweep import Run, Variant, made, perform, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
 from tesched_cli.common import console, json_option, print_json, progress, say
@@ -29,7 +30,7 @@ _WORKLOAD = "workload."
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    help="A recorded workload instead, such as what sacct prints (docs/workloads.md).",
+    help="A recorded workload instead, such as what sacct prints (docs/reference/workloads.md).",
 )
 @click.option("--format", "form", help=f"The trace's format, if not told by itself: {', '.join(workloads.FORMATS)}.")
 @click.option(
@@ -96,7 +97,7 @@ def simulate(
         options = dict(_pair(one, "--sbatch") for one in sbatch)
         done = perform_on_slurm(runs, folder.absolute(), options=options, at_once=processes or len(runs))
     else:
-        done = perform_all(runs, processes=processes)
+        done = (case for _, case in each_done(perform, runs, processes=processes))
     cases = _collected(done, runs)
     if not cases:
         raise click.ClickException("interrupted before the first run had finished")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
-from tesched_core.levers.suspend import overdue_since
 from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
+from tesched_core.model.order import Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
-from tesched_daemon.loop import Mode
+from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_db import queries as read
 from tesched_db.lease import Standby
@@ -35,7 +35,6 @@ from tesched_cli.common import (
     table,
 )
 from tesched_cli.health import health
-from tesched_cli.jobs import grace_left
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
 #: Jobs named for unreadable records, at most; --json has more.
@@ -49,7 +48,7 @@ SHOWN_DOUBTS = 5
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
-    """Show how the daemon and its queues are, and how far trainings are that report (docs/reports.md).
+    """Show how the daemon and its queues are, and how far trainings are that report (docs/howto/reports.md).
 
     Exit status 0 if the daemon is well, 1 if it has trouble (it cannot see Slurm, or does not answer), 3 if no daemon
     runs; with --watch always 0.
@@ -60,6 +59,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
     with store(config_path) as engine:
         if not watch:
             view, running = read.status(engine), _running(read.jobs(engine, _HOLDING))
+            changed = read.changed_jobs(engine)
             found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
             expected = outlooks_of(found)
             how = health(view.daemon, time.time(), view.standbys)
@@ -75,6 +75,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                     "standbys": view.standbys,
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
+                head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
@@ -82,10 +83,12 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
                 out = console()
-                out.print(_page(view, running, limits, trainings_table(found, expected, out)))
+                out.print(_page(view, running, changed, limits, trainings_table(found, expected, out)))
             if how.exit_status:
                 raise SystemExit(how.exit_status)
             return
+        from rich.live import Live  # noqa: PLC0415 - needed only on request
+
         try:
             out = console()
             with Live(console=out, screen=True, auto_refresh=False) as live:
@@ -93,7 +96,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                     found = trainings(engine, limit=IN_TABLE)
                     trained_now = trainings_table(found, outlooks_of(found), out)
                     running = _running(read.jobs(engine, _HOLDING))
-                    live.update(_page(read.status(engine), running, limits, trained_now), refresh=True)
+                    changed = read.changed_jobs(engine)
+                    live.update(_page(read.status(engine), running, changed, limits, trained_now), refresh=True)
                     time.sleep(every_s)
         except KeyboardInterrupt:
             return
@@ -132,10 +136,9 @@ def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
     found: list[Overdue] = []
     for each in view.open_orders:
         for victim, label in zip(each.order.victims, each.victim_labels, strict=True):
-            suspended_until = overdue_since(victim, limits.suspend_for_s)
             if victim.awaited and victim.left_at is not None and now - victim.left_at > limits.return_within_s:
                 waited_s, suspended = now - victim.left_at, False
-            elif victim.suspended_at is not None and suspended_until is not None and now > suspended_until:
+            elif victim.suspended_at is not None and _goes_on_late(victim, now, limits):
                 waited_s, suspended = now - victim.suspended_at, True
             else:
                 continue
@@ -143,8 +146,19 @@ def overdue(view: StatusView, now: float, limits: Limits) -> list[Overdue]:
     return found
 
 
+def _goes_on_late(victim: Victim, now: float, limits: Limits) -> bool:
+    from tesched_core.levers.suspend import overdue_since  # noqa: PLC0415 - levers bring NumPy
+
+    due = overdue_since(victim, limits.suspend_for_s)
+    return due is not None and now > due
+
+
 def _page(
-    view: StatusView, use: dict[str, dict[str, int]], limits: Limits, trained: list[RenderableType]
+    view: StatusView,
+    use: dict[str, dict[str, int]],
+    changed: Mapping[str, frozenset[JobId]],
+    limits: Limits,
+    trained: list[RenderableType],
 ) -> RenderableType:
     now = time.time()
     parts: list[RenderableType] = []
@@ -168,6 +182,9 @@ def _page(
         if late.suspended:
             waits = f"is suspended for {duration(late.waited_s)}: it goes on when nobody else has its CPUs"
         parts.append(Text(f"ALARM    job {late.job} made room (order {late.order_id}) and {waits}", style="bold red"))
+    if changed:
+        levers = ", ".join(f"{lever} {len(jobs)}" for lever, jobs in sorted(changed.items()))
+        parts.append(Text(f"changed  {levers} (jobs by lever; `tesched undo` puts them back)"))
     parts += [Text(f"admin    {clock(deed.at)} {deed.by}: {deed.what}") for deed in view.deeds]
     parts += [
         Text(),
@@ -246,7 +263,7 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
     for each in view.open_orders:
         victims = zip(each.order.victims, each.victim_labels, strict=True)
         nobody = "waits for room that comes free by itself" if each.order.waits else "the room is free"
-        rows = [(label, grace_left(victim, now)) for victim, label in victims] or [("nobody", nobody)]
+        rows = [(label, _grace_left(victim, now)) for victim, label in victims] or [("nobody", nobody)]
         for label, state in rows:
             shown.add_row(
                 str(each.order.order_id),
@@ -257,6 +274,15 @@ def _orders(view: StatusView, now: float) -> list[RenderableType]:
                 state,
             )
     return [shown]
+
+
+def _grace_left(victim: Victim, now: float) -> str:
+    """Return what is left of a victim's grace period, in words, or for how long it is suspended."""
+    if victim.state is VictimState.SUSPENDED and victim.suspended_at is not None:
+        return f"{victim.state}, for {duration(now - victim.suspended_at)}"
+    if victim.deadline is None or victim.left_at is not None or victim.by_suspending:
+        return victim.state.value
+    return f"{victim.state}, {duration(victim.deadline - now)} of grace left"
 
 
 def _retries(view: StatusView, now: float) -> list[RenderableType]:

@@ -14,6 +14,7 @@ from tesched_core.model.actions import (
     Outcome,
     Release,
     Resume,
+    SetMarks,
     SetNice,
     SetNodes,
     SetPriority,
@@ -24,7 +25,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo as undone
-from tesched_daemon.loop import Mode
+from tesched_daemon.settings import Mode
 from tesched_daemon.undo import put_all_back
 from tesched_daemon.wiring import StartError, look, opened_loop
 from tesched_db import deeds
@@ -115,6 +116,8 @@ def _change(action: Action) -> tuple[str, str, str]:
             return "throttle", str(action.previous), str(action.throttle or "none")
         case Resume():
             return "state", "suspended", "running"
+        case SetMarks():
+            return "marks", "marked jobs", f"{len(action.marks)} marked"
         case Release():
             return "hold", "held", "released"
         case _:

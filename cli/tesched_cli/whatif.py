@@ -68,7 +68,8 @@ class Line:
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Instead of the state store's days, those of a file that sacct printed (docs/workloads.md has the command).",
+    help="Instead of the state store's days, those of a file that sacct printed "
+    "(docs/reference/workloads.md has the command).",
 )
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, such as guard.cool_down_s=0.")
 @json_option

@@ -13,21 +13,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.change import HOLD, THROTTLE, Mark
 from tesched_core.model.cluster import Job
-from tesched_core.model.columns import ClusterColumns, Running
 from tesched_core.model.decision import Refusals, Why
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
-from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.room import Room
-from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.reserved import room_after_orders, unreserved_room
+
+if TYPE_CHECKING:
+    from tesched_core.model.columns import ClusterColumns, Running
+    from tesched_core.model.memory import Memory
+    from tesched_core.model.room import Room
+    from tesched_core.model.snapshot import Snapshot
 
 S = TypeVar("S")
 
@@ -98,11 +98,15 @@ class View:
     @cached_property
     def room(self) -> Room:
         """Return the resources that are free now, less what open orders have reserved; may be below zero."""
+        from tesched_core.placement.reserved import unreserved_room  # noqa: PLC0415 - a configuration needs none
+
         return unreserved_room(self.reserving, self.snapshot, self.columns.room)
 
     @cached_property
     def room_after_orders(self) -> Room:
         """Return the resources that are free when the open orders are done; their preemptors have taken theirs."""
+        from tesched_core.placement.reserved import room_after_orders  # noqa: PLC0415 - as above
+
         return room_after_orders(self.reserving, self.snapshot, self.columns.room)
 
     @property
@@ -112,11 +116,11 @@ class View:
 
     def held_by_us(self, job: Job) -> bool:
         """Return whether the job is held, and by tesched."""
-        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.held
+        return job.held and job.reason == HELD_BY_US and job.job_id in self.memory.changes_of(HOLD)
 
     def own_throttle(self, array: JobId, job: Job) -> int:
         """Return the throttle that the array has of its user, 0 for none; `job` is any record of it."""
-        one = self.memory.throttled.get(array)
+        one = self.memory.changes_of(THROTTLE).get(array)
         return job.array_throttle if one is None else one.previous
 
 
@@ -169,47 +173,50 @@ Plan: TypeAlias = MakeRoom | AwaitRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoostJob:
+class LeverIntent:
+    """Intent for one job that a lever carries out (`levers/contract.py`); proposed anew at each poll, or put back."""
+
+    #: of an array, the array's
+    job_id: JobId
+    #: one sentence
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoostJob(LeverIntent):
     """The BE job is to be next in the queue.
 
     A boost ends when the job starts, or after a while; `stays` keeps it for as long as it is proposed anew.
     """
 
-    job_id: JobId
-    #: one sentence
-    why: str
     stays: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldJob:
+class HoldJob(LeverIntent):
     """The job is held: it would start where or when it should not."""
 
-    job_id: JobId
-    #: one sentence
-    why: str
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseJob:
+class ReleaseJob(LeverIntent):
     """A job that tesched holds is left to Slurm, without a place of its own. An order releases its job by itself."""
 
-    job_id: JobId
-    #: one sentence
-    why: str
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleArray(LeverIntent):
+    """The array may run this many tasks; its own throttle comes back as soon as this is not proposed any more."""
+
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ThrottleArray:
-    """The array may run this many tasks; its own throttle comes back as soon as this is not proposed any more."""
+class MarkJobs:
+    """These running BE jobs may be preempted by Slurm's plugin, in the order of their marks, and no other."""
 
-    array: JobId
-    tasks: int
-    #: one sentence
-    why: str
+    marks: Mapping[JobId, Mark]
 
 
-Intent: TypeAlias = MakeRoom | AwaitRoom | BoostJob | HoldJob | ReleaseJob | ThrottleArray
+Intent: TypeAlias = MakeRoom | AwaitRoom | LeverIntent | MarkJobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,6 +292,13 @@ class Policy(ABC, Generic[S]):
     def describe(self, state: S | None, job_id: JobId, show: Show) -> Iterable[str]:  # noqa: ARG002 - for those that do
         """Return lines on one job for `tesched explain`, beside the policy's notes."""
         return ()
+
+    def rank(self, view: View, state: S | None) -> NDArray[np.float64] | None:  # noqa: ARG002 - for those that do
+        """Return a score for each running BE job, whatever TE job comes; lower is preempted first; None: it has none.
+
+        For Slurm's plugin, which preempts without asking (`guard.lever = "plugin"`).
+        """
+        return None
 
     def gains(self, state: S | None) -> Mapping[JobId, float]:  # noqa: ARG002 - for those that do
         """Return by how much each job's quality is expected to rise, for other policies (`View.gains`)."""

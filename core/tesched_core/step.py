@@ -15,15 +15,17 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.guard.eligibility import eligible_victims
-from tesched_core.levers import hold, node_binding, queue_boost, throttle
+from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
+from tesched_core.levers.contract import Lever
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, Refusal, RefusalCode, Refusals
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
+from tesched_core.orders.marking import marks_of, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.summary import summary
@@ -31,14 +33,10 @@ from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.policy import (
-    BoostJob,
-    HoldJob,
     Intent,
     MakeRoom,
     PolicyEntry,
     Proposal,
-    ReleaseJob,
-    ThrottleArray,
     View,
 )
 
@@ -51,6 +49,7 @@ def step(
     *,
     paused: str = "",
     telling: Telling | None = None,
+    levers: Sequence[Lever] = LEVERS,
 ) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
 
@@ -62,8 +61,12 @@ def step(
     # Here and not by the observer: the memory is what was learned.
     snapshot = replace(snapshot, leave_times=memory.leave_times)
     columns = snapshot.columns or columns_of(snapshot)
-    memory, context = advance(replace(memory, cycle=memory.cycle + 1), snapshot, columns, limits)
-    memory = throttle.follow(reopened(memory, context), context)
+    memory = replace(memory, cycle=memory.cycle + 1)
+    memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
+    memory = see_what_slurm_did(reopened(memory, context), context)
+    for lever in levers:
+        lever.follow(context)
+    memory = replace(memory, changes=context.changes_now())
     waiting, not_now = te_queue(columns.trials, memory, context.now, await_first_look=limits.await_first_look)
     served = Served(memory=memory, refusals=Refusals(not_now))
     if paused:
@@ -80,6 +83,10 @@ def step(
         state = memory.policy_states.get(policy.name)
         if policy.serves_te:
             served.add_victims(*add_victims(served.memory, context, policy, state, limits))
+            if limits.lever is YieldBy.PLUGIN and not paused:
+                view = _view(entry, served, context, waiting, gains)
+                intents.append(marks_of(policy, state, view, served.memory, context))
+                continue
             if not waiting:
                 continue
         view = _view(entry, served, context, waiting, gains)
@@ -93,7 +100,7 @@ def step(
     memory = served.memory
     if paused:
         states = {**memory.policy_states}
-    memory = _carried_out(replace(memory, policy_states=states), intents, context, paused=bool(paused))
+    memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
     done = summary(served.plans, context, waiting, memory, not_now)
     # The last of all: what is told may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()
@@ -145,15 +152,9 @@ def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, fl
     return found
 
 
-def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContext, *, paused: bool) -> Memory:
+def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContext, levers: Sequence[Lever]) -> Memory:
     """Return the memory after the levers have carried the intents out, and put back what is not wanted any more."""
-    holds = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
-    let_go = {one.job_id: one.why for one in intents if isinstance(one, ReleaseJob)}
-    # Paused, no job would have a turn: a held one would wait for the end of the pause. An array runs on as it is.
-    memory = hold.carry_out(memory, holds, let_go, context)
-    if not paused:
-        arrays = {one.array: one for one in intents if isinstance(one, ThrottleArray)}
-        memory = throttle.carry_out(memory, arrays, context)
-    boosts = [one for one in intents if isinstance(one, BoostJob)]
-    memory = queue_boost.restore(memory, context, stays={one.job_id for one in boosts if one.stays})
-    return queue_boost.carry_out(node_binding.unbind(memory, context), boosts, context)
+    orders = dict(memory.orders)
+    for lever in levers:
+        lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
+    return replace(memory, orders=orders, changes=context.changes_now())

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import msgspec
 from sqlalchemy import make_url
-from tesched_core.intake.classify import Classification
-from tesched_core.model.limits import Limits
+from tesched_core.intake.class_rules import Classification
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.policy import Policy
 from tesched_db.engine import parse_url
 from tesched_db.errors import StoreError
 from tesched_policies.registry import BROKEN, PolicyConfig, normal_be
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 
 from tesched_daemon import config_files
 from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
-from tesched_daemon.job_reports.socket import address_of
-from tesched_daemon.loop import Mode, Pace
+from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.renamed_keys import renamed_keys
-from tesched_daemon.tell_command import TellConfig
+from tesched_daemon.settings import Mode, Pace, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
@@ -62,6 +62,8 @@ class SlurmConfig:
     conf: str = ""
     #: seconds after which a call is given up
     timeout_s: float = 10.0
+    #: where slurmctld's plugin preempt/tesched reads its marks (`guard.lever = "plugin"`)
+    marks: str = "/run/tesched/marks"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a time-out that would hang the loop, or none, and for a relative path."""
@@ -70,6 +72,8 @@ class SlurmConfig:
             raise ValueError('conf must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
         if not 0.5 <= self.timeout_s <= 300:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
+        if not self.marks.startswith("/") or "\0" in self.marks:
+            raise ValueError('marks must be an absolute path, such as "/run/tesched/marks"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +115,15 @@ class Config:
     classes: Classification = Classification()
     reports: ReportsConfig = ReportsConfig()
     tell: TellConfig = TellConfig()
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a lever that the policy for TE jobs cannot use."""
+        if self.guard.lever is YieldBy.PLUGIN:
+            served = [one.policy for one in self.policy.entries() if one.policy.serves_te]
+            if any(type(one).rank is Policy.rank for one in served):
+                names = ", ".join(one.label for one in served)
+                why = "it has no order of victims before a TE job is there"
+                raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}; fitgpp has one')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

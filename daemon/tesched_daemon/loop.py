@@ -17,11 +17,10 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
-from tesched_core.intake.classify import Classification, classified, with_declared
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
-from tesched_core.levers import queue_boost, throttle
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
@@ -49,6 +48,7 @@ from tesched_core.step import step
 
 from tesched_daemon.plausibility import doubt, without_namesakes
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
+from tesched_daemon.settings import Mode, Pace
 
 log = logging.getLogger(__name__)
 
@@ -66,39 +66,6 @@ MOST_DOUBTS = 20
 GLANCES = Allowance(burst=400, every_s=0.2)
 #: Seconds after an intent in which a command of its may be sent: the lease that it renewed lasts longer.
 ACT_WITHIN_S = 8.0
-
-
-class Mode(StrEnum):
-    """Extent of what the daemon may do."""
-
-    #: watches and records; decides nothing
-    OBSERVE = "observe"
-    #: decides and records what it would do; touches nothing
-    SHADOW = "shadow"
-    #: does it
-    ENFORCE = "enforce"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Pace of the looks."""
-
-    #: seconds from the end of one turn to the start of the next
-    poll_interval_s: float = 2.0
-    #: the longest wait after failed looks; each failure doubles the wait up to it
-    backoff_max_s: float = 30.0
-    #: the socket on which pokes are taken (`wakeup.py`); empty for none
-    socket: str = "/run/tesched/poke.sock"
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a pace that cannot be kept."""
-        if not 0.1 <= self.poll_interval_s <= 3600:
-            raise ValueError("poll_interval_s must be between 0.1 and 3600 seconds")
-        if not self.poll_interval_s <= self.backoff_max_s <= 3600:
-            raise ValueError("backoff_max_s must be between poll_interval_s and 3600 seconds")
-        # systemd starts the daemon in /. Linux has room for 108 bytes, the last one for the end.
-        if self.socket and (not self.socket.startswith("/") or "\0" in self.socket or len(self.socket.encode()) > 107):
-            raise ValueError('socket must be empty or an absolute path of at most 107 bytes, such as "/run/x.sock"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +218,7 @@ class Loop:
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
             # What shadow mode has only recorded holds no trial up.
-            memory = replace(queue_boost.drop_dry_run_records(throttle.drop_dry_run_records(memory)), shadowed={})
+            memory = memory.without_dry_runs()
         if self.mode is Mode.OBSERVE:
             memory, decision = _watched(memory, snapshot)
         else:

@@ -45,8 +45,8 @@ def doubt(snapshot: Snapshot, last: Snapshot | None, memory: Memory, since_s: fl
 
 def _jobs_of(memory: Memory) -> bool:
     """Return whether anything is remembered that would be forgotten if there were no jobs."""
-    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.forwarded, memory.bound, memory.futile)
-    return bool(memory.open_orders()) or any(of_jobs) or bool(memory.throttled) or bool(memory.held)
+    of_jobs = (memory.preemptions, memory.last_preempted, memory.past, memory.futile)
+    return bool(memory.open_orders()) or any(of_jobs) or any(memory.changes.values())
 
 
 def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:

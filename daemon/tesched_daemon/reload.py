@@ -12,7 +12,8 @@ from tesched_slurm.commands_actuator import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
-from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.loop import Loop
+from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller
 from tesched_daemon.undo import put_all_back
 

@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tesched_core.model.actions import Action, Outcome, Record, Status, TellUser
-from tesched_core.orders.tell_users import Telling
 from tesched_core.ports import Actuator, Barred, never_barred
 
 from tesched_daemon.rates import Allowance, Bucket
+from tesched_daemon.settings import TellConfig
 
 log = logging.getLogger(__name__)
 
@@ -37,37 +37,8 @@ MOST_WAITING = 1000
 _MOST_SAID = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellConfig:
-    """Way in which the users of preempted jobs are told."""
-
-    #: where in the job's Slurm record; another's text there is left
-    record: Record = Record.AUTO
-    #: a program and its arguments, which reads one JSON object from its standard input; empty: none
-    command: tuple[str, ...] = ()
-    #: seconds after which it is ended
-    timeout_s: float = 10.0
-    #: how often one user is told by it: so often at once, and as often an hour in the long run
-    max_per_user_hour: int = 20
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for what can't be run, and for a time in which nothing could be done, or nothing else."""
-        if self.command and not self.command[0].startswith("/"):
-            raise ValueError('command must begin with an absolute path, such as ["/usr/local/bin/tell-user"]')
-        if any("\0" in word for word in self.command):
-            raise ValueError("command must be without the character NUL")
-        if not 0.1 <= self.timeout_s <= 300:
-            raise ValueError("timeout_s must be between 0.1 and 300 seconds")
-        if not 1 <= self.max_per_user_hour <= 10_000:
-            raise ValueError("max_per_user_hour must be between 1 and 10000")
-
-    def telling(self, most: int) -> Telling:
-        """Return it as the heart wants it; `most` is how often a job may be preempted."""
-        return Telling(record=self.record, by_command=bool(self.command), most=most)
-
-
 def facts(action: TellUser) -> dict[str, object]:
-    """Return what the command is told; docs/preempted.md has the same list."""
+    """Return what the command is told; docs/howto/preempted.md has the same list."""
     return {
         "version": 1,
         "job_id": action.job_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy import Engine
@@ -27,9 +28,11 @@ from tesched_daemon.config import Config, load
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
-from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.loop import Loop
+from tesched_daemon.marks_file import MarkingActuator
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.service import Service
+from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller, TellingActuator
 from tesched_daemon.throughput_source import StoredSpeeds
 from tesched_daemon.undo import put_all_back
@@ -46,7 +49,8 @@ class StartError(ToldError):
 def connect(config: Config) -> clients.Client:
     """Return the way to Slurm that the configuration says. Raises StartError."""
     try:
-        return clients.choose(config.slurm.client, _commands(config))
+        client = clients.choose(config.slurm.client, _commands(config))
+        return replace(client, actuator=MarkingActuator(actuator=client.actuator, path=Path(config.slurm.marks)))
     except clients.NoPyslurmError as error:
         raise StartError(str(error)) from None
 

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
@@ -20,20 +20,20 @@ from typing import Any
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
-from tesched_core.model.actions import Action, Outcome
+from tesched_core.model.actions import Outcome
 from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import LeaveTimes, Snapshot
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import shift_times
 from tesched_core.ports import CycleReport, Lead
 
-from tesched_db import leave_times
 from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
-from tesched_db.job_rows import Seen, Values, counts_of
+from tesched_db.held import Held
+from tesched_db.job_rows import Values, counts_of
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -47,10 +47,8 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
-from tesched_db.memory_rows import Remembered, action_values, outcome_values, transition_values
+from tesched_db.memory_rows import action_values, outcome_values, transition_values
 from tesched_db.process import place, ticks_of
-from tesched_db.refusals import Standing
-from tesched_db.reports import Told
 from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow
 from tesched_db.views import DAEMON, UNDO
@@ -91,48 +89,6 @@ class Identity:
         )
 
 
-@dataclass
-class _Held:
-    """Content of the store, as far as the next cycle needs it."""
-
-    #: None: nothing was ever written
-    revision: int | None = None
-    seen_at: UnixSeconds | None = None
-    cycle: int = 0
-    next_order: int = 1
-    seen: Seen = field(default_factory=Seen)
-    standing: Standing = field(default_factory=Standing)
-    #: as the orders of the past tell them
-    leave_times: LeaveTimes = field(default_factory=dict)
-    remembered: Remembered = field(default_factory=Remembered)
-    told: Told = field(default_factory=Told)
-    #: the last row of `cycles`
-    last_cycle: Values | None = None
-    #: what was meant last and has no outcome yet, by place
-    meant: list[Action | None] = field(default_factory=list)
-
-    @staticmethod
-    def load(session: Session, kinds: Mapping[str, type[Any]]) -> _Held:
-        daemon = session.get(DaemonRow, 1)
-        last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
-        held = _Held(
-            seen=Seen.load(session),
-            standing=Standing.load(session),
-            leave_times=leave_times.load(session),
-            remembered=Remembered.load(session, kinds),
-            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
-            if last
-            else None,
-        )
-        if daemon:
-            held.revision, held.seen_at = daemon.revision, daemon.seen_at
-            held.cycle, held.next_order = daemon.cycle, daemon.next_order
-        return held
-
-    def memory(self) -> Memory:
-        return replace(self.remembered.memory(self.cycle, self.next_order), leave_times=self.leave_times)
-
-
 class SqlJournal:
     """Core's Journal in a SQL database. One process writes; use it from one thread at a time."""
 
@@ -154,7 +110,7 @@ class SqlJournal:
         self._engine = writing(engine)
         self._reads = reading(engine)
         self._identity = identity or Identity.here()
-        self._held: _Held | None = None
+        self._held: Held | None = None
         #: when we last said that we stand by, by a clock that only runs
         self._stood_by_at: float | None = None
         #: the memory in the store is of our writing, so its times are by our clock
@@ -189,7 +145,7 @@ class SqlJournal:
         """
         self._held = None
         with store_errors("read the state store"), Session(self._reads) as session:
-            held = _Held.load(session, self._states)
+            held = Held.load(session, self._states)
             by_s = self._later_by_s(session)
         self._held = held
         return shift_times(held.memory(), by_s) if by_s else held.memory()
@@ -281,18 +237,18 @@ class SqlJournal:
             self._cycle(connection, held, report, summary=summary, policy="", cycle=None, counts={}, idle=True)
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[Connection, _Held]]:
+    def _transaction(self) -> Iterator[tuple[Connection, Held]]:
         """Yield a transaction and what the store holds; on any error neither is believed any more."""
         held, self._held = self._held, None
         with store_errors("write to the state store"):
             if held is None:
                 with Session(self._reads) as session:
-                    held = _Held.load(session, self._states)
+                    held = Held.load(session, self._states)
             with self._engine.begin() as connection:
                 yield connection, held
         self._held = held
 
-    def _daemon(self, connection: Connection, held: _Held, values: Values) -> None:
+    def _daemon(self, connection: Connection, held: Held, values: Values) -> None:
         """Write the daemon's row: first of all in each transaction, since it tells whether we are the only writer."""
         there = connection.execute(LEASE.with_for_update()).first()
         now = now_of(connection)
@@ -345,7 +301,7 @@ class SqlJournal:
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
         }
 
-    def _remember(self, connection: Connection, held: _Held, memory: Memory, transitions: Sequence[Transition]) -> None:
+    def _remember(self, connection: Connection, held: Held, memory: Memory, transitions: Sequence[Transition]) -> None:
         held.cycle, held.next_order = memory.cycle, memory.next_order
         held.remembered.write(connection, memory, held.seen)
         if transitions:
@@ -354,7 +310,7 @@ class SqlJournal:
     def _cycle(
         self,
         connection: Connection,
-        held: _Held,
+        held: Held,
         report: CycleReport,
         *,
         summary: str,

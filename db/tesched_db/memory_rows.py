@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.dialects.postgresql import insert as insert_postgresql
-from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import (
     Action,
@@ -26,11 +24,9 @@ from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
     Departure,
     Ending,
-    Lever,
     Order,
     OrderState,
     Purpose,
-    Raise,
     Transition,
     Victim,
     VictimState,
@@ -41,32 +37,8 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_db import change_rows, policy_states
 from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, Seen, Values
-from tesched_db.tables import Base, JobMemoryRow, OrderRow, PaidRow, VictimRow
-
-
-def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
-    """Insert the rows, or update those with a primary key that is there already, but for their columns `keep`."""
-    rows = list(rows)
-    if not rows:
-        return
-    keys = [column.key for column in table.__table__.primary_key]
-    changing = [name for name in rows[0] if name not in {*keys, *keep}]
-    if connection.dialect.name == "postgresql":
-        on_postgresql = insert_postgresql(table)
-        connection.execute(
-            on_postgresql.on_conflict_do_update(
-                index_elements=keys, set_={name: on_postgresql.excluded[name] for name in changing}
-            ),
-            rows,
-        )
-    else:
-        on_sqlite = insert_sqlite(table)
-        connection.execute(
-            on_sqlite.on_conflict_do_update(
-                index_elements=keys, set_={name: on_sqlite.excluded[name] for name in changing}
-            ),
-            rows,
-        )
+from tesched_db.tables import JobMemoryRow, OrderRow, PaidRow, VictimRow
+from tesched_db.upsert import upsert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +50,6 @@ class OfJob:
     retry_at: UnixSeconds | None
     futile: Futility | None
     past: Past | None
-    bound_since: UnixSeconds | None
 
 
 @dataclass
@@ -107,7 +78,6 @@ class Remembered:
 
     def memory(self, cycle: int, next_order: int) -> Memory:
         """Return it as core knows it."""
-        changes = change_rows.by_field(self.changes)
         return Memory(
             cycle=cycle,
             next_order=OrderId(next_order),
@@ -120,12 +90,8 @@ class Remembered:
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
             futile={job_id: one.futile for job_id, one in self.by_job.items() if one.futile is not None},
-            bound_since={job_id: one.bound_since for job_id, one in self.by_job.items() if one.bound_since is not None},
             policy_states=dict(self.states),
-            held=changes["held"],
-            throttled=changes["throttled"],
-            forwarded=changes["forwarded"],
-            bound=changes["bound"],
+            changes=self.changes,
         )
 
     def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
@@ -146,10 +112,9 @@ class Remembered:
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
-        changes = change_rows.of_memory(memory)
-        change_rows.write(connection, self.changes, changes)
+        change_rows.write(connection, self.changes, memory.changes)
         policy_states.write(connection, self.states, memory.policy_states)
-        self.changes, self.states = changes, memory.policy_states
+        self.changes, self.states = memory.changes, memory.policy_states
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:
@@ -171,7 +136,6 @@ class Remembered:
                 retry_at=memory.retry_at.get(job_id),
                 futile=memory.futile.get(job_id),
                 past=memory.past.get(job_id),
-                bound_since=memory.bound_since.get(job_id),
             )
             for job_id in {
                 *memory.preemptions,
@@ -179,7 +143,6 @@ class Remembered:
                 *memory.retry_at,
                 *memory.futile,
                 *memory.past,
-                *memory.bound_since,
             }
         }
         rows = [
@@ -192,7 +155,6 @@ class Remembered:
                 "ran_s": one.past.ran_s if one.past else None,
                 "suspended_s": one.past.suspended_s if one.past else None,
                 **_futile_values(one.futile),
-                "bound_since": one.bound_since,
             }
             for job_id, one in by_job.items()
             if self.by_job.get(job_id) != one
@@ -215,7 +177,6 @@ def _of_job(row: JobMemoryRow) -> OfJob:
         retry_at=row.retry_at,
         futile=_futile_of(row),
         past=past,
-        bound_since=row.bound_since,
     )
 
 
@@ -296,31 +257,10 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
         victims=tuple(victims),
         waits_until=row.waits_until,
         newest_task=None if row.newest_task is None else JobId(row.newest_task),
-        raised=_raise_of(row),
         started_at=row.started_at,
         ending=Ending(row.ending) if row.ending is not None else None,
         ended_at=row.ended_at,
     )
-
-
-def _raise_of(row: OrderRow | VictimRow) -> Raise | None:
-    if row.raised_lever is None or row.raised_previous is None or row.raised_value is None:
-        return None
-    return Raise(
-        lever=Lever(row.raised_lever),
-        previous=row.raised_previous,
-        value=row.raised_value,
-        restored=bool(row.raised_restored),
-    )
-
-
-def _raise_values(raised: Raise | None) -> Values:
-    return {
-        "raised_lever": raised.lever.value if raised else None,
-        "raised_previous": raised.previous if raised else None,
-        "raised_value": raised.value if raised else None,
-        "raised_restored": raised.restored if raised else None,
-    }
 
 
 def _order_values(order: Order, seen: Seen) -> Values:
@@ -335,7 +275,6 @@ def _order_values(order: Order, seen: Seen) -> Values:
         "nodes": list(order.nodes),
         "waits_until": order.waits_until,
         "newest_task": order.newest_task,
-        **_raise_values(order.raised),
         "started_at": order.started_at,
         "ending": order.ending.value if order.ending else None,
         "ended_at": order.ended_at,
@@ -370,7 +309,6 @@ def victim_of(row: VictimRow) -> Victim:
         left_at=row.left_at,
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
-        raised=_raise_of(row),
         held_before=row.held_before,
     )
 
@@ -407,7 +345,6 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,
             "held_before": victim.held_before,
-            **_raise_values(victim.raised),
         }
 
 

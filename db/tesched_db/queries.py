@@ -10,7 +10,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-import numpy as np
 from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
@@ -21,7 +20,7 @@ from tesched_core.model.order import Departure, Ending, Order, Purpose, Transiti
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
-from tesched_db import leave_times, policy_states
+from tesched_db import change_rows, leave_times, policy_states
 from tesched_db.deeds import recent
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
@@ -209,6 +208,15 @@ def as_victims(engine: Engine, keys: Collection[int]) -> Mapping[int, tuple[Vict
     return {key: tuple(victims) for key, victims in found.items()}
 
 
+def changed_jobs(engine: Engine) -> Mapping[str, frozenset[JobId]]:
+    """Return the jobs of which something is to be put back in Slurm, by lever."""
+    found: dict[str, set[JobId]] = {}
+    with _reader(engine) as session:
+        for lever, by_job in change_rows.load(session).items():
+            found[lever] = {job_id for job_id, one in by_job.items() if not (one.restored or one.dry)}
+    return {lever: frozenset(jobs) for lever, jobs in found.items() if jobs}
+
+
 def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
     """Yield them in parts that fit into one statement."""
     for first in range(0, len(keys), 500):
@@ -244,8 +252,16 @@ def _named(name: str) -> ColumnElement[bool] | None:
 def _percentiles(values: Sequence[float]) -> Percentiles:
     if not values:
         return Percentiles(count=0, p50=None, p95=None, p99=None)
-    p50, p95, p99 = (float(value) for value in np.percentile(np.array(values), (50, 95, 99)))
+    ordered = sorted(values)
+    p50, p95, p99 = (_percentile(ordered, part) for part in (0.5, 0.95, 0.99))
     return Percentiles(count=len(values), p50=p50, p95=p95, p99=p99)
+
+
+def _percentile(ordered: Sequence[float], part: float) -> float:
+    """Return the value below which this part of the values lies, between two of them as NumPy has it."""
+    place = part * (len(ordered) - 1)
+    low = ordered[int(place)]
+    return low + (ordered[min(int(place) + 1, len(ordered) - 1)] - low) * (place - int(place))
 
 
 def _queues(session: Session, now: UnixSeconds, window_s: float) -> tuple[QueueView, ...]:

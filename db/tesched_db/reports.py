@@ -13,12 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, tuple_, update
 from sqlalchemy.orm import Session
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
-from tesched_core.model.job_report import NO_CURVE, Curve, Reported, Sample, moved
+from tesched_core.model.job_report import Curve, Reported, Sample, moved, no_curve
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
@@ -132,7 +131,7 @@ class Told:
                 row = there.get(key)
                 self.last[key] = _Last(
                     reported=None,
-                    curve=curves.get(key, NO_CURVE),
+                    curve=curves.get(key, no_curve()),
                     workload=row.workload if row else "",
                     target_loss=row.target_loss if row else None,
                     sampled_at=row.sampled_at if row else 0.0,
@@ -289,7 +288,7 @@ def report(engine: Engine, job_key: int) -> ReportView | None:
         if row is None:
             return None
         return ReportView(
-            curve=curves_of(session.connection(), [job_key]).get(job_key, NO_CURVE),
+            curve=curves_of(session.connection(), [job_key]).get(job_key, no_curve()),
             at=row.at,
             workload=row.workload,
             target_loss=row.target_loss,

@@ -9,6 +9,8 @@ an idle cycle cheap:
 
 A Slurm job id is used again once Slurm's counter has wrapped, or was reset. `job_id` is always Slurm's; `job_key` and
 `jobs.key` are ours and name one job for good.
+
+Over 400 lines: one list of all tables; foreign keys and migrations refer to the whole of it.
 """
 
 from __future__ import annotations
@@ -295,10 +297,6 @@ class OrderRow(Base):
     waits_until: Mapped[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Mapped[int | None] = mapped_column(BigInteger)
-    raised_lever: Mapped[str | None]
-    raised_previous: Mapped[int | None]
-    raised_value: Mapped[int | None]
-    raised_restored: Mapped[bool | None]
     started_at: Mapped[float | None]
     ending: Mapped[str | None]
     ended_at: Mapped[float | None] = mapped_column(index=True)
@@ -342,10 +340,6 @@ class VictimRow(Base):
     back_at: Mapped[float | None]
     #: a user or an admin had set a hold on the run that pays
     held_before: Mapped[bool]
-    raised_lever: Mapped[str | None]
-    raised_previous: Mapped[int | None]
-    raised_value: Mapped[int | None]
-    raised_restored: Mapped[bool | None]
 
 
 class TransitionRow(Base):
@@ -454,8 +448,6 @@ class JobMemoryRow(Base):
     futile_basis: Mapped[str | None]
     futile_fellows: Mapped[int | None]
     futile_changed: Mapped[bool | None]
-    #: when it was bound for the first time in its present wait
-    bound_since: Mapped[float | None]
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue
     submitted_at: Mapped[float | None]
     ran_s: Mapped[float | None]

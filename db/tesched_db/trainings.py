@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, Engine, Row, func, select
 from tesched_core.intake.array_training import report_of
 from tesched_core.model.cluster import FINISHED, JobState
-from tesched_core.model.job_report import NO_CURVE, Curve, Reported
+from tesched_core.model.job_report import Curve, Reported, no_curve
 from tesched_core.model.resources import JobId, UnixSeconds
 
 from tesched_db.engine import reading
@@ -157,7 +157,7 @@ def _view(rows: Sequence[_Row], told: Reported, share: Share) -> TrainingView:
 
 def _of_job(row: _Row, curves: Mapping[int, Curve]) -> Reported:
     return Reported(
-        curve=curves.get(row.key, NO_CURVE),
+        curve=curves.get(row.key, no_curve()),
         workload=row.workload,
         target_loss=row.target_loss,
         refused=row.refused,

@@ -4,7 +4,7 @@
     command = ["/usr/local/bin/tell_by_mail.py", "mail.example.org:25", "example.org", "tesched@example.org"]
 
 The arguments are the site's mail server, the domain of its users, and the sender. What happened comes as one JSON
-object on standard input (docs/preempted.md). The Python standard library alone; SMTP, since a daemon without
+object on standard input (docs/howto/preempted.md). The Python standard library alone; SMTP, since a daemon without
 privileges may run no setgid sendmail.
 """
 
@@ -34,7 +34,7 @@ def main() -> None:
     mail.set_content(
         f"Job {told['job']} ({told['name']}) was preempted at {at} for {told['for']}, and {now}.\n"
         f"That was preemption {told['times']} of at most {told['most']}.\n\n"
-        f"squeue -j {told['job']} shows it; docs/preempted.md says what to do.\n"
+        f"squeue -j {told['job']} shows it; docs/howto/preempted.md says what to do.\n"
     )
     with smtplib.SMTP(host, int(port or 25), timeout=8) as smtp:
         smtp.send_message(mail)

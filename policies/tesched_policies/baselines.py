@@ -18,13 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.policy import Policy, Proposal, View
-
-from tesched_policies.victim_search import in_order, plan_all
 
 #: Seconds that stand for "no time limit": longer than any limit, and still a number that a store can keep.
 UNLIMITED_S = 1e10
@@ -61,6 +58,8 @@ class LongestRemaining(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask the job that would hold its nodes longest."""
+        from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
+
         return plan_all(
             view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
         )
@@ -86,6 +85,8 @@ class AtRandom(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask in an order that depends on the seed and the two jobs alone."""
+        from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
+
         return plan_all(view, self._rank, in_order, why="it was drawn at random")
 
     def _rank(self, view: View, preemptor: Job) -> NDArray[np.float64]:
@@ -111,4 +112,6 @@ class YoungestFirst(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Ask the last one that started."""
+        from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
+
         return plan_all(view, lambda view, _: -view.running.started, in_order, why="it started last")

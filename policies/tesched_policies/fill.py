@@ -36,17 +36,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-from tesched_core.model.columns import Waiting
+from tesched_core.model.arrays import NDArray, np
+from tesched_core.model.change import QUEUE_BOOST
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.resources import JobId
-from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demand_of
-from tesched_core.placement.shadow_time import Shadow, shadow_of
 from tesched_core.policy import BoostJob, Policy, Proposal, View
+
+if TYPE_CHECKING:
+    from tesched_core.model.columns import Waiting
+    from tesched_core.placement.shadow_time import Shadow
 
 #: Most jobs that are brought forward in one cycle, each by a call to Slurm.
 MOST = 20
@@ -92,9 +92,9 @@ def _starts_by_itself(view: View, free: NDArray[np.int64]) -> dict[int, None]:
     going: dict[int, None] = {}
     blocked = False
     for row, job_id in enumerate(waiting.job_id.tolist()):
-        helped = job_id in view.memory.forwarded
+        helped = job_id in view.memory.changes_of(QUEUE_BOOST)
         if blocked and not helped:
-            if not view.memory.forwarded:
+            if not view.memory.changes_of(QUEUE_BOOST):
                 break
             continue
         nodes = _place(waiting, row, free)
@@ -112,7 +112,9 @@ def _in_order(view: View, going: dict[int, None], first: int, free: NDArray[np.i
     may = (waiting.demand <= free.max(axis=0, initial=0)).all(axis=1)
     may[[*going, first]] = False
     may &= _managed(view)
-    may[[row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in view.memory.forwarded]] = False
+    may[
+        [row for row, job_id in enumerate(waiting.job_id.tolist()) if job_id in view.memory.changes_of(QUEUE_BOOST)]
+    ] = False
     rows = np.flatnonzero(may)
     ratio = _ratio(view, rows)
     return [int(row) for row in rows[np.argsort(-ratio, kind="stable")]]
@@ -142,6 +144,8 @@ def _place(
 
 
 def _shadow(view: View, first: int, free: NDArray[np.int64]) -> Shadow:
+    from tesched_core.placement.shadow_time import shadow_of  # noqa: PLC0415 - a configuration needs none
+
     waiting = view.columns.waiting
     allowed = waiting.allowed[waiting.kind[first]]
     return shadow_of(
@@ -150,6 +154,10 @@ def _shadow(view: View, first: int, free: NDArray[np.int64]) -> Shadow:
 
 
 def _shadows_ahead(view: View, free: NDArray[np.int64]) -> Iterator[Shadow]:
+    from tesched_core.placement.constraint import UnsupportedRequestError  # noqa: PLC0415 - as above
+    from tesched_core.placement.demand import demand_of  # noqa: PLC0415 - as above
+    from tesched_core.placement.shadow_time import shadow_of  # noqa: PLC0415 - as above
+
     for job in view.ahead:
         try:
             demand = demand_of(job, view.snapshot, view.room)

@@ -44,15 +44,14 @@ Paper
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-from tesched_core.model.columns import Running
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.resources import JobId
 from tesched_core.policy import Policy, Proposal, View
 
-from tesched_policies.victim_search import fewest_and_cheapest, plan_all
+if TYPE_CHECKING:
+    from tesched_core.model.columns import Running
 
 WHY = "its score of {score:.3f} was the lowest of those that free enough"
 
@@ -76,10 +75,15 @@ class FitGpp(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job the cheapest victims that free enough for it."""
-        scores = fitgpp_scores(view.running, self.s)
-        if self.quality:
-            scores = scores + self.quality * gains(view)
+        from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
+
+        scores = self.rank(view, state)
         return plan_all(view, lambda _view, _preemptor: scores, fewest_and_cheapest, why=WHY)
+
+    def rank(self, view: View, state: None) -> NDArray[np.float64]:
+        """Return each running BE job's score: it needs no TE job to be known."""
+        scores = fitgpp_scores(view.running, self.s)
+        return scores + self.quality * gains(view) if self.quality else scores
 
 
 def fitgpp_scores(running: Running, s: float) -> NDArray[np.float64]:

@@ -27,21 +27,21 @@ Parameters
     P              as for FitGpp: `model.limits.Limits.max_preemptions_per_job`
 
 Source
-    tesched's own. docs/reproduction.md has what it gains, where, and what each part of it is worth.
+    tesched's own. docs/discussion/reproduction.md has what it gains, where, and what each part of it is worth.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.policy import Policy, Proposal, View
 
-from tesched_policies.victim_search import Found, fewest_and_cheapest, plan_all
+if TYPE_CHECKING:
+    from tesched_policies.victim_search import Found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,8 @@ class Patient(Policy[None]):
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return for each waiting TE job that it goes on waiting, or the victims that leave soonest."""
+        from tesched_policies.victim_search import fewest_and_cheapest, plan_all  # noqa: PLC0415 - a configuration needs none
+
         return plan_all(
             view,
             self._rank,

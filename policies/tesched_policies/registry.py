@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, is_dataclass, make_dataclass, replace
 from enum import StrEnum
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from tesched_core.policy import Policy, PolicyEntry, with_scopes
@@ -27,20 +27,24 @@ def _installed() -> tuple[dict[str, type[Policy[Any]]], dict[str, str]]:
         entry_points(group=GROUP), key=lambda one: (not one.value.startswith("tesched_policies."), one.name)
     )
     for point in points:
-        where = f"{point.value}, of {point.dist.name if point.dist else 'no package'}"
         try:
             kind: type[Policy[Any]] = point.load()
         except Exception as error:  # noqa: BLE001 - whatever a foreign module raises, an admin is told which one
-            broken[point.name] = f"{where}: {type(error).__name__}: {error}"
+            broken[point.name] = f"{_where(point)}: {type(error).__name__}: {error}"
             continue
         if not _is_policy(kind):
             what = "it is no dataclass that inherits from tesched_core.policy.Policy, whose State can be `shifted`"
-            broken[point.name] = f"{where}: {what}"
+            broken[point.name] = f"{_where(point)}: {what}"
         elif point.name != kind.name or point.name in found or not point.name.isidentifier():
-            broken[point.name] = f"{where}: the policy calls itself {kind.name!r}, or another one has its name"
+            broken[point.name] = f"{_where(point)}: the policy calls itself {kind.name!r}, or another one has its name"
         else:
             found[point.name] = kind
     return found, broken
+
+
+def _where(point: EntryPoint) -> str:
+    """Return what the entry point names, and its package, for which that package's metadata is read."""
+    return f"{point.value}, of {point.dist.name if point.dist else 'no package'}"
 
 
 def _is_policy(kind: object) -> bool:

@@ -14,6 +14,7 @@ from tesched_core.model.actions import (
     Rerun,
     Resume,
     SetDependency,
+    SetMarks,
     SetNice,
     SetNodes,
     SetPriority,
@@ -43,6 +44,8 @@ class SimulatedActuator:
         return Outcome(action=action, status=status, at=self.slurm.now, failure=failure)
 
     def _perform(self, action: Action) -> FailureKind | None:
+        if isinstance(action, SetMarks):
+            return FailureKind.REFUSED  # the simulated Slurm has no plugin
         slurm, row = self.slurm, action.job_id - 1
         state = slurm.state[row]
         if state is State.FUTURE:

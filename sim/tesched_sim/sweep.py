@@ -7,11 +7,9 @@ before an interrupt are kept.
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -71,27 +69,6 @@ def perform(run: Run) -> Case:
 def made(make_workload: MakeWorkload, seed: int) -> Workload:
     """Return the workload; the runs of one seed come one after the other, so the last one is worth keeping."""
     return make_workload(seed)
-
-
-def perform_all(runs: Sequence[Run], *, processes: int | None = None) -> Iterator[Case]:
-    """Yield each run's case when it is done, in any order. An interruption ends it; what was yielded stands.
-
-    `processes` is how many at once; all cores by default. Raises WorkloadError as `perform` does.
-    """
-    count = min(processes or os.cpu_count() or 1, len(runs))
-    if count <= 1:
-        yield from map(perform, runs)
-        return
-    with ProcessPoolExecutor(max_workers=count) as pool:
-        pending: set[Future[Case]] = {pool.submit(perform, run) for run in runs}
-        try:
-            while pending:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        finally:
-            for future in pending:
-                future.cancel()
 
 
 def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, str], at_once: int) -> Iterator[Case]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from importlib.util import find_spec
 
 from tesched_core.model.actions import Failure
 from tesched_core.ports import Actuator, Declarations, Observer, Watcher
 
+from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.commands_actuator import CommandsActuator, CommandsWatcher
 from tesched_slurm.commands_observer import CommandsObserver
 from tesched_slurm.declared_signal import ScriptDeclarations
@@ -19,14 +19,6 @@ from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Hello, Version
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_settings
-
-
-class ClientChoice(StrEnum):
-    """Way to speak to Slurm."""
-
-    AUTO = "auto"
-    PYSLURM = "pyslurm"
-    COMMANDS = "commands"
 
 
 class NoPyslurmError(Exception):

@@ -20,6 +20,7 @@ from tesched_core.model.actions import (
     Rerun,
     Resume,
     SetDependency,
+    SetMarks,
     SetNice,
     SetNodes,
     SetPriority,
@@ -162,6 +163,8 @@ class CommandsActuator:
                 return self._do("scontrol", "release", job)
             case TellUser():
                 return write_note(self.commands, action, seen, job)
+            case SetMarks():
+                raise AssertionError("the daemon writes the marks by itself")
 
     def _throttle(self, action: SetThrottle) -> Failure | None:
         """Set it by the array's id: a task's own is refused, or taken without any effect (22.05).

@@ -34,6 +34,7 @@ from tesched_core.model.actions import (
     Rerun,
     Resume,
     SetDependency,
+    SetMarks,
     SetNice,
     SetNodes,
     SetPriority,
@@ -293,6 +294,8 @@ class PyslurmActuator:
                 return self._do(seen, "release")
             case Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetThrottle() | TellUser():
                 raise AssertionError("this goes through Slurm's commands")
+            case SetMarks():
+                raise AssertionError("the daemon writes the marks by itself")
 
     def _look(self, job_id: JobId) -> Job | Failure:
         """Return the job, without what it asked for and holds."""

@@ -81,8 +81,11 @@ class PartitionDefinition:
 class NativePreemption:
     """Slurm's own preemption, for comparisons with it."""
 
-    kind: Literal["partition_prio", "qos"] = "partition_prio"
+    #: `tesched` is the plugin of slurm_plugin/, built by `make plugin`; a local cluster's `marks` is its marks file
+    kind: Literal["partition_prio", "qos", "tesched"] = "partition_prio"
     mode: str = "REQUEUE"
+    #: further SlurmctldParameters, such as tesched_te_partition=debug
+    parameters: tuple[str, ...] = ()
     youngest_first: bool = False
     strict_order: bool = False
     reorder_count: int | None = None
@@ -238,6 +241,8 @@ class Placement:
     #: folder of the devices that stand for GPUs
     dev: str
     munge_socket: str
+    #: folders of plugins, in which preempt/tesched is; empty: Slurm's own folder
+    plugin_folders: tuple[str, ...] = ()
     #: where slurmdbd finds its database
     storage_host: str = "127.0.0.1"
     storage_port: int = 3306
@@ -245,7 +250,15 @@ class Placement:
     storage_password: str | None = None
 
 
-def local_placement(*, folder: str, host: str, first_port: int, user: str, address: str = "127.0.0.1") -> Placement:
+def local_placement(
+    *,
+    folder: str,
+    host: str,
+    first_port: int,
+    user: str,
+    address: str = "127.0.0.1",
+    plugin_folders: tuple[str, ...] = (),
+) -> Placement:
     """Put a whole cluster on this host, below `folder`, on ports from `first_port` on (see `local_port_count`).
 
     `address` is what `host` resolves to: the daemons listen there, and nowhere else.
@@ -266,6 +279,7 @@ def local_placement(*, folder: str, host: str, first_port: int, user: str, addre
         spool=f"{folder}/spool",
         dev=f"{folder}/dev",
         munge_socket=f"{folder}/run/munge.sock",
+        plugin_folders=plugin_folders,
     )
 
 

@@ -7,6 +7,8 @@
 
 Everything runs in one image (slurm_test_cluster/docker/Dockerfile) as compose.yaml there says. A cluster is a compose
 project; its labels are all that `down` needs to remove every container, network and volume of it.
+
+Over 400 lines: one class, which starts and breaks the containers of one cluster.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@
 Debian's slurmd can run many times on one host, which is what makes eight nodes (or eighty) of one. Any number of
 clusters run side by side; each has a name, and its folder holds all that is known of it, so that another process can
 attach to it or end it later.
+
+Over 400 lines: one class, which starts, feeds and breaks the daemons of one cluster.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from tesched_testcluster.patience import Patience, slowness
 from tesched_testcluster.render import (
     all_device_names,
     further_files,
+    marks_path,
     render_cgroup_conf,
     render_gres_conf,
     render_slurm_conf,
@@ -46,6 +49,8 @@ _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sq
 #: variables that would change what Slurm's clients do
 _FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SRUN_")
 _PAUSE_S = 0.02
+#: preempt/tesched, where `make plugin` puts it
+_PLUGIN = Path(__file__).resolve().parents[2] / "build" / "slurm_plugin" / "preempt_tesched.so"
 #: seconds that making an empty database may take on an idle machine, where it takes about two
 _DATABASE_TIMEOUT_S = 60.0
 
@@ -96,6 +101,21 @@ class LocalCluster(Cluster):
         env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
         return env | {"SLURM_CONF": str(self.slurm_conf), "PATH": _path()}
 
+    @property
+    def uses_plugin(self) -> bool:
+        """Return whether preempt/tesched preempts here."""
+        return self.definition.preemption is not None and self.definition.preemption.kind == "tesched"
+
+    @property
+    def marks(self) -> Path:
+        """Return the path of the marks file that preempt/tesched reads."""
+        return Path(marks_path(self._placement(registry.read(self.name).first_port)))
+
+    @property
+    def slurmctld_log(self) -> Path:
+        """Return the path of slurmctld's log."""
+        return self.folder / "log" / "slurmctld.log"
+
     def execute(self, *args: str, timeout_s: float, user: str | None) -> subprocess.CompletedProcess[str]:
         """Run a command in the shared folder."""
         return subprocess.run(
@@ -115,6 +135,8 @@ class LocalCluster(Cluster):
         ClusterError if that fails or takes longer than `timeout_s`; nothing is left then.
         """
         require_slurm(accounting=self.definition.accounting is not None)
+        if self.uses_plugin and not _PLUGIN.exists():
+            raise ClusterError(f"not built: {_PLUGIN}. Run make plugin.")
         said = subprocess.run(
             ["slurmctld", "-V"], env=self.env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
         )
@@ -213,9 +235,20 @@ class LocalCluster(Cluster):
         if name not in self.definition.node_names:
             raise ValueError(f"cluster {self.name} has no node {name}")
 
+    def _placement(self, first_port: int) -> Placement:
+        """Return where the daemons run, on ports from this one on."""
+        return local_placement(
+            folder=str(self.folder),
+            host=socket.gethostname().partition(".")[0],
+            first_port=first_port,
+            user=pwd.getpwuid(os.getuid()).pw_name,
+            address=_own_address(),
+            plugin_folders=(own_plugins(), str(_PLUGIN.parent)) if self.uses_plugin else (),
+        )
+
     def _write_files(self, first_port: int) -> None:
         """Write configuration, key, devices and empty folders."""
-        placement = _placement(self.folder, first_port)
+        placement = self._placement(first_port)
         folders = [Path(p) for p in (placement.etc, placement.run, placement.log, placement.state, placement.dev)]
         folders += [Path(placement.spool) / name for name in self.definition.node_names]
         for folder in folders:
@@ -259,7 +292,7 @@ class LocalCluster(Cluster):
 
     def _start_accounting(self, patience: Patience) -> None:
         """Start MariaDB and slurmdbd, and fill it with what the definition says."""
-        placement = _placement(self.folder, registry.read(self.name).first_port)
+        placement = self._placement(registry.read(self.name).first_port)
         made = subprocess.run(
             local_accounting.install_command(self.folder, placement.slurm_user),
             env={"PATH": _path()},
@@ -361,11 +394,13 @@ def require_slurm(*, accounting: bool = False) -> None:
         raise ClusterError(f"not installed: {', '.join(missing)}. Run {_INSTALL_SCRIPT} as root (Debian).")
 
 
-def _placement(folder: Path, first_port: int) -> Placement:
-    """Return where the daemons of the cluster in this folder run, on ports from this one on."""
-    host = socket.gethostname().partition(".")[0]
-    user = pwd.getpwuid(os.getuid()).pw_name
-    return local_placement(folder=str(folder), host=host, first_port=first_port, user=user, address=_own_address())
+def own_plugins() -> str:
+    """Return the folder of Slurm's own plugins. ClusterError if it is not in one of its usual places."""
+    for pattern in ("usr/lib/*/slurm-wlm", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm"):
+        for folder in Path("/").glob(pattern):
+            if (folder / "preempt_none.so").exists():
+                return str(folder)
+    raise ClusterError("no folder below /usr has Slurm's plugins")
 
 
 def _own_address() -> str:

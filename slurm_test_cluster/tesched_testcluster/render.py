@@ -199,6 +199,8 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
     if release >= _RELEASE_2605 and definition.scheduling == "fast":
         scheduler.append(f"requeue_delay={definition.requeue_delay_s}")
     scheduler += _add_preemption(settings, definition.preemption, release)
+    if definition.preemption is not None and definition.preemption.kind == "tesched":
+        _add_plugin(settings, definition.preemption, placement)
     if scheduler:
         settings["SchedulerParameters"] = ",".join(scheduler)
     if definition.accounting is not None:
@@ -241,6 +243,20 @@ def _add_preemption(
         # 22.05 ignores it without a word in SchedulerParameters.
         settings["SlurmctldParameters"] = "preempt_send_user_signal"
     return [f"preempt_{option}" for option in options]
+
+
+def _add_plugin(settings: dict[str, str], preemption: NativePreemption, placement: Placement) -> None:
+    """Add what preempt/tesched needs to `settings`; its own parameters are in SlurmctldParameters on every release."""
+    if placement.plugin_folders:
+        settings["PluginDir"] = ":".join(placement.plugin_folders)
+    given = settings.get("SlurmctldParameters")
+    own = (f"tesched_marks={marks_path(placement)}", *preemption.parameters)
+    settings["SlurmctldParameters"] = ",".join([*([given] if given else []), *own])
+
+
+def marks_path(placement: Placement) -> str:
+    """Return the path of the marks file that preempt/tesched reads."""
+    return f"{placement.run}/marks"
 
 
 def _node_line(group: NodeGroup, placement: Placement, port: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition
 from tesched_testcluster.local import LocalCluster
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Protocol
 
-from tesched_slurm.clients import Client, ClientChoice, choose
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import Client, choose
 from tesched_slurm.run_command import Commands
 from tesched_testcluster import processes
 from tesched_testcluster.local import LocalCluster

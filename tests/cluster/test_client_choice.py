@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice, NoPyslurmError, choose
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import NoPyslurmError, choose
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.local import LocalCluster
 

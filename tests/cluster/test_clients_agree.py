@@ -9,7 +9,8 @@ import pytest
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.clients import Client, ClientChoice
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import Client
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.load import HOLD, EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness

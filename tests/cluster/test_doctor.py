@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_db import migrate
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.local import LocalCluster
 

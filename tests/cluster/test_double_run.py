@@ -6,7 +6,7 @@ What remains is the moment in which slurmctld has not heard of the end; no reque
 from __future__ import annotations
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 
 from benchmarks.double_run import bench_of
 

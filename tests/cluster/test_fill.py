@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster

@@ -15,7 +15,7 @@ import pytest
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 
@@ -144,7 +144,8 @@ def test_a_forged_record_of_another_job_leaves_that_job_as_it_is(cluster: LocalC
 #: prints what a client reads, as JSON; run where users and groups have other names
 LOOK = """
 import json, sys
-from tesched_slurm.clients import ClientChoice, choose
+from tesched_slurm.clients import choose
+from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.run_command import Commands
 client = choose(ClientChoice(sys.argv[2]), Commands(slurm_conf=sys.argv[1]))
 jobs = client.observer.observe().jobs.values()

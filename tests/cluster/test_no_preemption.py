@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 from tesched_core.model.decision import RefusalCode
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster

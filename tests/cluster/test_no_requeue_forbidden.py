@@ -1,4 +1,4 @@
-"""The lines of docs/state-store.md that forbid --no-requeue in a partition, in a real slurmctld."""
+"""The lines of docs/reference/state-store.md that forbid --no-requeue in a partition, in a real slurmctld."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "state-store.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "state-store.md"
 
 
 def snippet() -> str:

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import run_tesched, running_daemon

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slurm
 
 SEED, CLUSTERS, EACH = 100, 8, 25
 #: Started by Slurm though tesched had refused, as a part of the cases. 2.5 to 5 % were measured, by chance of what runs
-#: when a case comes (docs/slurm-requests.md); twice that is a rule that is gone.
+#: when a case comes (docs/reference/slurm-requests.md); twice that is a rule that is gone.
 MOST_MISSED = 0.08
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness

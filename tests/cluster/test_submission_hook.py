@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tesched_daemon.wakeup_shares import LEFT, POKES, TURNED_AWAY
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster import processes
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.load import LoadJob, read_events, submit

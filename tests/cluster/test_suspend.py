@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster

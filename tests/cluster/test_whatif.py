@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tesched_slurm.clients import ClientChoice
+from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.load import LoadJob, submit
 
 from tests.cluster.conftest import MakeCluster

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tesched_core.intake.classify import Classification
+from tesched_core.intake.class_rules import Classification
 from tesched_core.model.actions import Action, Notify, Outcome, Requeue, SetNice, Status
 from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.decision import Decision
@@ -28,11 +28,12 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, CycleReport, never_barred
-from tesched_daemon.loop import Loop, Pace
+from tesched_daemon.loop import Loop
+from tesched_daemon.settings import Pace
 from tesched_db.engine import open_store
 from tesched_db.journal import Identity, SqlJournal
 
-from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 #: seconds
 GRACE_PERIOD_S = 6.0

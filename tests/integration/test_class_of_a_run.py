@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import Engine
-from tesched_core.intake.classify import Classification, Match, Rule, UserWord
+from tesched_core.intake.class_rules import Classification, Match, Rule, UserWord
 from tesched_core.model.cluster import Job
 from tesched_core.model.snapshot import JobClass
-from tesched_daemon.loop import Mode
+from tesched_daemon.settings import Mode
 from tesched_db import queries as read
 from tesched_db.journal import SqlJournal
 
-from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 #: Users may say `te`, and a short job is TE by a rule.
 HOW = Classification(

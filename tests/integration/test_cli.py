@@ -24,7 +24,7 @@ from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.tables import DaemonRow
 
-from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 
 def seen(at: float, *jobs: Job) -> Snapshot:

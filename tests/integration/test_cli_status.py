@@ -16,14 +16,15 @@ from click.testing import CliRunner, Result
 from sqlalchemy import delete, insert, update
 from tesched_cli.main import main
 from tesched_core.model.resources import JobId
-from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.loop import Loop
+from tesched_daemon.settings import Mode
 from tesched_db import deeds, migrate
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, JobMemoryRow
 
-from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 from tests.store_examples import DOWN
 
 BEGAN = time.time()

@@ -22,7 +22,7 @@ from tesched_daemon.job_reports import spool as reports
 from tesched_daemon.job_reports.spool import Spool, SpoolReports
 
 from tests.builders import running, share
-from tests.integration.test_loop import FULL_CLUSTER, Cluster, Notebook, loop_of
+from tests.loop_parts import FULL_CLUSTER, Cluster, Notebook, loop_of
 
 ME = os.geteuid()
 START = 1_000_000.0

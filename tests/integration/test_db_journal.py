@@ -8,6 +8,7 @@ from enum import StrEnum
 import pytest
 from sqlalchemy import Engine, event, update
 from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status
+from tesched_core.model.change import HOLD, Change, Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
@@ -319,9 +320,12 @@ class Unkept:
 
 
 def test_a_state_that_json_cannot_hold_is_left_out_and_the_rest_is_kept(store: Engine) -> None:
+    job_id = JobId(7)
+    one = Change(lever=HOLD, job_id=job_id, field=Field.HOLD, previous=0, value=1, at=5.0, since=5.0)
+    held = {HOLD: {job_id: one}}
     writer = Writer(store)
-    writer.memory = replace(writer.memory, policy_states={"own": Unkept(what=object())}, held={JobId(7): 5.0})
+    writer.memory = replace(writer.memory, policy_states={"own": Unkept(what=object())}, changes=held)
     writer.look(100.0, job(3))
     again = SqlJournal(store, states={"own": Unkept}).load()
     assert again.policy_states == {}
-    assert again.held == {JobId(7): 5.0}
+    assert again.changes == held

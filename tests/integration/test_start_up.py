@@ -10,7 +10,11 @@ from pathlib import Path
 import click
 import pytest
 from tesched_cli.main import COMMANDS, main
+from tesched_core.model.cluster import JobState
 from tesched_db import migrate
+from tesched_db.engine import open_store
+
+from tests.store_examples import Writer, job, notice, order, remembering, victim
 
 HEAVY = frozenset({"alembic", "apscheduler", "matplotlib", "msgspec", "numpy", "rich", "scipy", "sqlalchemy"})
 PROGRAM = """
@@ -47,11 +51,42 @@ def test_completion_imports_no_command() -> None:
     assert set(done.stdout.splitlines()[-1].split()) & HEAVY == set()
 
 
-def test_status_imports_no_migrations_no_solvers_and_no_scheduler(tmp_path: Path) -> None:
-    config = tmp_path / "tesched.toml"
-    config.write_text(f'[store]\nurl = "sqlite:///{tmp_path}/store.sqlite"\n')
-    migrate.upgrade(f"sqlite:///{tmp_path}/store.sqlite")
-    assert imported("status", "--config", str(config)) & {"alembic", "apscheduler", "matplotlib", "scipy"} == set()
+def _store(folder: Path) -> Path:
+    """Make a store with an order under way; return the configuration that names it."""
+    config, url = folder / "tesched.toml", f"sqlite:///{folder}/store.sqlite"
+    config.write_text(f'[store]\nurl = "{url}"\n')
+    migrate.upgrade(url)
+    engine = open_store(url)
+    seen = [job(1, JobState.RUNNING, nodes=["n1", "n2"]), job(2), job(3, JobState.RUNNING, nodes=["n3"])]
+    Writer(engine).look(1000.0, *seen, te=[2], memory=remembering(order(1, 2, victim(1))), actions=[notice(1, 2, 1)])
+    engine.dispose()
+    return config
+
+
+def test_status_imports_neither_numpy_nor_migrations_nor_what_the_daemon_does(tmp_path: Path) -> None:
+    found = imported("status", "--config", str(_store(tmp_path)))
+    assert found & {"alembic", "apscheduler", "matplotlib", "numpy", "scipy"} == set()
+    assert "sqlalchemy" in found
+
+
+def test_a_configuration_imports_no_policys_work_and_no_client(tmp_path: Path) -> None:
+    modules = "'\\n'.join(name for name in sys.modules if name.startswith('tesched_'))"
+    program = f"import sys, tesched_daemon.config; print({modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    found = set(done.stdout.split())
+    assert "tesched_policies.gavel.policy" in found
+    rooms = ("tesched_core.placement", "tesched_core.guard", "tesched_core.levers", "tesched_core.orders")
+    assert [name for name in found if name.startswith(rooms)] == []
+    assert not found & {
+        "tesched_core.step",
+        "tesched_daemon.loop",
+        "tesched_daemon.job_reports.socket",
+        "tesched_policies.gavel.turn",
+        "tesched_policies.pdors.turn",
+        "tesched_policies.slaq.jobs",
+        "tesched_policies.victim_search",
+        "tesched_slurm.clients",
+    }
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -19,7 +19,7 @@ from tesched_db.engine import make_engine, open_store
 from tesched_db.errors import StoreError
 from tesched_db.journal import Identity, SqlJournal
 
-from tests.integration.test_loop import Cluster, Notebook, loop_of
+from tests.loop_parts import Cluster, Notebook, loop_of
 from tests.store_examples import Writer, job
 
 Opened = Callable[..., Engine]

@@ -11,14 +11,16 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 from sqlalchemy import event
-from tesched_core.intake.classify import Classification, Match, Rule
+from tesched_core.intake.class_rules import Classification, Match, Rule
+from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import Policy, in_turn
 from tesched_core.ports import JournalError
-from tesched_daemon.loop import ACT_WITHIN_S, Loop, Mode, Pace
+from tesched_daemon.loop import ACT_WITHIN_S, Loop
+from tesched_daemon.settings import Mode, Pace
 from tesched_daemon.undo import put_all_back
 from tesched_db import lease, migrate
 from tesched_db.engine import open_store
@@ -265,7 +267,14 @@ class Site:
         """Return what the store says is under way."""
         memory = SqlJournal(self.engine).load()
         orders = [f"order {order.order_id} is {order.state}" for order in memory.open_orders()]
-        return orders + [f"job {job_id} is forwarded" for job_id in memory.forwarded]
+        waits = {job_id for job_id, work in self.slurm.jobs.items() if work.waits}
+        changes = (one for by_job in memory.changes.values() for one in by_job.values())
+        return orders + [
+            f"job {one.job_id}: {one.lever}"
+            for one in changes
+            # Slurm changes nothing of the nodes of a job that runs.
+            if one.lever != NODE_BINDING or (one.job_id in waits and not one.restored)
+        ]
 
 
 def _without_sync(connection: object, _record: object) -> None:

@@ -24,6 +24,7 @@ from tesched_core.model.actions import (
     Suspend,
     TellUser,
 )
+from tesched_core.model.change import NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits, YieldBy
@@ -152,10 +153,11 @@ class Daemon:
         # A job without an order has its own priority: nothing is left behind.
         under_way = {order.preemptor for order in orders}
         under_way |= {victim.job_id for order in orders for victim in order.victims if not victim.settled}
+        under_way |= {job_id for by_job in self.memory.changes.values() for job_id in by_job}
         for job_id, job in snapshot.jobs.items():
             if job.pending and job.request.required_nodes:
                 # Known, so that it can be put back; the newest may be on its way.
-                assert job_id in self.memory.bound
+                assert job_id in self.memory.changes_of(NODE_BINDING)
                 assert job.request.required_nodes in self.bound_to[job_id]
             if job_id not in under_way:
                 assert job_id not in self.slurm.suspended_by_tesched
@@ -196,4 +198,4 @@ def test_orders_hold_their_promises_whatever_happens(
     assert slurm.jobs == {}
     assert daemon.memory.open_orders() == ()
     assert daemon.memory.preemptions == {}
-    assert daemon.memory.bound == {}
+    assert daemon.memory.changes_of(NODE_BINDING) == {}

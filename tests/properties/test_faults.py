@@ -148,7 +148,7 @@ class Faults(RuleBasedStateMachine):
     @initialize(
         nodes=st.sampled_from([1, 1, 2, 3]),
         most=st.sampled_from([1, 2, 3]),
-        lever=st.sampled_from(YieldBy),
+        lever=st.sampled_from([YieldBy.REQUEUE, YieldBy.AUTO]),
         policy=st.sampled_from(POLICIES),
         best_effort=st.sampled_from([None, Fill()]),
         last_turns=st.integers(0, 6),

@@ -33,7 +33,7 @@ class Told(Policy[None]):
     shares: Mapping[JobId, int] = field(default_factory=dict)
 
     def propose(self, view: View, state: None) -> Proposal[None]:
-        wanted = (ThrottleArray(array=array, tasks=tasks, why="") for array, tasks in self.shares.items())
+        wanted = (ThrottleArray(job_id=array, tasks=tasks, why="") for array, tasks in self.shares.items())
         return Proposal(intents=tuple(wanted))
 
 

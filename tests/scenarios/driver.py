@@ -6,10 +6,12 @@ are seconds after `NOW`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+from tesched_core.levers.all import LEVERS
+from tesched_core.levers.contract import Lever
 from tesched_core.model.actions import (
     Action,
     Failure,
@@ -23,6 +25,7 @@ from tesched_core.model.actions import (
     Release,
     Requeue,
     Resume,
+    SetMarks,
     SetNice,
     SetNodes,
     SetPriority,
@@ -71,6 +74,7 @@ class Driver:
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
+        levers: Sequence[Lever] = LEVERS,
     ) -> None:
         """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
 
@@ -93,6 +97,7 @@ class Driver:
             self.limits = replace(self.limits, bind_for_s=0)
         self.policy = policy or FitGpp()
         self.best_effort = best_effort
+        self.levers = levers
         self.memory = Memory()
         self.decision = Decision(cycle=0, at=NOW, policy="", actions=(), refusals=(), transitions=(), summary="")
         self.at_s = 0.0
@@ -125,7 +130,9 @@ class Driver:
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:
         """Look at this time and return what is to be done."""
-        self.memory, self.decision = step(self.memory, self.snapshot(at_s), self.entries(), self.limits)
+        self.memory, self.decision = step(
+            self.memory, self.snapshot(at_s), self.entries(), self.limits, levers=self.levers
+        )
         self._transitions += self.decision.transitions
         return self.decision.actions
 
@@ -158,6 +165,8 @@ class Driver:
     def obeys(self, *actions: Action) -> None:
         """Do as told: what changes at once changes, a requeued job is back in the queue."""
         for action in actions:
+            if isinstance(action, SetMarks):
+                continue  # a file of the plugin's
             job = self.jobs[action.job_id]
             if isinstance(action, SetNice):
                 self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
@@ -192,7 +201,7 @@ class Driver:
         """Let tesched learn what became of these actions."""
         failure = Failure(kind=kind, message="no") if kind else None
         outcomes = [Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure) for action in actions]
-        self.memory, transitions = learned(self.memory, outcomes, NOW + self.at_s, self.limits)
+        self.memory, transitions = learned(self.memory, outcomes, NOW + self.at_s, self.limits, self.levers)
         self._transitions += transitions
 
     def change(self, job_id: int, **fields: Unpack[Changed]) -> None:
@@ -262,7 +271,7 @@ def _reason(code: ReasonCode, text: str, preemptor: int, order: int) -> Reason:
 def first_in_queue(nice: int, *, job: int = TE, previous: int = 0, order: int = 1, free: bool = False) -> SetNice:
     """Return the raise of a TE job by its nice value."""
     code = ReasonCode.ROOM_IS_FREE if free else ReasonCode.MAKE_ROOM_FIRST
-    text = "it must be first in the queue, or somebody else takes the room"
+    text = "it must be first in the queue, or another job takes the room"
     return SetNice(job_id=JobId(job), reason=_reason(code, text, job, order), nice=nice, previous=previous)
 
 

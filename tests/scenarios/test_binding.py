@@ -22,7 +22,7 @@ TO_N1 = SetNodes(
     job_id=JobId(TE),
     reason=Reason(
         code=ReasonCode.BOUND,
-        text="somebody is asked to leave n1 for it, so it waits for that room",
+        text="a victim is asked to leave n1 for it, so it waits for that room",
         preemptor=JobId(TE),
         order_id=OrderId(1),
     ),
@@ -85,10 +85,10 @@ def test_once_it_runs_and_ends_nothing_is_asked_of_slurm_and_it_is_forgotten() -
     drive.starts(TE, HALF, at_s=10)
     drive.cycle(11)
     assert (drive.order().ending, nodes_asked(drive)) == (Ending.STARTED_HERE, [])
-    assert set(drive.memory.bound) == {TE}, "Slurm would let nobody change a job that runs"
+    assert drive.memory.is_bound(JobId(TE)), "Slurm would let nobody change a job that runs"
     drive.ends(TE)
     drive.cycle(12)
-    assert drive.memory.bound == {}
+    assert not drive.memory.is_bound(JobId(TE))
 
 
 def test_put_back_in_the_queue_later_it_may_start_anywhere() -> None:
@@ -101,7 +101,7 @@ def test_put_back_in_the_queue_later_it_may_start_anywhere() -> None:
     assert nodes_asked(drive) == [FREE]
     drive.obeys(*drive.decision.actions)
     drive.cycle(51)
-    assert (nodes_asked(drive), drive.memory.bound) == ([], {})
+    assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
 
 
 def test_an_order_that_ends_sets_it_free_before_another_is_made_for_it() -> None:
@@ -115,7 +115,7 @@ def test_an_order_that_ends_sets_it_free_before_another_is_made_for_it() -> None
     assert nodes_asked(drive) == [FREE], "it is believed to be free when that is seen"
     drive.obeys(*drive.decision.actions)
     drive.cycle(7)
-    assert drive.memory.bound == {}
+    assert not drive.memory.is_bound(JobId(TE))
 
 
 def test_after_a_while_it_takes_what_comes_first_and_the_order_goes_on() -> None:
@@ -143,7 +143,7 @@ def test_nodes_that_somebody_else_has_set_are_left() -> None:
     drive.change(TE, request=request)
     drive.change(BE, requeueable=False)
     drive.cycle(70)
-    assert (nodes_asked(drive), drive.memory.bound) == ([], {})
+    assert (nodes_asked(drive), drive.memory.is_bound(JobId(TE))) == ([], False)
 
 
 def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() -> None:
@@ -156,7 +156,7 @@ def test_who_started_a_moment_before_it_was_bound_leaves_its_victims_in_peace() 
     drive.cycle(1)
     assert drive.order().ending is Ending.STARTED_ELSEWHERE
     assert (drive.victim().state, drive.order().futile) == (VictimState.SPARED, False)
-    assert drive.memory.bound == {}
+    assert not drive.memory.is_bound(JobId(TE))
 
 
 def test_who_ended_by_itself_before_it_was_told_anything_has_not_left_in_vain() -> None:
@@ -176,7 +176,7 @@ def test_shadow_mode_binds_nobody() -> None:
     drive = two_nodes()
     actions = drive.cycle(0)
     drive.says(Status.WOULD, *actions)
-    assert drive.memory.bound == {}
+    assert not drive.memory.is_bound(JobId(TE))
 
 
 def test_undo_sets_free_whoever_waits() -> None:
@@ -185,4 +185,4 @@ def test_undo_sets_free_whoever_waits() -> None:
     assert nodes_asked(drive) == [FREE]
     drive.obeys(*drive.decision.actions)
     drive.memory, drive.decision = undo(drive.memory, drive.snapshot(6), drive.limits)
-    assert (drive.decision.actions, drive.memory.bound) == ((), {})
+    assert (drive.decision.actions, drive.memory.is_bound(JobId(TE))) == ((), False)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tesched_core.model.actions import Notify, Release, SetNodes
+from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -221,7 +222,7 @@ def test_undo_releases_everybody() -> None:
     assert kinds(site) == [("Release", C)]
     site.obeys(*site.decision.actions)
     site.memory, site.decision = undo(site.memory, site.snapshot(6), site.limits)
-    assert (site.decision.actions, site.memory.held) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
 
 
 def test_another_policy_releases_everybody_as_well() -> None:
@@ -233,7 +234,7 @@ def test_another_policy_releases_everybody_as_well() -> None:
     site.obeys(*site.cycle(5))
     assert kinds(site) == [("Release", C)]
     site.cycle(6)
-    assert (site.decision.actions, site.memory.held) == ((), {})
+    assert (site.decision.actions, site.memory.changes_of(HOLD)) == ((), {})
 
 
 def test_jobs_that_are_as_fast_everywhere_stay_where_they_are() -> None:

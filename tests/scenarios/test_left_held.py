@@ -19,7 +19,6 @@ def test_once_released_it_goes_ahead_of_the_other_best_effort_jobs() -> None:
     assert [type(action) for action in drive.cycle(31)] == [Release]
     drive.starts(TE, HALF, at_s=32)
     drive.change(BE, priority=100, reason="Resources")
-    drive.cycle(33)
-    (ahead,) = [action for action in drive.cycle(35) if action.job_id == BE]
+    (ahead,) = [action for action in drive.cycle(33) if action.job_id == BE]
     assert isinstance(ahead, SetNice)
     assert ahead.nice < -20, "it is ahead of the rival"

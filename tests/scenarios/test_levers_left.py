@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.priority import MIN_NICE
+from tesched_core.levers.nice import MIN_NICE
 from tesched_core.model.actions import FailureKind, Notify, Release, Requeue, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.change import HOLD, NODE_BINDING, PRIORITY, Change, Field
 from tesched_core.model.cluster import JobState, Partition
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -67,9 +68,7 @@ class TestArrayTasks:
         drive.obeys(*back)
         drive.cycle(8)
         assert drive.decision.actions == ()
-        raised = drive.order().raised
-        assert raised is not None
-        assert raised.restored
+        assert drive.memory.changes_of(PRIORITY) == {}
 
 
 class TestBindFor:
@@ -92,17 +91,24 @@ class TestBindFor:
     def test_after_it_has_run_it_may_be_bound_anew(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 9}, binds=True)
         drive.obeys(*drive.cycle(0))
-        assert drive.memory.bound_since == {TE: NOW}
+        assert drive.memory.changes_of(NODE_BINDING)[JobId(TE)].since == NOW
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         drive.cycle(6)
-        assert drive.memory.bound_since == {}
+        assert drive.memory.changes_of(NODE_BINDING)[JobId(TE)].since is None
 
     def test_a_binding_that_did_not_arrive_does_not_count(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 9}, binds=True)
         (nodes,) = (action for action in drive.cycle(0) if isinstance(action, SetNodes))
         drive.says(Status.FAILED, nodes, kind=FailureKind.BUSY)
-        assert drive.memory.bound_since == {}
+        assert drive.memory.changes_of(NODE_BINDING) == {}
+
+
+def held_since(at: float) -> dict[str, dict[JobId, Change[int]]]:
+    """Return the change by which tesched holds the best-effort job."""
+    job_id = JobId(BE)
+    one = Change(lever=HOLD, job_id=job_id, field=Field.HOLD, previous=0, value=1, at=at, since=at)
+    return {HOLD: {job_id: one}}
 
 
 def partitions(drive: Driver, *, te_tier: int = 1) -> Driver:
@@ -208,23 +214,23 @@ class TestHoldsOfRounds:
         drive = one_node()
         drive.ends(TE)
         drive.change(BE, priority=0)
-        drive.memory = replace(drive.memory, held={JobId(BE): NOW - 100})
+        drive.memory = replace(drive.memory, changes=held_since(NOW - 100))
         assert drive.cycle(0) == ()
-        assert drive.memory.held
+        assert drive.memory.changes_of(HOLD)
         drive.requeued(BE)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [type(action) for action in drive.cycle(2)] == [Release]
         drive.obeys(*drive.decision.actions)
         drive.cycle(4)
-        assert not drive.memory.held
+        assert not drive.memory.changes_of(HOLD)
 
     def test_a_hold_that_is_on_its_way_is_remembered(self) -> None:
         drive = one_node()
         drive.ends(TE)
         drive.requeued(BE)
-        drive.memory = replace(drive.memory, held={JobId(BE): NOW - 1})
+        drive.memory = replace(drive.memory, changes=held_since(NOW - 1))
         drive.cycle(0)
-        assert drive.memory.held
+        assert drive.memory.changes_of(HOLD)
         drive.change(BE, reason="JobHeldAdmin", priority=0)
         assert [type(action) for action in drive.cycle(2)] == [Release]
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.levers.priority import MAX_PRIORITY
+from tesched_core.levers.nice import MAX_PRIORITY
 from tesched_core.model.actions import FailureKind, Status
+from tesched_core.model.change import PRIORITY, VICTIM_BOOST
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import Ending, Lever, OrderState, Raise
+from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 
@@ -65,7 +66,7 @@ class TestHowHigh:
         drive = one_node()
         drive.change(TE, priority=101)
         assert drive.cycle(0) == (notice(),)
-        assert drive.order().raised is None
+        assert drive.memory.changes_of(PRIORITY) == {}
         drive.requeued(BE)
         drive.starts(TE, HALF, at_s=5)
         assert drive.cycle(6) == ()  # nothing to put back
@@ -114,7 +115,7 @@ class TestTheVictimsPlace:
     def test_it_stays_where_it_is_when_it_is_first_already(self) -> None:
         drive = self.left(rival=99)
         assert [action.job_id for action in drive.decision.actions] == [TE]  # put back
-        assert drive.victim().raised is None
+        assert drive.memory.changes_of(VICTIM_BOOST) == {}
 
     def test_not_before_the_preemptor_has_its_room(self) -> None:
         drive = others(one_node(waiting(5, cpus=1, priority=900)), 5)
@@ -178,7 +179,7 @@ class TestNiceIsIgnored:
         assert drive.cycle(10) == (priority_back(100, now=1101),)
         drive.obeys(*drive.decision.actions)
         assert drive.cycle(12) == ()
-        assert drive.order().raised == Raise(lever=Lever.PRIORITY, previous=100, value=1101, restored=True)
+        assert drive.memory.changes_of(PRIORITY) == {}
 
     def test_whoever_overtakes_it_later_is_overtaken_again(self) -> None:
         drive = self.given_up_on_nice()
@@ -188,7 +189,7 @@ class TestNiceIsIgnored:
         drive.obeys(*drive.decision.actions)
         drive.ends(TE, JobState.CANCELLED)
         assert drive.cycle(10) == ()
-        assert drive.order().raised == Raise(lever=Lever.PRIORITY, previous=100, value=2102, restored=True)
+        assert drive.memory.changes_of(PRIORITY) == {}
 
     def test_it_does_not_depend_on_which_number_the_nice_value_is(self) -> None:
         drive = one_node()
@@ -254,7 +255,7 @@ class TestPutBack:
         drive = self.started()
         drive.change(TE, nice=nice)
         assert drive.cycle(8) == ()
-        assert drive.order().raised == Raise(lever=Lever.NICE, previous=0, value=-1001, restored=True)
+        assert drive.memory.changes_of(PRIORITY) == {}
 
     @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.CANCELLED])
     def test_a_job_that_has_ended_has_nothing_to_be_put_back(self, state: JobState) -> None:
@@ -294,7 +295,8 @@ class TestPutBack:
         assert drive.cycle(8) == (waiting_tasks,)
         drive.obeys(waiting_tasks)
         drive.cycle(10)
-        assert drive.order().raised == Raise(lever=Lever.NICE, previous=0, value=-1001, restored=True)
+        anew = drive.memory.changes_of(PRIORITY)[JobId(TE)]
+        assert (anew.order_id, anew.previous) == (2, 0), "the next task's order raises it from its own value"
 
 
 class TestRoomIsFree:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from tesched_core.levers.hold import MOST_HELD
 from tesched_core.model.actions import Action, FailureKind, Hold, Notify, OrderId, Release, SetNodes, Status
-from tesched_core.model.memory import NodeBinding
+from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import undo
@@ -150,8 +150,18 @@ class TestABindingOfBefore:
             speeds={A: {"v100": 4, "k80": 1}, B: {"v100": 2, "k80": 2}},
         )
         site.change(A, request=replace(site.jobs[JobId(A)].request, required_nodes=("k",)))
-        bound = NodeBinding(job_id=JobId(A), order_id=OrderId(77), at=NOW - 1000, nodes=("k",), previous=())
-        site.memory = replace(site.memory, bound={JobId(A): bound}, next_order=OrderId(100))
+        bound = Change(
+            lever=NODE_BINDING,
+            job_id=JobId(A),
+            field=Field.NODES,
+            previous=Nodes(),
+            value=Nodes(names=("k",)),
+            at=NOW - 1000,
+            since=None,
+            order_id=OrderId(77),
+        )
+        changes = {NODE_BINDING: {JobId(A): bound}}
+        site.memory = replace(site.memory, changes=changes, next_order=OrderId(100))
         site.obeys(*site.cycle(0))
         site.cycle(5)
         for job_id in (A, B):
@@ -179,7 +189,7 @@ class TestABindingOfBefore:
         site = self.trading()
         site.cycle(10)
         site.says(Status.FAILED, *self.binding(site), kind=FailureKind.BUSY)
-        assert site.memory.bound[JobId(A)].nodes == ("k",)
+        assert site.memory.changes_of(NODE_BINDING)[JobId(A)].value.names == ("k",)
         site.cycle(12)
         assert [one.nodes for one in self.binding(site)] == [("v",)]
 

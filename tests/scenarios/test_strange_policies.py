@@ -113,7 +113,7 @@ def test_a_policy_for_trials_makes_room_for_waiting_trials_alone() -> None:
         HoldJob(job_id=JobId(TRIAL), why=""),
         BoostJob(job_id=JobId(TRIAL), why=""),
         HoldJob(job_id=JobId(77), why=""),
-        ThrottleArray(array=JobId(77), tasks=1, why=""),
+        ThrottleArray(job_id=JobId(77), tasks=1, why=""),
         room(TRIAL),
     ],
 )

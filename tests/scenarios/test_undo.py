@@ -6,6 +6,7 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 from __future__ import annotations
 
 from tesched_core.model.actions import Action, Status
+from tesched_core.model.change import QUEUE_BOOST
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
@@ -69,7 +70,7 @@ def test_who_was_brought_forward_and_still_waits_gets_its_place_back() -> None:
     drive.obeys(*undone(drive, 1))
     assert drive.jobs[JobId(3)].nice == 0
     assert undone(drive, 2) == ()
-    assert drive.memory.forwarded == {}
+    assert drive.memory.changes_of(QUEUE_BOOST) == {}
 
 
 def test_what_somebody_else_has_set_is_left() -> None:

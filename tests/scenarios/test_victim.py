@@ -258,9 +258,11 @@ class TestLeftHeld:
 
     def release(self) -> Release:
         """Return what lets it run again."""
-        reason = replace(notice().reason, code=ReasonCode.LEFT_HELD)
+        text = "its requeue left it held, and no user or admin asked for that"
+        reason = replace(notice().reason, code=ReasonCode.LEFT_HELD, text=text)
         return Release(
-            job_id=JobId(BE), reason=replace(reason, text="its requeue left it held, and nobody asked for that")
+            job_id=JobId(BE),
+            reason=replace(reason, text="its requeue left it held, and no user or admin asked for that"),
         )
 
     def test_it_is_released(self) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.job_report import Curve
 
 if TYPE_CHECKING:

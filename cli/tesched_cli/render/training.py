@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 from rich.console import Console, RenderableType
 from rich.text import Text
+from tesched_core.model.arrays import np
 from tesched_core.model.job_report import Curve
 from tesched_core.model.visible import shortened
 from tesched_db.reports import ReportView

@@ -10,9 +10,10 @@ import click
 from rich.table import Table
 from tesched_sim.papers.gavel.policies import NAMES, Contender, Optimum
 from tesched_sim.papers.gavel.rounds import Cluster
-from tesched_sim.papers.gavel.run import Figures, Plan, perform_all
+from tesched_sim.papers.gavel.run import Figures, Plan, perform
 from tesched_sim.papers.gavel.throughputs import TYPES
 from tesched_sim.papers.gavel.workload import GavelWorkload
+from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Estimate, estimate
 
 from tesched_cli.common import console, json_option, print_json, progress, table
@@ -176,8 +177,8 @@ def simulate_gavel(
     )
     seeds = tuple(dict.fromkeys(seeds))
     plans = [replace(plan, contender=contender, seed=seed) for contender in contenders for seed in seeds]
-    done = perform_all(plans, processes=processes)
-    found = dict(zip(plans, progress(done, "runs", total=len(plans)), strict=True))
+    done = each_done(perform, plans, processes=processes)
+    found = dict(progress(done, "runs", total=len(plans)))
     runs = {
         contender.name: [found[replace(plan, contender=contender, seed=seed)] for seed in seeds]
         for contender in contenders

@@ -27,8 +27,8 @@ Parameters
     none. A gathered curve has at most `report.MOST_POINTS` points: the newest half of them whole, the others thinned.
 
 Source
-    tesched's own. Data-parallel training averages the losses of equal shards. SLAQ's driver (docs/slaq.md) gets one
-    loss an iteration from the training itself.
+    tesched's own. Data-parallel training averages the losses of equal shards. SLAQ's driver (docs/discussion/slaq.md)
+    gets one loss an iteration from the training itself.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import Curve, Reported, thinned
 from tesched_core.model.resources import JobId

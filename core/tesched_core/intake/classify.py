@@ -28,11 +28,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
+from tesched_core.intake.class_rules import Classification, Match, NoticeRule, Rule
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
 from tesched_core.model.notice import (
-    NONE,
-    NOTICE_SIGNALS,
     SBATCH_SECONDS_S,
     Declared,
     ExitZero,
@@ -46,158 +45,6 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 #: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
 UTILITIES = ("insensitive", "sensitive", "critical")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """Conditions on a job; all that are given must hold. Texts are shell globs (`debug*`), any of which may match."""
-
-    partitions: tuple[str, ...] = ()
-    qos: tuple[str, ...] = ()
-    accounts: tuple[str, ...] = ()
-    users: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    comments: tuple[str, ...] = ()
-    #: True: salloc and srun; False: sbatch
-    interactive: bool | None = None
-    #: bounds, each inclusive; a job without a time limit is above every `max_time_limit_s`
-    min_time_limit_s: int | None = None
-    max_time_limit_s: int | None = None
-    min_nodes: int | None = None
-    max_nodes: int | None = None
-    min_cpus: int | None = None
-    max_cpus: int | None = None
-    min_gpus: int | None = None
-    max_gpus: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """One line of the list."""
-
-    name: str
-    job_class: JobClass
-    match: Match = Match()
-    grace_period_s: float | None = None
-    #: "none", or a signal as sbatch --signal has it: "USR1" (to the steps), "B:USR1" (to the batch shell), "full:USR1"
-    notice_signal: str | None = None
-    #: what exit 0 after a notice means
-    exit0: ExitZero | None = None
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a grace period, a signal or bounds that cannot be."""
-        if not self.name:
-            raise ValueError("name: a rule needs a name that is not empty")
-        _check_grace("grace_period_s", self.grace_period_s or 0.0)
-        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
-        _check_bounds("match", self.match)
-
-
-def _check_grace(key: str, grace_period_s: float) -> None:
-    if not 0 <= grace_period_s <= 86400:
-        raise ValueError(f"{key}: a grace period must be between 0 and 86400 seconds")
-
-
-def _check_signal(key: str, notice_signal: str) -> None:
-    prefix, _, name = notice_signal.rpartition(":")
-    if notice_signal != NONE and (prefix not in {"", "B", "full"} or name not in NOTICE_SIGNALS.values()):
-        names = ", ".join(NOTICE_SIGNALS.values())
-        raise ValueError(f"{key}: a notice signal must be none or one of {names}, alone or after B: or full:")
-
-
-def _check_bounds(key: str, match: Match) -> None:
-    """Raise ValueError for bounds that no job can meet; such a rule would be there and never match."""
-    for what in ("time_limit_s", "nodes", "cpus", "gpus"):
-        low, high = getattr(match, f"min_{what}"), getattr(match, f"max_{what}")
-        for bound, value in (("min", low), ("max", high)):
-            if value is not None and value < 0:
-                raise ValueError(f"{key}.{bound}_{what} must be a whole number of at least 0")
-        if low is not None and high is not None and low > high:
-            raise ValueError(f"{key}.max_{what} must be at least {key}.min_{what}, {low}")
-
-
-#: characters of the longest text that a script is searched for, and how many texts there may be
-LONGEST_PATTERN = 200
-MOST_PATTERNS = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeRule:
-    """One line of the list that says which jobs get which notice; it does not change their class."""
-
-    name: str
-    match: Match = Match()
-    #: texts, any of which must stand in the batch script's first 64 KiB, letter by letter; without any, the script is
-    #: not looked at
-    script_contains: tuple[str, ...] = ()
-    #: as those of `Rule`; what is not given comes from the next source
-    grace_period_s: float | None = None
-    notice_signal: str | None = None
-    exit0: ExitZero | None = None
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a grace period, a signal, a text or bounds that cannot be."""
-        if not self.name:
-            raise ValueError("name: a notice rule needs a name that is not empty")
-        _check_grace("grace_period_s", self.grace_period_s or 0.0)
-        _check_signal("notice_signal", NONE if self.notice_signal is None else self.notice_signal)
-        _check_bounds("match", self.match)
-        if not all(1 <= len(text) <= LONGEST_PATTERN for text in self.script_contains):
-            raise ValueError(f"script_contains: each text must have 1 to {LONGEST_PATTERN} characters")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserWord:
-    """Words that a user may put into a job's comment."""
-
-    #: whether `te` in a comment counts at all
-    may_say_te: bool = False
-    #: the job must be inside these bounds for it to count
-    within: Match = Match()
-    #: whether `be` counts: a job that offers itself harms no other
-    may_say_be: bool = True
-    #: the longest grace period that a job may ask for, seconds
-    max_grace_period_s: float = 600.0
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a bound that cannot be kept."""
-        _check_grace("max_grace_period_s", self.max_grace_period_s)
-        _check_bounds("within", self.within)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Classification:
-    """The whole list."""
-
-    rules: tuple[Rule, ...] = ()
-    #: the first that matches says what it gives
-    notice_rules: tuple[NoticeRule, ...] = ()
-    default_class: JobClass = JobClass.BE
-    user_word: UserWord = UserWord()
-    default_grace_period_s: float = 30.0
-    #: as `Rule.notice_signal`; a signal here reaches jobs that know nothing of it, and ends those that do not trap it
-    default_notice_signal: str = NONE
-    #: what exit 0 after a notice means
-    default_exit0: ExitZero = ExitZero.SLURM
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for a grace period or a signal that cannot be given, or two rules of one name."""
-        _check_grace("default_grace_period_s", self.default_grace_period_s)
-        _check_signal("default_notice_signal", self.default_notice_signal)
-        for key, names in (
-            ("rules", [rule.name for rule in self.rules]),
-            ("notice_rules", [rule.name for rule in self.notice_rules]),
-        ):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                raise ValueError(f"{key}: two rules are named {twice[0]!r}; each needs a name of its own")
-        if len(self.script_patterns) > MOST_PATTERNS:
-            raise ValueError(f"notice_rules: all script_contains together must be at most {MOST_PATTERNS} texts")
-
-    @property
-    def script_patterns(self) -> tuple[str, ...]:
-        """Return the texts that scripts are searched for."""
-        return tuple(dict.fromkeys(text for rule in self.notice_rules for text in rule.script_contains))
 
 
 def matches(job: Job, match: Match) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tesched_core.model.actions import Action, OrderId
+from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
-from tesched_core.model.memory import Futility, NodeBinding, Past
+from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -18,6 +20,11 @@ from tesched_core.model.snapshot import Snapshot
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
 #: it for a requeue.
 RESEND_AFTER_S = 5.0
+
+
+def copied(changes: Mapping[str, Mapping[JobId, Change[Any]]]) -> dict[str, dict[JobId, Change[Any]]]:
+    """Return a copy of changes that may be written, without levers that have none."""
+    return {lever: dict(by_job) for lever, by_job in changes.items() if by_job}
 
 
 @dataclass
@@ -45,13 +52,32 @@ class CycleContext:
     leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
-    bound: dict[JobId, NodeBinding] = field(default_factory=dict)
-    bound_since: dict[JobId, UnixSeconds] = field(default_factory=dict)
+    #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
+    changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
+    #: no policy is asked: an admin has paused tesched
+    paused: bool = False
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()
     _tasks: dict[JobId, list[Job]] | None = None
     _beside: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _over: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits) -> CycleContext:
+        """Return the context of a cycle that begins with this memory."""
+        return cls(
+            snapshot=snapshot,
+            columns=columns,
+            limits=limits,
+            orders=memory.open_orders(),
+            preemptions=dict(memory.preemptions),
+            last_preempted=dict(memory.last_preempted),
+            paid=list(memory.paid),
+            past=dict(memory.past),
+            retry_at=dict(memory.retry_at),
+            futile=dict(memory.futile),
+            changes=copied(memory.changes),
+        )
 
     @property
     def now(self) -> UnixSeconds:
@@ -62,6 +88,14 @@ class CycleContext:
     def release(self) -> str:
         """Return Slurm's release."""
         return self.snapshot.settings.release
+
+    def changes_of(self, lever: str) -> dict[JobId, Change[Any]]:
+        """Return the changes by one lever, by job; to be written."""
+        return self.changes.setdefault(lever, {})
+
+    def changes_now(self) -> dict[str, dict[JobId, Change[Any]]]:
+        """Return a copy of the changes as they are now, for the memory."""
+        return copied(self.changes)
 
     def tasks_of(self, array: JobId) -> Sequence[Job]:
         """Return the tasks of a job array that have a record of their own, and its record of those that wait."""

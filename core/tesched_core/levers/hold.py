@@ -7,54 +7,104 @@ then. A hold is believed when it is seen, and a job that its user holds is left 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
+from tesched_core.levers.contract import Lever, Orders, open_now
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
+from tesched_core.model.change import HOLD, Change, Field
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Order, OrderState
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.order import Order
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US
+from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJob
 
-#: Most jobs that are held in one look: each is one call of Slurm, and TE jobs wait meanwhile.
+#: Most jobs that are held in one poll: each is one call of Slurm, and TE jobs wait meanwhile.
 MOST_HELD = 50
 _NOT_WANTED = "no policy wants it held any more"
+_HELD, _FREE = 1, 0
 
 
-def carry_out(
-    memory: Memory, wanted: Mapping[JobId, str], let_go: Mapping[JobId, str], context: CycleContext
-) -> Memory:
-    """Hold the `wanted` jobs and release the others that tesched holds; both come with the reason, one sentence."""
-    left = {job_id: at for job_id, at in memory.held.items() if _still_held(job_id, at, context)}
-    served = {order.preemptor: order for order in memory.open_orders() if order.state is OrderState.OPEN}
-    for job_id in left:
-        if job_id in served:
-            _release_for(served[job_id], context)
-    for job_id in [one for one in left if one not in wanted and one not in served]:
-        if _is_its_users(job_id, context):
-            del left[job_id]
-        elif _shows(job_id, context):
-            left[job_id] = 0.0  # no longer on its way: once the job is free, nothing is left
-            reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
-            context.actions.append(Release(job_id=job_id, reason=reason))
-    jobs = context.snapshot.jobs
-    new = [job_id for job_id in wanted if job_id not in left and job_id in jobs and job_id not in served]
-    # Slurm starts the first in the queue first. Of thousands the others come with the next looks.
-    for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
-        left[job_id] = context.now
-        reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
-        context.actions.append(Hold(job_id=job_id, reason=reason))
-    return replace(memory, held=left)
+class HoldLever(Lever):
+    """Hold and release of pending jobs."""
+
+    name = HOLD
+    actions = (Hold, Release)
+    intents = (HoldJob, ReleaseJob)
+
+    def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
+        """Hold the jobs that a policy wants held, and release the others that tesched holds."""
+        wanted = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
+        let_go = {one.job_id: one.why for one in intents if isinstance(one, ReleaseJob)}
+        served = {order.preemptor: order for order in open_now(orders)}
+        self._release(wanted, let_go, served, context)
+        held, jobs = context.changes_of(self.name), context.snapshot.jobs
+        new = [job_id for job_id in wanted if job_id not in held and job_id in jobs and job_id not in served]
+        # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
+        for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
+            held[job_id] = Change(
+                lever=self.name,
+                job_id=job_id,
+                field=Field.HOLD,
+                previous=_FREE,
+                value=_HELD,
+                at=context.now,
+                since=context.now,
+            )
+            reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
+            context.actions.append(Hold(job_id=job_id, reason=reason))
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Release all held jobs."""
+        self.carry_out((), orders, context)
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Return how many holds are to be ended. Of a job that runs none can be."""
+        jobs = snapshot.jobs
+        return sum(job_id in jobs and jobs[job_id].pending for job_id in memory.changes_of(self.name))
+
+    def _release(
+        self,
+        wanted: Mapping[JobId, str],
+        let_go: Mapping[JobId, str],
+        served: Mapping[JobId, Order],
+        context: CycleContext,
+    ) -> None:
+        """Release the held jobs that are wanted no more and those with an order; forget the holds that are gone."""
+        held = context.changes_of(self.name)
+        for job_id, one in list(held.items()):
+            job = context.snapshot.jobs.get(job_id)
+            if not _still_held(one, context):
+                del held[job_id]
+            elif job_id in served:
+                if job is not None and job.pending and _shows(job_id, context):
+                    order = served[job_id]
+                    reason = Reason(
+                        code=ReasonCode.ITS_TURN,
+                        text="it is its turn in this round",
+                        preemptor=job_id,
+                        order_id=order.order_id,
+                    )
+                    context.actions.append(Release(job_id=job_id, reason=reason))
+            elif job_id in wanted:
+                continue
+            elif job is not None and job.held and job.reason == HELD_BY_ITS_USER:
+                del held[job_id]
+            elif _shows(job_id, context):
+                held[job_id] = replace(one, value=_FREE)
+                reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
+                context.actions.append(Release(job_id=job_id, reason=reason))
 
 
-def _still_held(job_id: JobId, at: UnixSeconds, context: CycleContext) -> bool:
+def _still_held(one: Change[int], context: CycleContext) -> bool:
     """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
-    job = context.snapshot.jobs.get(job_id)
-    if job is None or job_id in context.absent:
-        return job_id in context.absent
-    return not job.finished and (job.priority == 0 or context.now - at <= RESEND_AFTER_S)
+    job = context.snapshot.jobs.get(one.job_id)
+    if job is None or one.job_id in context.absent:
+        return one.job_id in context.absent
+    on_its_way = one.value == _HELD and context.now - one.at <= RESEND_AFTER_S
+    return not job.finished and (job.priority == 0 or on_its_way)
 
 
 def _shows(job_id: JobId, context: CycleContext) -> bool:
@@ -62,24 +112,4 @@ def _shows(job_id: JobId, context: CycleContext) -> bool:
     return job is not None and job.held and job.reason == HELD_BY_US
 
 
-def _is_its_users(job_id: JobId, context: CycleContext) -> bool:
-    job = context.snapshot.jobs.get(job_id)
-    return job is not None and job.held and job.reason == HELD_BY_ITS_USER
-
-
-def _release_for(order: Order, context: CycleContext) -> None:
-    job = context.snapshot.jobs.get(order.preemptor)
-    if job is not None and job.pending and _shows(order.preemptor, context):
-        reason = Reason(
-            code=ReasonCode.ITS_TURN,
-            text="it is its turn in this round",
-            preemptor=order.preemptor,
-            order_id=order.order_id,
-        )
-        context.actions.append(Release(job_id=order.preemptor, reason=reason))
-
-
-def outstanding(memory: Memory, snapshot: Snapshot) -> int:
-    """Return how many holds are to be ended. Of a job that runs none can be."""
-    jobs = snapshot.jobs
-    return sum(job_id in jobs and jobs[job_id].pending for job_id in memory.held)
+HOLD_LEVER = HoldLever()

@@ -1,4 +1,4 @@
-"""Victims that are suspended, not requeued: when that is enough, and how they go on.
+"""Suspend lever: victims that are suspended, not requeued: when that is enough, and how they go on.
 
 Definitions
     suspend    stops a job's processes. Slurm counts its CPUs as free, and its memory and GRES as held.
@@ -28,24 +28,28 @@ Parameters
     guard.lever, guard.suspend_for_s
 
 Source
-    tesched's own. What Slurm does was measured on 22.05 and 26.05 (docs/slurm-levers.md).
+    tesched's own. What Slurm does was measured on 22.05 and 26.05 (docs/reference/slurm-levers.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from tesched_core.guard.budget import paying
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
+from tesched_core.levers.contract import Lever, Orders, of_failed, said, under_way, with_victim
+from tesched_core.levers.requeue import REQUEUE_LEVER
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, Resume, Suspend
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.memory import Past
+from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.demand import Demand
 from tesched_core.placement.reserved import beside_preemptors
 from tesched_core.policy import View
@@ -79,46 +83,83 @@ def _gives_enough(job: Job) -> bool:
     return job.state is JobState.RUNNING and not job.request.exclusive and not holds_gres
 
 
-def suspend(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after its suspension was ordered, or ordered again."""
-    again = victim.state is VictimState.SUSPENDED
-    text = f"its CPUs are enough for job {order.preemptor}; it goes on when they are free again"
-    reason = Reason(code=ReasonCode.GIVES_CPUS, text=text, preemptor=order.preemptor, order_id=order.order_id)
-    context.actions.append(Suspend(job_id=victim.job_id, reason=reason))
-    told = f"suspend{' (again)' if again else ''}: {text}"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.SUSPENDED, told)
-    first_at = victim.noticed_at if again else context.now
-    return replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)
+class SuspendLever(Lever):
+    """Suspension of victims whose CPUs are enough; what is suspended is a state of the orders' victims."""
+
+    name = "suspend"
+    actions = (Suspend, Resume)
+
+    def suspend(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
+        """Return the victim after its suspension was ordered, or ordered again."""
+        again = victim.state is VictimState.SUSPENDED
+        text = f"its CPUs are enough for job {order.preemptor}; it goes on when they are free again"
+        reason = Reason(code=ReasonCode.GIVES_CPUS, text=text, preemptor=order.preemptor, order_id=order.order_id)
+        context.actions.append(Suspend(job_id=victim.job_id, reason=reason))
+        told = f"suspend{' (again)' if again else ''}: {text}"
+        context.moved(order.order_id, victim.job_id, victim.state, VictimState.SUSPENDED, told)
+        first_at = victim.noticed_at if again else context.now
+        return replace(victim, state=VictimState.SUSPENDED, noticed_at=first_at, suspend_sent_at=context.now)
+
+    def follow_victim(self, victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
+        """Return a victim that was to be suspended, as it is seen now; it is resumed when it may be."""
+        if job.state is JobState.SUSPENDED and not job.completing:
+            if victim.suspended_at is None:
+                victim = _has_given(victim, order, context)
+            if order.state is not OrderState.OPEN and _may_go_on(victim, job, order, context):
+                text = f"job {order.preemptor} does not need its CPUs any more, and they are free"
+                reason = Reason(code=ReasonCode.GOES_ON, text=text, preemptor=order.preemptor, order_id=order.order_id)
+                context.actions.append(Resume(job_id=job.job_id, reason=reason))
+        elif job.state is JobState.RUNNING and not job.completing:
+            if victim.suspended_at is not None:
+                return _goes_on(victim, victim.suspended_at, order, context)
+            sent_s = context.now - (victim.suspend_sent_at if victim.suspend_sent_at is not None else context.now)
+            if order.state is OrderState.OPEN and sent_s > RESEND_AFTER_S:
+                return self.suspend(victim, order, context)
+            if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
+                text = "it was not suspended, and its room is not needed any more"
+                context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+                return replace(victim, state=VictimState.SPARED)
+        return victim
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Resume the suspended victims of orders that have been withdrawn, once their CPUs are free."""
+        for order in list(under_way(orders)):
+            suspended = (one for one in order.victims if one.state is VictimState.SUSPENDED)
+            for victim in suspended:
+                order = with_victim(order, victim.job_id, partial(self._let_go, order=order, context=context))  # noqa: PLW2901
+            orders[order.order_id] = order
+
+    def _let_go(self, victim: Victim, *, order: Order, context: CycleContext) -> Victim:
+        job = context.snapshot.jobs.get(victim.job_id)
+        if job is not None and job.on_nodes and job.restarts == victim.restarts:
+            return self.follow_victim(victim, job, order, context)
+        text = "it is not suspended any more"
+        context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+        REQUEUE_LEVER.look_for_hold(victim, job, order, context)
+        return replace(victim, state=VictimState.SPARED)
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take back the suspensions that Slurm did not make."""
+        for outcome in outcomes:
+            order = of_failed(outcome, Suspend, orders)
+            if order is None:
+                continue
+            after = with_victim(order, outcome.action.job_id, partial(_not_suspended, outcome=outcome))
+            if after.victims != order.victims:
+                context.moved(order.order_id, outcome.action.job_id, "sent", "not sent", said(outcome))
+            orders[order.order_id] = after
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Return how many victims are suspended, or on their way there."""
+        return sum(victim.state is VictimState.SUSPENDED for order in memory.open_orders() for victim in order.victims)
 
 
-def follow(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
-    """Return a victim that was to be suspended, as it is seen now; it is resumed when it may be."""
-    if job.state is JobState.SUSPENDED and not job.completing:
-        if victim.suspended_at is None:
-            victim = _has_given(victim, order, context)
-        if order.state is not OrderState.OPEN and _may_go_on(victim, job, order, context):
-            text = f"job {order.preemptor} does not need its CPUs any more, and they are free"
-            reason = Reason(code=ReasonCode.GOES_ON, text=text, preemptor=order.preemptor, order_id=order.order_id)
-            context.actions.append(Resume(job_id=job.job_id, reason=reason))
-    elif job.state is JobState.RUNNING and not job.completing:
-        if victim.suspended_at is not None:
-            return _goes_on(victim, victim.suspended_at, order, context)
-        sent_s = context.now - (victim.suspend_sent_at if victim.suspend_sent_at is not None else context.now)
-        if order.state is OrderState.OPEN and sent_s > RESEND_AFTER_S:
-            return suspend(victim, order, context)
-        if order.state is not OrderState.OPEN and sent_s > ARRIVES_WITHIN_S:
-            text = "it was not suspended, and its room is not needed any more"
-            context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
-            return replace(victim, state=VictimState.SPARED)
-    return victim
-
-
-def not_suspended(victim: Victim, outcome: Outcome) -> Victim:
+def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
     """Return the victim after Slurm did not suspend it; what may have arrived all the same is left to the next look."""
     kind = outcome.failure.kind if outcome.failure else None
     unknown = kind in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
     again = victim.noticed_at != victim.suspend_sent_at
-    if victim.job_id != outcome.action.job_id or victim.state is not VictimState.SUSPENDED or unknown or again:
+    if victim.state is not VictimState.SUSPENDED or unknown or again:
         return victim
     refused = kind in {FailureKind.DENIED, FailureKind.REFUSED}
     state = VictimState.SPARED if refused else VictimState.PLANNED
@@ -187,3 +228,6 @@ def _ids(text: str) -> frozenset[int]:
     """Return the numbers that "0-7,16" names."""
     ends = [part.partition("-") for part in text.split(",") if part]
     return frozenset(number for low, _, high in ends for number in range(int(low), int(high or low) + 1))
+
+
+SUSPEND_LEVER = SuspendLever()

@@ -9,66 +9,97 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
+from tesched_core.levers.contract import Lever, Orders, certainly_failed
 from tesched_core.model.actions import FailureKind, Outcome, Reason, ReasonCode, SetThrottle, Status
-from tesched_core.model.memory import Memory, Throttled
+from tesched_core.model.change import THROTTLE, Change, Field
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.policy import ThrottleArray
 
-#: Throttles that are set in one look: each is a command, and the others come with the next look.
-MOST_A_LOOK = 50
+#: Throttles that are set in one poll: each is a command, and the others come with the next poll.
+MOST_A_POLL = 50
 
 
-def follow(memory: Memory, context: CycleContext) -> Memory:
-    """Return the memory without throttles that are not ours any more."""
-    if not memory.throttled:
-        return memory
-    arrays = _arrays(context.snapshot)
-    kept: dict[JobId, Throttled] = {}
-    for array, one in memory.throttled.items():
-        seen = arrays.get(array)
-        if seen is None:
-            continue
-        if one.dry or seen == one.value:
-            kept[array] = one
-        elif seen == one.before:
+class ThrottleLever(Lever):
+    """Throttles of job arrays, by the array's id."""
+
+    name = THROTTLE
+    actions = (SetThrottle,)
+    intents = (ThrottleArray,)
+
+    def follow(self, context: CycleContext) -> None:
+        """Forget the throttles that are not ours any more."""
+        throttled = context.changes_of(self.name)
+        arrays = _arrays(context.snapshot) if throttled else {}
+        for array, one in list(throttled.items()):
+            seen = arrays.get(array)
+            if seen is not None and (one.dry or seen == one.value):
+                continue
             on_its_way = context.now - one.at <= RESEND_AFTER_S
-            if on_its_way or one.before != one.previous:
-                kept[array] = one if on_its_way else replace(one, value=one.before)
-    return replace(memory, throttled=kept)
+            if seen is None or seen != one.before or not (on_its_way or one.before != one.previous):
+                del throttled[array]
+            elif not on_its_way:
+                throttled[array] = replace(one, value=one.before)
+
+    def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
+        """Set the proposed throttles, and put the others back. Paused, an array runs on as it is."""
+        if not context.paused:
+            self._set({one.job_id: one for one in intents}, context)
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Put all throttles back."""
+        self._set({}, context)
+
+    def _set(self, wanted: Mapping[JobId, ThrottleArray], context: CycleContext) -> None:
+        throttled = context.changes_of(self.name)
+        if not wanted and not throttled:
+            return
+        arrays = _arrays(context.snapshot)
+        for array, one in list(throttled.items()):
+            if array not in wanted and not _put_back(one, arrays, context):
+                del throttled[array]
+        for array, intent in wanted.items():
+            seen, before = arrays.get(array), throttled.get(array)
+            if seen is None or intent.tasks == in_place(seen, before) or _full(context):
+                continue
+            reason = Reason(code=ReasonCode.GETS_SHARE, text=intent.why)
+            context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=intent.tasks, previous=seen))
+            throttled[array] = Change(
+                lever=self.name,
+                job_id=array,
+                field=Field.THROTTLE,
+                previous=seen if before is None else before.previous,
+                value=intent.tasks,
+                before=seen,
+                at=context.now,
+                since=context.now if before is None else before.since,
+            )
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take in what became of the throttles: one that certainly was not set is reverted."""
+        throttled = context.changes_of(self.name)
+        for outcome in outcomes:
+            action = outcome.action
+            one = throttled.get(action.job_id)
+            if one is None or not isinstance(action, SetThrottle):
+                continue
+            if outcome.failure is not None and outcome.failure.kind is FailureKind.NOT_FOUND:
+                del throttled[action.job_id]
+            elif action.reason.code is not ReasonCode.GETS_SHARE:
+                continue
+            elif outcome.status is Status.WOULD and one.before == one.previous:
+                throttled[action.job_id] = replace(one, dry=True)
+            elif outcome.status is Status.WOULD or certainly_failed(outcome):
+                # Kept for its cool-down, so that a refusal is not asked for again at each poll.
+                throttled[action.job_id] = replace(one, value=one.before)
 
 
-def carry_out(memory: Memory, wanted: Mapping[JobId, ThrottleArray], context: CycleContext) -> Memory:
-    """Set the `wanted` throttles, by array, and put the others back; the memory has been followed."""
-    if not wanted and not memory.throttled:
-        return memory
-    arrays = _arrays(context.snapshot)
-    throttled = {
-        array: one
-        for array, one in memory.throttled.items()
-        if array in wanted or _put_back(array, one, arrays, context)
-    }
-    for array, intent in wanted.items():
-        seen, before = arrays.get(array), throttled.get(array)
-        if seen is None or intent.tasks == in_place(seen, before) or _full(context):
-            continue
-        reason = Reason(code=ReasonCode.GETS_SHARE, text=intent.why)
-        context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=intent.tasks, previous=seen))
-        own = seen if before is None else before.previous
-        throttled[array] = Throttled(at=context.now, previous=own, value=intent.tasks, before=seen)
-    return replace(memory, throttled=throttled)
-
-
-def in_place(seen: int, one: Throttled | None) -> int:
+def in_place(seen: int, one: Change[int] | None) -> int:
     """Return the throttle that an array has, if it shows `seen`: in shadow mode, the one that it would have."""
     return seen if one is None or not one.dry else one.value
-
-
-def restore(memory: Memory, context: CycleContext) -> Memory:
-    """Put all throttles back, and forget each once that is seen."""
-    return carry_out(memory, {}, context)
 
 
 def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
@@ -80,9 +111,9 @@ def _arrays(snapshot: Snapshot) -> dict[JobId, int]:
     }
 
 
-def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], context: CycleContext) -> bool:
+def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleContext) -> bool:
     """Put the array's own throttle back; return whether it is still to be seen there."""
-    seen = arrays.get(array)
+    seen = arrays.get(one.job_id)
     # None: it has ended. Another one than ours: others have set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
@@ -90,38 +121,12 @@ def _put_back(array: JobId, one: Throttled, arrays: Mapping[JobId, int], context
         return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
-    context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=one.previous, previous=seen))
+    context.actions.append(SetThrottle(job_id=one.job_id, reason=reason, throttle=one.previous, previous=seen))
     return True
 
 
 def _full(context: CycleContext) -> bool:
-    return sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_LOOK
+    return sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_POLL
 
 
-def drop_dry_run_records(memory: Memory) -> Memory:
-    """Return the memory without the throttles of shadow mode: in mode enforce they are still to be set."""
-    return replace(memory, throttled={array: one for array, one in memory.throttled.items() if not one.dry})
-
-
-def learned(memory: Memory, outcomes: Sequence[Outcome]) -> Memory:
-    """Return the memory after the outcomes of throttles: one that certainly was not set is reverted."""
-    throttled = dict(memory.throttled)
-    for outcome in outcomes:
-        action = outcome.action
-        one = throttled.get(action.job_id)
-        if one is None or not isinstance(action, SetThrottle):
-            continue
-        kind = outcome.failure.kind if outcome.failure else None
-        if kind is FailureKind.NOT_FOUND:
-            del throttled[action.job_id]
-            continue
-        if action.reason.code is not ReasonCode.GETS_SHARE:
-            continue
-        if outcome.status is Status.WOULD and one.before == one.previous:
-            throttled[action.job_id] = replace(one, dry=True)
-        elif outcome.status in {Status.SKIPPED, Status.WOULD} or (
-            outcome.status is Status.FAILED and kind not in {FailureKind.UNREACHABLE, FailureKind.UNKNOWN}
-        ):
-            # Kept for its cool-down, so that a refusal is not asked for again at each look.
-            throttled[action.job_id] = replace(one, value=one.before)
-    return replace(memory, throttled=throttled)
+THROTTLE_LEVER = ThrottleLever()

@@ -60,6 +60,8 @@ class ReasonCode(StrEnum):
     GAINS_MOST = "gains_most"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
+    #: which jobs Slurm's plugin may preempt has changed, or the marks are renewed
+    MARKS = "marks"
     #: an admin asked for it
     ADMIN = "admin"
 
@@ -212,6 +214,31 @@ class Release:
     reason: Reason
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMarks:
+    """Write the marks of all jobs that Slurm's plugin may preempt, in place of those before."""
+
+    #: of no job
+    job_id: JobId
+    reason: Reason
+    marks: tuple[MarkLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkLine:
+    """One mark as the plugin reads it (slurm_plugin/README.md); any TE job may be the preemptor."""
+
+    job_id: JobId
+    order: int
+    grace_s: int
+    #: at this many restarts it is not preempted
+    max_restarts: int
+    least_run_s: int
+    #: Unix seconds
+    after: int
+    until: int
+
+
 class Record(StrEnum):
     """Field of a job's Slurm record that tells its user of a preemption."""
 
@@ -263,6 +290,7 @@ Action: TypeAlias = (
     | SetThrottle
     | Hold
     | Release
+    | SetMarks
     | TellUser
 )
 

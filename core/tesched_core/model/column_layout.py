@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition
 from tesched_core.model.resources import Tres
 

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId

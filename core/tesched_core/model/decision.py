@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tesched_core.model.actions import Action
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 

@@ -35,11 +35,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import UnixSeconds
 
@@ -99,7 +98,10 @@ class Curve:
         return Curve(iteration=iteration, loss=loss, at=at, work=work)
 
 
-NO_CURVE = Curve.of([])
+@cache
+def no_curve() -> Curve:
+    """Return the curve without a point."""
+    return Curve.of([])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,7 @@ class Sample:
 class Reported:
     """Knowledge of one job from its own reports."""
 
-    curve: Curve = field(default=NO_CURVE, compare=False)
+    curve: Curve = field(default_factory=no_curve, compare=False)
     samples: tuple[Sample, ...] = ()
     #: steps a second by accelerator type, learned from this job's samples
     throughputs: Mapping[str, float] = field(default_factory=dict)

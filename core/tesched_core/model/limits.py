@@ -16,6 +16,8 @@ class YieldBy(StrEnum):
     REQUEUE = "requeue"
     #: where their CPUs are enough they are suspended, and lose nothing; else they are requeued
     AUTO = "auto"
+    #: Slurm itself preempts them: they are marked for its plugin preempt/tesched, and no order asks them
+    PLUGIN = "plugin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ class Limits:
     #: a suspended victim goes on as soon as its CPUs are free and reserved for no order; after this long, as soon as
     #: they are free, and `tesched status` points it out
     suspend_for_s: float = 3600.0
+    #: with the plugin: for so long a mark holds without a daemon that renews it
+    mark_for_s: float = 900.0
     #: an order is given up this long after the last grace period and KillWait could have ended
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long

@@ -3,54 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tesched_core.model.actions import NodeCount, OrderId
-from tesched_core.model.order import Ending, Order, Raise
+from tesched_core.model.actions import OrderId
+from tesched_core.model.change import NODE_BINDING, Change, own_request
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.order import Ending, Order
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import LeaveTimes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forwarded:
-    """A BE job that was brought to the head of the queue, so that it fills room that is left over."""
-
-    job_id: JobId
-    at: UnixSeconds
-    raised: Raise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeBinding:
-    """A job that was bound to nodes while it waits: for room that its victims make there, or for its turn."""
-
-    job_id: JobId
-    order_id: OrderId
-    at: UnixSeconds
-    #: the nodes, sorted, and which it asked for itself
-    nodes: tuple[str, ...]
-    previous: tuple[str, ...]
-    #: to which it was bound by an order before this one when it was bound anew; empty if it was not
-    before: tuple[str, ...] = ()
-    #: how many it asked for itself, where that was changed to the number of `nodes`
-    previous_count: NodeCount | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throttled:
-    """A job array with a throttle set by tesched."""
-
-    #: when it was last set
-    at: UnixSeconds
-    #: the array's own, to be put back; 0: no limit
-    previous: int
-    #: what was asked for last, and what was in place then: it is not known of every change whether it arrived
-    value: int
-    before: int
-    #: there is nothing to put back: it was only said what would be done
-    dry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +75,31 @@ class Memory:
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: what became of a preempted job before its present turn in the queue
     past: Mapping[JobId, Past] = field(default_factory=dict)
-    #: BE jobs that a best-effort policy has brought to the head of the queue
-    forwarded: Mapping[JobId, Forwarded] = field(default_factory=dict)
-    #: TE jobs that were bound to nodes, until they have ended or are seen to be free again
-    bound: Mapping[JobId, NodeBinding] = field(default_factory=dict)
-    #: when such a job was bound for the first time since it last ran: `guard.bind_for_s` counts from there
-    bound_since: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: jobs that tesched holds, and since when
-    held: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: job arrays with a throttle set by tesched, by the array's id
-    throttled: Mapping[JobId, Throttled] = field(default_factory=dict)
+    #: what tesched has changed in Slurm and is to put back, by lever, then by job (of a throttle, by the array)
+    changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)
+
+    def changes_of(self, lever: str) -> Mapping[JobId, Change[Any]]:
+        """Return the changes by one lever, by job."""
+        return self.changes.get(lever, {})
+
+    def without_dry_runs(self) -> Memory:
+        """Return the memory without what shadow mode has only recorded: in mode enforce that is still to be done."""
+        done = {
+            lever: {job_id: one for job_id, one in by_job.items() if not one.dry}
+            for lever, by_job in self.changes.items()
+        }
+        return replace(self, changes={lever: by_job for lever, by_job in done.items() if by_job}, shadowed={})
+
+    def is_bound(self, job_id: JobId) -> bool:
+        """Return whether tesched has bound the job to nodes."""
+        binding = self.changes_of(NODE_BINDING).get(job_id)
+        return binding is not None and not binding.restored
+
+    def own_request(self, job: Job) -> Request:
+        """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+        return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
 
     def open_orders(self) -> tuple[Order, ...]:
         """Return the orders that have not ended, oldest first."""

@@ -12,7 +12,7 @@ holds the data; it is what the store persists.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tesched_core.model.actions import OrderId
@@ -115,28 +115,6 @@ PREEMPTED = frozenset({Departure.REQUEUED, Departure.REQUEUED_ITSELF, *TO_RERUN,
 HOLDS_ROOM = frozenset({VictimState.PLANNED, VictimState.NOTICED, VictimState.REQUEUING})
 
 
-class Lever(StrEnum):
-    """Way in which a job was brought forward in the queue."""
-
-    NICE = "nice"
-    PRIORITY = "priority"
-    #: not brought forward, but left held by its own requeue (1), which was not asked for (0)
-    HOLD = "hold"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Raise:
-    """A priority that tesched changed, and what it was before."""
-
-    lever: Lever
-    previous: int
-    value: int
-    #: seen in a snapshot to be what it was before, or the job is gone
-    restored: bool = False
-    #: when Slurm took the command; not persisted, since a restarted daemon sends it again
-    taken_at: UnixSeconds | None = field(default=None, compare=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
     """One victim of an order."""
@@ -179,8 +157,6 @@ class Victim:
     left_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None
-    #: how it was brought forward while it waited to run again
-    raised: Raise | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
     held_before: bool = False
 
@@ -197,9 +173,8 @@ class Victim:
 
     @property
     def settled(self) -> bool:
-        """Return whether nothing more is to be done for it."""
-        gone = self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
-        return gone and (self.raised is None or self.raised.restored)
+        """Return whether it is where it stays: nothing more is to be done for it but to put changes back."""
+        return self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +195,6 @@ class Order:
     waits_until: UnixSeconds | None = None
     #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
     newest_task: JobId | None = None
-    raised: Raise | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.column_layout import (
     ColumnLayout,
 )

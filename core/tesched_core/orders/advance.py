@@ -18,72 +18,54 @@ from tesched_core.guard.budget import lately, paying
 from tesched_core.intake.leave_times import leave_time_s, with_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.node_binding import keep_bound
-from tesched_core.levers.priority import (
-    FROM_THE_QUEUE,
-    bring_forward,
-    keep_first,
-    left_held,
-    let_back,
-    put_back,
-    started_run,
-)
-from tesched_core.levers.suspend import follow, suspend
-from tesched_core.model.actions import Notify, OrderId, Reason, ReasonCode, Requeue
+from tesched_core.levers.node_binding import NODE_BINDING_LEVER
+from tesched_core.levers.notice import NOTICE_LEVER
+from tesched_core.levers.priority import PRIORITY_LEVER
+from tesched_core.levers.requeue import REQUEUE_LEVER, lost
+from tesched_core.levers.suspend import SUSPEND_LEVER
+from tesched_core.levers.victim_boost import VICTIM_BOOST_LEVER
+from tesched_core.model.actions import OrderId, ReasonCode
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory, Past
-from tesched_core.model.notice import TARGET_WORDS, ExitZero
+from tesched_core.model.notice import ExitZero
 from tesched_core.model.order import (
     HOLDS_ROOM,
     PREEMPTED,
     TO_RERUN,
     Departure,
     Ending,
-    Lever,
     Order,
     OrderState,
     Purpose,
     Victim,
     VictimState,
 )
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, family_of
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.missing import missing_since
-from tesched_core.orders.rerun import lost, mend_dependents, rerun
+from tesched_core.orders.settled import ended_if_settled, has_changes
+from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.policy import ChosenVictim
 
 
-def advance(memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits) -> tuple[Memory, CycleContext]:
+def advance(
+    memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits: Limits, *, paused: bool = False
+) -> tuple[Memory, CycleContext]:
     """Return the memory after what the snapshot shows, and the actions and transitions that follow from it."""
     missing = missing_since(memory, snapshot)
-    context = CycleContext(
-        snapshot=snapshot,
-        columns=columns,
-        limits=limits,
-        orders=memory.open_orders(),
-        preemptors={order.preemptor for order in memory.open_orders() if order.state is OrderState.OPEN},
-        preemptions=dict(memory.preemptions),
-        last_preempted=dict(memory.last_preempted),
-        paid=list(memory.paid),
-        past=dict(memory.past),
-        bound=dict(memory.bound),
-        retry_at={family_of(job_id, snapshot): at for job_id, at in memory.retry_at.items() if at > snapshot.taken_at},
-        futile=dict(memory.futile),
-        bound_since={**{job_id: one.at for job_id, one in memory.bound.items()}, **memory.bound_since},
-        absent=frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt},
-        returning={
-            victim.job_id
-            for order in memory.open_orders()
-            for victim in order.victims
-            if victim.state is VictimState.LEFT
-        },
-    )
-    context.bound_since = {job_id: at for job_id, at in context.bound_since.items() if _waits(job_id, context)}
+    context = CycleContext.of(memory, snapshot, columns, limits)
+    context.paused = paused
+    context.retry_at = {family_of(one, snapshot): at for one, at in memory.retry_at.items() if at > snapshot.taken_at}
+    context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
+    context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
+    context.returning = {
+        victim.job_id for order in context.orders for victim in order.victims if victim.state is VictimState.LEFT
+    }
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
         orders[order.order_id] = _advance_order(order, context)
@@ -104,27 +86,19 @@ def advance(memory: Memory, snapshot: Snapshot, columns: ClusterColumns, limits:
     ), context
 
 
-def _waits(job_id: JobId, context: CycleContext) -> bool:
-    job = context.snapshot.jobs.get(job_id)
-    return job_id in context.absent or (job is not None and job.pending)
-
-
 def _advance_order(order: Order, context: CycleContext) -> Order:
     before = order.state
     if order.state is OrderState.OPEN:
         order = _look_at_preemptor(order, context)
     if order.state is OrderState.OPEN and order.preemptor not in context.absent:
-        order = keep_first(order, context)
-        keep_bound(order, context)
+        PRIORITY_LEVER.keep_first(order, context)
+        NODE_BINDING_LEVER.keep_bound(order, context)
     order = replace(order, victims=tuple(_advance_victim(victim, order, context) for victim in order.victims))
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
-        order = put_back(order, context)
-        if all(victim.settled for victim in order.victims) and (order.raised is None or order.raised.restored):
-            text = "futile: its victims left for nothing" if order.futile else "all is as it was"
-            context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
-            order = replace(order, state=OrderState.ENDED, ended_at=context.now)
+        PRIORITY_LEVER.put_back(order, context)
+        order = ended_if_settled(order, context)
     return order
 
 
@@ -192,7 +166,7 @@ def end_wait(order: Order, ending: Ending, text: str, context: CycleContext) -> 
 
 
 def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    if victim.settled:
+    if victim.settled and not has_changes(order, context, victim.job_id):
         return victim
     job = context.snapshot.jobs.get(victim.job_id)
     if victim.job_id in context.absent:
@@ -204,7 +178,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         and job is not None
         and departure_of(victim, job, context.now, context.release) is None
     ):
-        return follow(victim, job, order, context)
+        return SUSPEND_LEVER.follow_victim(victim, job, order, context)
     if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
         departure = departure_of(victim, job, context.now, context.release)
         if departure is not None:
@@ -217,13 +191,13 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
         victim = _look_for_return(victim, job, order, context)
-    if victim.awaited and victim.raised is not None and victim.raised.lever is Lever.HOLD:
-        victim = let_back(victim, order, context)
-        # Once it is free it is like any other that waits to run again.
-        return replace(victim, raised=None) if victim.raised and victim.raised.restored else victim
+    if REQUEUE_LEVER.has_left_held(victim, order, context):
+        return victim  # once it is free it is like any other that waits to run again
     if victim.awaited:
-        return bring_forward(victim, order, context)
-    return let_back(victim, order, context)
+        VICTIM_BOOST_LEVER.bring_forward(victim, order, context)
+    else:
+        VICTIM_BOOST_LEVER.put_back(victim, order, context)
+    return victim
 
 
 def _spare(victim: Victim, order: Order, context: CycleContext) -> Victim:
@@ -305,12 +279,13 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         context.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(context.now - victim.started_at, 0.0))
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
-    held = left_held(victim, context.snapshot.jobs.get(victim.job_id)) if ours else None
-    victim = replace(victim, state=VictimState.LEFT, left_at=context.now, raised=held)
+    if ours:
+        REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context)
+    victim = replace(victim, state=VictimState.LEFT, left_at=context.now)
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
         context.leave_times.append(((job.user, job.name), took_s))
-    return rerun(victim, order, context) if departure in TO_RERUN else victim
+    return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN else victim
 
 
 def _look_for_return(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim:
@@ -318,12 +293,13 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         return victim
     if victim.departure in TO_RERUN:
         if job is None:
-            return lost(victim, "Slurm has forgotten it before it was back in the queue", order, context)
+            why = "Slurm has forgotten it before it was back in the queue"
+            return lost(victim, why=why, order=order, context=context)
         if job.restarts == victim.restarts and not job.pending:
             sent_at = victim.requeue_sent_at
             late = sent_at is None or context.now - sent_at > RESEND_AFTER_S
-            return rerun(victim, order, context) if late else victim
-        mend_dependents(victim, job, order, context)
+            return REQUEUE_LEVER.rerun(victim, order, context) if late else victim
+        REQUEUE_LEVER.mend_dependents(victim, job, order, context)
     if job is None:
         text = "Slurm no longer knows it"
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
@@ -359,13 +335,13 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
     if victim.state is VictimState.PLANNED:
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
-        return _requeue(victim, order, context, ReasonCode.GRACE_OVER)
+        return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
     if victim.state is VictimState.REQUEUING and victim.requeue_sent_at is not None:
         patience_s = RESEND_AFTER_S + context.snapshot.settings.kill_wait_s
         if context.now - victim.requeue_sent_at > patience_s:
             if order.state is not OrderState.OPEN:
                 return _spare(victim, order, context)
-            return _requeue(victim, order, context, ReasonCode.GRACE_OVER)
+            return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
     return victim
 
 
@@ -400,46 +376,8 @@ def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -
     elif preemptor is not None:
         victim = replace(victim, purpose=Purpose.ROUND)
     if victim.by_suspending:
-        return suspend(victim, order, context)
+        return SUSPEND_LEVER.suspend(victim, order, context)
     if not victim.notice_signal or victim.grace_period_s <= 0:
         code = ReasonCode.NO_GRACE if victim.notice_signal else ReasonCode.NO_SIGNAL
-        return replace(_requeue(victim, order, context, code), noticed_at=context.now)
-    reason = Reason(
-        code=ReasonCode.NOTICE,
-        text=(
-            f"it is to go on on {','.join(order.nodes)}; it has {victim.grace_period_s:.0f} s to save its work"
-            if victim.job_id == order.preemptor
-            else f"job {order.preemptor} needs its room; it has {victim.grace_period_s:.0f} s to save its work"
-        ),
-        preemptor=order.preemptor,
-        order_id=order.order_id,
-    )
-    context.actions.append(
-        Notify(
-            job_id=job.job_id,
-            reason=reason,
-            signal=victim.notice_signal,
-            target=victim.notice_target,
-            restarts=victim.restarts,
-        )
-    )
-    target = TARGET_WORDS[victim.notice_target]
-    text = f"notice by SIG{victim.notice_signal} to {target}; grace period {victim.grace_period_s:.0f} s"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.NOTICED, text)
-    return replace(victim, state=VictimState.NOTICED, noticed_at=context.now)
-
-
-def _requeue(victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
-    again = victim.state is VictimState.REQUEUING
-    text = (
-        f"it has no grace period, and job {order.preemptor} needs its room"
-        if code is ReasonCode.NO_GRACE
-        else f"it has declared no signal, so Slurm's SIGTERM is its notice; job {order.preemptor} needs its room"
-        if code is ReasonCode.NO_SIGNAL
-        else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
-    )
-    reason = Reason(code=code, text=text, preemptor=order.preemptor, order_id=order.order_id)
-    context.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
-    told = f"requeue{' (again)' if again else ''}: {text}"
-    context.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
-    return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)
+        return replace(REQUEUE_LEVER.ask(victim, order, context, code), noticed_at=context.now)
+    return NOTICE_LEVER.give(victim, job, order, context)

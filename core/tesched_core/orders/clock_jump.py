@@ -45,11 +45,13 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
         retry_at={job_id: at + by_s for job_id, at in memory.retry_at.items()},
         shadowed={job_id: at + by_s for job_id, at in memory.shadowed.items()},
         missing={job_id: at + by_s for job_id, at in memory.missing.items()},
-        bound_since={job_id: at + by_s for job_id, at in memory.bound_since.items()},
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
-        forwarded={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.forwarded.items()},
-        held={job_id: at + by_s for job_id, at in memory.held.items()},
-        throttled={array: replace(one, at=one.at + by_s) for array, one in memory.throttled.items()},
+        changes={
+            lever: {
+                job_id: replace(one, at=one.at + by_s, since=later(one.since), taken_at=later(one.taken_at))
+                for job_id, one in by_job.items()
+            }
+            for lever, by_job in memory.changes.items()
+        },
         policy_states={name: state.shifted(by_s) for name, state in memory.policy_states.items()},
-        bound={job_id: replace(one, at=one.at + by_s) for job_id, one in memory.bound.items()},
     )

@@ -19,6 +19,7 @@ from dataclasses import astuple, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from tesched_core.model.change import NODE_BINDING, own_request
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.memory import Futility, Memory
@@ -105,9 +106,8 @@ def follow(context: CycleContext) -> dict[JobId, Futility]:
 
 def basis_of(job: Job, nodes: str, context: CycleContext) -> str:
     """Return a digest of what decides whether another order can do better; `nodes` is that of its partitions' nodes."""
-    bound = context.bound.get(job.job_id)
     # The nodes to which tesched itself has bound it are no word of its own.
-    request = job.request if bound is None else replace(job.request, required_nodes=bound.previous)
+    request = own_request(job, context.changes_of(NODE_BINDING).get(job.job_id))
     wanted = (
         astuple(request),
         job.partitions,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tesched_core.model.change import THROTTLE
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -41,8 +42,6 @@ def _remembered(memory: Memory) -> set[JobId]:
         memory.past,
         memory.retry_at,
         memory.futile,
-        memory.forwarded,
-        memory.bound,
-        memory.bound_since,
-        memory.held,
+        # An array's id, by which its throttle is remembered, may be no job's.
+        *(by_job for lever, by_job in memory.changes.items() if lever != THROTTLE),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.levers.node_binding import keep_bound
-from tesched_core.levers.priority import keep_first, newest_task
+from tesched_core.levers.node_binding import NODE_BINDING_LEVER
+from tesched_core.levers.priority import PRIORITY_LEVER
 from tesched_core.model.actions import (
     OrderId,
 )
@@ -17,6 +17,7 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.orders.started import newest_task
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 
@@ -48,14 +49,13 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         victims=victims,
         waits_until=waits_until,
         newest_task=before.newest_task if before else newest_task(job, context),
-        raised=before.raised if before else None,
     )
     opened = OrderState.OPEN if before else ""
     context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")
     context.preemptors.add(plan.preemptor)
     if all(action.job_id != plan.preemptor for action in context.actions):
-        order = keep_first(order, context)
-    keep_bound(order, context)
+        PRIORITY_LEVER.keep_first(order, context)
+    NODE_BINDING_LEVER.keep_bound(order, context)
     order = replace(
         order,
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in order.victims),

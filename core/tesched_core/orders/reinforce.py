@@ -24,7 +24,8 @@ from typing import Any
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.levers.context import CycleContext
-from tesched_core.levers.node_binding import keep_bound
+from tesched_core.levers.node_binding import NODE_BINDING_LEVER
+from tesched_core.model.change import NODE_BINDING, Change, Nodes
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.decision import Refusal, Refusals
@@ -69,8 +70,7 @@ def add_victims(
             reserving=tuple(others),
             find_eligible=lambda: eligible,  # noqa: B023 - it is asked in this turn of the loop
         )
-        free = replace(trial.request, required_nodes=memory.bound[trial.job_id].previous)
-        unbound = replace(trial, request=free)
+        unbound = replace(trial, request=memory.own_request(trial))
         anywhere, _ = _asked(replace(view, waiting=(unbound,)), policy, state, asked)
         elsewhere = next(iter(anywhere), None)
         if elsewhere is not None and not elsewhere.victims:
@@ -118,7 +118,7 @@ def _asked(view: View, policy: Policy[Any], state: object, asked: int) -> tuple[
 
 def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> bool:
     """Return whether the trial waits bound to this room, and will not fit there when its victims have left."""
-    bound = memory.bound.get(order.preemptor)
+    bound: Change[Nodes] | None = memory.changes_of(NODE_BINDING).get(order.preemptor)
     waits_here = (
         order.state is OrderState.OPEN
         and bool(order.victims)
@@ -126,8 +126,9 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
         and trial.pending
         and context.snapshot.job_class(order.preemptor) is JobClass.TE
         and bound is not None
+        and not bound.restored
         and bound.order_id == order.order_id
-        and tuple(sorted(trial.request.required_nodes)) == bound.nodes
+        and tuple(sorted(trial.request.required_nodes)) == bound.value.names
         and context.now - _first_asked(order, context.now) <= context.limits.bind_for_s
     )
     room = context.columns.room
@@ -164,7 +165,7 @@ def _moved(order: Order, plan: MakeRoom, memory: Memory, context: CycleContext) 
     text = f"others have taken room that was free on {','.join(order.nodes)}; it is bound to {there} instead"
     context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(order, nodes=plan.nodes)
-    keep_bound(order, context)
+    NODE_BINDING_LEVER.keep_bound(order, context)
     if not plan.victims:
         return replace(memory, orders={**memory.orders, order.order_id: order})
     return _with_more(order, plan.victims, memory, context)

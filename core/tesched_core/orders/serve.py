@@ -20,7 +20,7 @@ from tesched_core.orders.ask import ask
 from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import open_order
 from tesched_core.orders.turnover import await_turnover
-from tesched_core.policy import HoldJob, Intent, MakeRoom, Plan, Policy, Proposal, ThrottleArray, View
+from tesched_core.policy import HoldJob, Intent, MakeRoom, MarkJobs, Plan, Policy, Proposal, ThrottleArray, View
 
 
 @dataclass
@@ -74,7 +74,9 @@ def _of_its_own(
     kept: list[Intent] = []
     strange: list[Refusal] = []
     for one in proposal.intents:
-        job_id = one.preemptor if isinstance(one, Plan) else one.array if isinstance(one, ThrottleArray) else one.job_id
+        if isinstance(one, MarkJobs):
+            continue  # victims of TE jobs are ranked by the policy for TE jobs
+        job_id = one.preemptor if isinstance(one, Plan) else one.job_id
         why = _not_managed(one, job_id, view, context, has_limits=policy.turn_limits is not None)
         if why:
             strange.append(Refusal(job_id=job_id, preemptor=job_id, code=RefusalCode.NOT_MANAGED, text=why))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
+from tesched_core.model.change import PRIORITY
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.memory import Memory
@@ -25,7 +26,7 @@ def te_queue(
     served = {order.preemptor: order for order in is_open if not order.waits}
     patient = {order.preemptor for order in is_open if order.waits}
     # A job array goes on waiting after one of its tasks has started.
-    still_raised = {order.preemptor for order in memory.open_orders() if order.raised and not order.raised.restored}
+    still_raised = memory.changes_of(PRIORITY)
     waiting: list[Job] = []
     refusals: list[Refusal] = []
     for job in trials:
@@ -36,7 +37,7 @@ def te_queue(
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:
             why = RefusalCode.ORDER_OPEN, "its priority is being put back after an order that has ended"
-        elif why is None and job_id in memory.bound and job_id not in patient:
+        elif why is None and memory.is_bound(job_id) and job_id not in patient:
             why = (
                 RefusalCode.ORDER_OPEN,
                 "it is still bound to the nodes of an order that has ended, and is being set free",

@@ -15,7 +15,7 @@ Principle
 
 Source
     tesched's own; what survives a requeue, and which users may read and write it, was tried on 22.05 and 26.05
-    (docs/notice.md).
+    (docs/reference/notice.md).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Modelled are nodes (MIN-MAX), tasks, CPUs a task and a node, whole nodes, memory by node, CPU and GPU, GRES by node, job
 and task, CPUs a GPU, tasks a node and a core, threads a core, local disk, features joined by & and |, required and
 excluded nodes, several partitions, reservations of whole nodes. `unsupported` names everything else that a job asks
-for, or that its partition or the site does; docs/slurm-requests.md has the table.
+for, or that its partition or the site does; docs/reference/slurm-requests.md has the table.
 """
 
 from __future__ import annotations

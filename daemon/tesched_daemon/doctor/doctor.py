@@ -64,10 +64,10 @@ def _losses(config: Config) -> Iterator[Finding]:
     spool, socket = config.reports.spool, config.reports.socket
     if not spool and not socket:
         text = "policy.be is slaq, and reports.spool is empty: without losses, elastic arrays have equal shares"
-        yield warn("losses", text, "name the folder into which jobs write their reports; docs/reports.md")
+        yield warn("losses", text, "name the folder into which jobs write their reports; docs/howto/reports.md")
     elif not socket and not Path(spool).is_dir():
         text = f"policy.be is slaq, and there is no folder {spool} (reports.spool) to read losses from"
-        yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/reports.md")
+        yield warn("losses", text, "make it, mode 1777, on the file system that jobs share; docs/howto/reports.md")
     else:
         yield ok("losses", f"slaq hears of them by {' and '.join(filter(None, (spool, socket)))}")
 

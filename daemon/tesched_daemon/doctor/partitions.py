@@ -20,7 +20,7 @@ CHECK = "PriorityTier"
 #: one line of slurm.conf; measured by benchmarks/native.py
 WHY = (
     "a TE job is the head of the queue from its submission on then, and resources that come free by themselves go to "
-    "it (docs/first-in-line.md has what that saves)"
+    "it (docs/howto/first-in-line.md has what that saves)"
 )
 
 

@@ -47,7 +47,8 @@ def racks(config: Config, nodes: Sequence[Node], settings: SlurmSettings) -> Fin
     row, names = racks_of(snapshot, tuple(snapshot.nodes), prefix)
     sizes = Counter(row.tolist())
     if not prefix and not settings.switches:
-        advice = "write a topology.conf, or name the features in policy.pdors.rack_feature; docs/pdors-on-slurm.md"
+        page = "docs/discussion/pdors-on-slurm.md"
+        advice = f"write a topology.conf, or name the features in policy.pdors.rack_feature; {page}"
         return warn("racks", "Slurm has no topology: all nodes are taken for one rack", advice)
     alone = [names[rack] for rack, count in sizes.items() if count == 1]
     if len(alone) == len(names) > 1:
@@ -63,5 +64,5 @@ def in_time(config: Config, values: Mapping[str, str]) -> Finding:
     if look_s < delay_s:
         return ok("in time", f"a new job is looked at every {look_s:g} s, and Slurm starts it after {delay_s:g} s")
     text = f"Slurm may start a new job {delay_s:g} s after it came, and tesched looks every {look_s:g} s"
-    advice = "make loop.poll_interval_s less than batch_sched_delay, or poke at submission; docs/at-once.md"
+    advice = "make loop.poll_interval_s less than batch_sched_delay, or poke at submission; docs/howto/at-once.md"
     return warn("in time", text, advice)

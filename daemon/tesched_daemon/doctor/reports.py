@@ -11,8 +11,9 @@ from pathlib import Path
 
 from tesched_daemon.config import ReportsConfig
 from tesched_daemon.doctor.finding import Finding, ok, warn
+from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.job_reports.munge import Munge, MungeError
-from tesched_daemon.job_reports.socket import HELLO, address_of
+from tesched_daemon.job_reports.socket import HELLO
 
 #: Seconds for which the file system, or the daemon, is waited for.
 _WAIT_S = 5.0
@@ -38,7 +39,7 @@ def _spool(folder: Path) -> Finding:
 
 
 def _looked_at(folder: Path) -> Finding:
-    advice = "make it on the file system that jobs share, mode 1777; docs/reports.md"
+    advice = "make it on the file system that jobs share, mode 1777; docs/howto/reports.md"
     try:
         found = folder.stat()
     except OSError as error:
@@ -48,7 +49,7 @@ def _looked_at(folder: Path) -> Finding:
         return warn("spool", f"{folder} (reports.spool) is no folder: no job can report", advice)
     if found.st_mode & 0o003 != 0o003:
         text = f"{folder} has mode {mode}: other users cannot make their folders in it"
-        return warn("spool", text, f"chmod 1777 {folder}, or make each user's folder yourself; docs/reports.md")
+        return warn("spool", text, f"chmod 1777 {folder}, or make each user's folder yourself; docs/howto/reports.md")
     if not found.st_mode & stat.S_ISVTX:
         text = f"{folder} has mode {mode}: anybody may take away other users' folders"
         return warn("spool", text, f"chmod +t {folder}")

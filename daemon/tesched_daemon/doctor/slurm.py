@@ -1,6 +1,6 @@
 """Findings on Slurm: its release and cluster, what it lets us do, and which of its settings stand in the way.
 
-Source of the settings: slurm.conf(5), and what docs/slurm-levers.md measured.
+Source of the settings: slurm.conf(5), and what docs/reference/slurm-levers.md measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
-from tesched_daemon.loop import Mode
+from tesched_daemon.settings import Mode
 
 #: the oldest release that tesched was run with
 OLDEST = (22, 5)
@@ -114,8 +114,9 @@ def shares_gpus(config: Config, nodes: Sequence[Node]) -> Finding:
     kinds = Kinds.of(snapshot, room_of(snapshot), config.policy.table("gavel").types)
     name = config.policy.table("gavel").allocator
     if kinds.unshared:
+        page = "docs/discussion/gavel-on-slurm.md"
         advice = "give each of a type's nodes with one GPU two shards or more (gres.conf), or take the policy without"
-        return warn("shards", f"{name} shares no GPUs: {kinds.unshared}", f"{advice} -sharing; docs/gavel-on-slurm.md")
+        return warn("shards", f"{name} shares no GPUs: {kinds.unshared}", f"{advice} -sharing; {page}")
     found = ", ".join(f"{kind} ({each} a GPU)" for kind, each in zip(kinds.names, kinds.shards, strict=True) if each)
     return ok("shards", f"{name} shares GPUs of {found} among jobs that ask for shards")
 

@@ -36,6 +36,7 @@ from pathlib import Path
 
 from tesched_core.model.job_report import MOST_BYTES
 
+from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.munge import Munge, MungeError
 
@@ -61,27 +62,6 @@ _HEAD = re.compile(rb"tesched-report 1 (\d{1,10}(?:_\d{1,10})?)\n")
 #: What the doctor sends: it is answered, and nothing else comes of it.
 HELLO = b"tesched-hello 1\n"
 _CREDENTIALS = struct.Struct("3i")
-
-
-@dataclass(frozen=True, slots=True)
-class TcpAddress:
-    """Address to listen on; an empty host means all of this machine's addresses."""
-
-    host: str
-    port: int
-
-
-def address_of(text: str) -> TcpAddress | Path:
-    """Return what `host:port`, `[v6]:port`, `:port` or an absolute path means. Raises ValueError."""
-    if text.startswith("/"):
-        # Linux has room for 108 bytes, the last one for the end.
-        if "\0" in text or len(text.encode()) > 107:
-            raise ValueError("a path has at most 107 bytes")
-        return Path(text)
-    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):(\d{1,5})", text)
-    if not found or not 1 <= int(found[3]) <= 65535:
-        raise ValueError('it is "host:port", ":port" or an absolute path, such as "login1:6820"')
-    return TcpAddress(found[1] or found[2] or "", int(found[3]))
 
 
 @contextmanager

@@ -33,13 +33,13 @@ from tesched_core.intake.array_training import Trainings
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import (
     MOST_BYTES,
-    NO_CURVE,
     Curve,
     Read,
     Reported,
     ReportError,
     accelerator_of,
     continued,
+    no_curve,
     parse_on,
 )
 from tesched_core.model.resources import JobId
@@ -192,7 +192,7 @@ class Spool:
             return
         known = self._known.setdefault(job.job_id, _Known(submit_time=job.submit_time))
         known.accelerator = accelerator_of(job) or known.accelerator
-        before = known.reported.curve if known.reported else NO_CURVE
+        before = known.reported.curve if known.reported else no_curve()
 
         def heard() -> Reported:
             found, known.read = parse_on(data, known.read, now=self._clock(), accelerator=known.accelerator)

@@ -195,9 +195,8 @@ def _members(view: View, *, sharing: bool) -> Iterator[tuple[Job, Demand]]:
     for job_id, job in snapshot.jobs.items():
         if snapshot.job_class(job_id) is not JobClass.BE or job.finished or not (job.batch and job.requeueable):
             continue
-        if job_id in memory.bound:
-            # What it asked for itself.
-            job = replace(job, request=replace(job.request, required_nodes=memory.bound[job_id].previous))  # noqa: PLW2901
+        if memory.is_bound(job_id):
+            job = replace(job, request=memory.own_request(job))  # noqa: PLW2901
         request = job.request
         if request.exclusive or request.required_nodes or job.array_job_id is not None or job.het_job_id is not None:
             continue

@@ -32,8 +32,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import Traits

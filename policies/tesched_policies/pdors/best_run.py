@@ -20,8 +20,8 @@ Worked example
     9 - 2 = 7. The plan is b, and a is the next best.
 
 Source
-    PD-ORS (model.py): its payoff and prices; one run of fixed nodes is ours (docs/pdors-on-slurm.md says what it
-    costs).
+    PD-ORS (model.py): its payoff and prices; one run of fixed nodes is ours (docs/discussion/pdors-on-slurm.md says
+    what it costs).
 """
 
 from __future__ import annotations

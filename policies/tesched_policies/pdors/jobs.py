@@ -81,21 +81,14 @@ def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> It
             waits=waits,
             held=view.held_by_us(seen),
             served=order is not None and order.state is OrderState.OPEN,
-            settling=job_id in memory.bound or (order is not None and order.ended_at is None),
+            settling=memory.is_bound(job_id) or (order is not None and order.ended_at is None),
             order=order,
         )
 
 
 def _own(job: Job, view: View) -> Job:
     """Return the job with the nodes, and the number of them, that it asked for itself."""
-    bound = view.memory.bound.get(job.job_id)
-    if bound is None:
-        return job
-    request = replace(job.request, required_nodes=bound.previous)
-    if bound.previous_count is not None:
-        own = bound.previous_count
-        request = replace(request, min_nodes=own.least, max_nodes=own.most, tasks=own.tasks, cpus=own.cpus)
-    return replace(job, request=request)
+    return replace(job, request=view.memory.own_request(job)) if view.memory.is_bound(job.job_id) else job
 
 
 def _would_start(job: Job, view: View) -> bool:

@@ -10,7 +10,7 @@ Definitions
 
 Source
     Yu, Liu, Wu, Ji, Bentley, "Toward Efficient Online Scheduling for Distributed Machine Learning Systems", IEEE TNSE
-    2021, arXiv 2108.02917, section 3. docs/pdors.md says what is the paper's and what is ours.
+    2021, arXiv 2108.02917, section 3. docs/discussion/pdors.md says what is the paper's and what is ours.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.resources import JobId
 
 #: relative slack of a comparison of amounts: 0.1 + 0.2 fits into 0.3

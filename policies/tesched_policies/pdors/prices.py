@@ -6,7 +6,7 @@ Principle
     L is so low that an idle cluster turns no job away, U so high that no job pays it: one worker and its server cost
     more there than the best end is worth. In between, dp / dused = p ln(U / L) / capacity: the sum of all prices times
     capacities, which bounds the optimum from above (linear programming duality), grows by no more than ln(U / L)
-    times what is paid. docs/pdors.md has the derivation.
+    times what is paid. docs/discussion/pdors.md has the derivation.
 
 Worked example
     U = 8, L = 0.5, capacity 4: idle 0.5, half used 0.5 * 16 ** 0.5 = 2, full 8.

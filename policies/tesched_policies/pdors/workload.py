@@ -31,8 +31,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite
 
-import numpy as np
-from numpy.typing import NDArray
+from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
 from tesched_core.model.snapshot import Traits

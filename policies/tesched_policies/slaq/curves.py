@@ -97,8 +97,8 @@ def flat(origin: Floats, loss: Floats) -> Curves:
 def geometric(origin: Floats, loss: Floats, ratio: Floats, asymptote: Floats) -> Curves:
     """Return curves that come closer to an asymptote [jobs] by a ratio [jobs] an iteration, from a loss [jobs].
 
-    A ratio of 1 or more is a curve that stays where it is. Source: the rule of the authors' scheduler (docs/slaq.md),
-    with an asymptote of 0.
+    A ratio of 1 or more is a curve that stays where it is. Source: the rule of the authors' scheduler
+    (docs/discussion/slaq.md), with an asymptote of 0.
     """
     amplitude = np.maximum(loss - asymptote, 0)
     rate = -np.log(np.clip(ratio, 1e-12, 1.0))

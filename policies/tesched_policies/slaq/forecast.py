@@ -18,8 +18,8 @@ Non-convex jobs
     that takes its place. So a job on a plateau is not given up.
 
 Source
-    SLAQ, section 4; window, decay, fall-backs and the number of points as in its authors' experiments (docs/slaq.md).
-    The floor for losses below 0, the rule for a target and what is kept are tesched's own.
+    SLAQ, section 4; window, decay, fall-backs and the number of points as in its authors' experiments
+    (docs/discussion/slaq.md). The floor for losses below 0, the rule for a target and what is kept are tesched's own.
 """
 
 from __future__ import annotations

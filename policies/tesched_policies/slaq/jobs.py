@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tesched_core.guard.eligibility import protected
 from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.cluster import Job, JobState
-from tesched_core.model.job_report import NO_CURVE, Curve
+from tesched_core.model.job_report import Curve, no_curve
 from tesched_core.model.limits import Limits
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId
@@ -86,7 +86,7 @@ def _array(array: JobId, jobs: list[Job], snapshot: Snapshot, limits: Limits) ->
         job_id=array,
         elastic=waiting is not None and one_node and not protected(job, limits),
         starts=waiting is not None and not waiting.held and waiting.reason in _STARTS,
-        curve=told.curve if told else NO_CURVE,
+        curve=told.curve if told else no_curve(),
         target=told.target_loss if told else None,
         unit=unit,
         held=sum(_units(share.tres.cpus, share.tres.gpus, unit) for one in running for share in one.allocation),

@@ -19,7 +19,7 @@ Parameters
     none.
 
 Source
-    SLAQ (docs/slaq.md), sections 3 and 4.
+    SLAQ (docs/discussion/slaq.md), sections 3 and 4.
 """
 
 from __future__ import annotations

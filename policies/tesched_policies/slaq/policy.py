@@ -37,14 +37,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from tesched_core.levers.throttle import in_place
+from tesched_core.model.change import QUEUE_BOOST, THROTTLE
 from tesched_core.model.resources import JobId
 from tesched_core.policy import BoostJob, Intent, Policy, Proposal, ThrottleArray, View
 
-from tesched_policies.slaq.jobs import Member, managed_jobs
 from tesched_policies.slaq.state import SlaqState
+
+if TYPE_CHECKING:
+    from tesched_policies.slaq.jobs import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class Slaq(Policy[SlaqState]):
         """Return the share of each training, and the reason."""
         # Here: it brings what fits curves, for which the command line and a daemon without it need not wait.
         from tesched_policies.slaq.allocation import Allocation, counted  # noqa: PLC0415
+        from tesched_policies.slaq.jobs import managed_jobs  # noqa: PLC0415
 
         managed = managed_jobs(view)
         state = counted(state, managed, view.now)
@@ -99,15 +102,17 @@ class Slaq(Policy[SlaqState]):
         for array, share in state.shares.items():
             if array in jobs:
                 tasks = self._throttle(view, array, share, jobs[array].array_throttle)
-                yield ThrottleArray(array=array, tasks=tasks, why=state.said.get(array, ""))
+                yield ThrottleArray(job_id=array, tasks=tasks, why=state.said.get(array, ""))
         # A job that Slurm did not move is boosted again with the next allocation, not at each poll.
         first = state.first
-        if first is not None and (first in view.memory.forwarded or state.allocated_at == view.now):
+        if first is not None and (first in view.memory.changes_of(QUEUE_BOOST) or state.allocated_at == view.now):
             yield BoostJob(job_id=first, why=state.said.get(first, ""), stays=True)
 
     def _throttle(self, view: View, array: JobId, share: int, seen: int) -> int:
         """Return the throttle that the array should have now: a small change, or a second one soon, is not made."""
-        before = view.memory.throttled.get(array)
+        from tesched_core.levers.throttle import in_place  # noqa: PLC0415 - a configuration needs none
+
+        before = view.memory.changes_of(THROTTLE).get(array)
         now_at = in_place(seen, before)
         if before is not None and view.now - before.at < self.throttle_cool_down_s:
             return now_at

@@ -8,7 +8,7 @@ import pytest
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config, load, parse
 from tesched_daemon.config_errors import ConfigError
-from tesched_daemon.loop import Mode
+from tesched_daemon.settings import Mode
 from tesched_policies.baselines import AtRandom
 
 

@@ -17,12 +17,13 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.ports import CycleReport, Lead
 from tesched_daemon.config import load
-from tesched_daemon.loop import Loop, Mode
+from tesched_daemon.loop import Loop
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.service import Service
+from tesched_daemon.settings import Mode
 from tesched_slurm.commands_actuator import DryRunActuator
 
-from tests.integration.test_loop import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook
 
 BASE = """
 mode = "enforce"

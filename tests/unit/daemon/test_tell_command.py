@@ -25,7 +25,8 @@ from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 from tesched_daemon.config import parse
 from tesched_daemon.config_errors import ConfigError
-from tesched_daemon.tell_command import MOST_WAITING, TellConfig, Teller, TellingActuator
+from tesched_daemon.settings import TellConfig
+from tesched_daemon.tell_command import MOST_WAITING, Teller, TellingActuator
 from tesched_slurm.commands_actuator import DryRunActuator
 from tesched_testcluster.patience import slowness
 

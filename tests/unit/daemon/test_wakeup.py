@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tesched_daemon.loop import Loop, Pace, Turn
+from tesched_daemon.loop import Loop, Turn
 from tesched_daemon.service import Service
+from tesched_daemon.settings import Pace
 from tesched_daemon.wakeup import AFTER_S, AGAIN_S, LOOKS, PAUSE_S, Agenda, PokeError, listening, poke
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tesched_daemon.config import Config, SlurmConfig, parse
-from tesched_daemon.loop import Pace
+from tesched_daemon.settings import Pace
 
 SYSTEMD = Path(__file__).parents[3] / "systemd"
 EXAMPLE = (SYSTEMD / "tesched.toml").read_text()

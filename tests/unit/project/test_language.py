@@ -15,6 +15,8 @@ FOLDERS = (
     *("core", "policies", "slurm", "db", "daemon", "sim", "cli", "report"),
     *("slurm_test_cluster", "benchmarks", "tests"),
 )
+#: every page that is read, but for those that are generated (docs/man)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "slurm_test_cluster" / "README.md"])
 PRONOUNS = re.compile(r"\b(who|whom|his|him|he|nobody|somebody|everybody|anybody|whoever)\b", re.IGNORECASE)
 #: people, and what stands in for one: a user who ..., the Unix user nobody
 PEOPLE = re.compile(
@@ -51,6 +53,14 @@ def test_code_has_at_most_one_pronoun_for_jobs_in_a_thousand_lines(folder: str) 
     assert sources
     lines = sum(source.count("\n") for source in sources)
     found = [line for source in sources for line in of_jobs(prose(source))]
+    assert len(found) <= lines / 1000, found
+
+
+def test_documents_have_at_most_one_pronoun_for_jobs_in_a_thousand_lines() -> None:
+    texts = {path.relative_to(ROOT): path.read_text() for path in DOCUMENTS}
+    assert len(texts) > 40
+    lines = sum(text.count("\n") for text in texts.values())
+    found = [f"{path}: {line}" for path, text in texts.items() for line in of_jobs(text)]
     assert len(found) <= lines / 1000, found
 
 

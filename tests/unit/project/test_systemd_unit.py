@@ -18,12 +18,12 @@ from tesched_cli.main import main
 from tesched_daemon import service as daemon
 from tesched_daemon.config import DEFAULT_PATH, SlurmConfig, StoreConfig
 from tesched_daemon.config_files import DROP_INS
-from tesched_daemon.loop import Pace
+from tesched_daemon.settings import Pace
 
 ROOT = Path(__file__).parents[3]
 SYSTEMD = ROOT / "systemd"
 UNIT = SYSTEMD / "tesched.service"
-#: where docs/installation.md puts the wheel's environment
+#: where docs/howto/installation.md puts the wheel's environment
 PREFIX = "/opt/tesched"
 UNITS = {".service", ".timer"}
 #: `CommandsObserver.observe`: the configuration, jobs, nodes, partitions, reservations, and the ids.
@@ -219,6 +219,6 @@ def test_every_file_for_systemd_is_in_the_wheel() -> None:
 
 
 def test_the_installation_takes_from_the_environment_what_the_wheel_puts_there() -> None:
-    text = (ROOT / "docs" / "installation.md").read_text()
+    text = (ROOT / "docs" / "howto" / "installation.md").read_text()
     named = set(re.findall(rf"{PREFIX}/((?:lib|share)/\S+)", text))
     assert named == set(shared_data().values())

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tesched_core.intake.classify import Classification, classified
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 from tesched_core.model.notice import Declared, Signal, Target

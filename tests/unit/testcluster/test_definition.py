@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from tesched_testcluster.definition import (
@@ -201,6 +202,17 @@ def test_native_preemption_options_stand_where_the_release_reads_them() -> None:
     be, te = lines_of(render_slurm_conf(definition, LOCAL, FORKY), "PartitionName")
     assert be.endswith("MaxTime=INFINITE State=UP Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=5")
     assert te == "PartitionName=te Nodes=ALL MaxTime=30 State=UP PriorityTier=10 PreemptMode=OFF AllowQos=x"
+
+
+def test_the_plugin_has_its_folder_and_its_marks_file() -> None:
+    preemption = NativePreemption(kind="tesched", send_user_signal=True, parameters=("tesched_te_partition=te",))
+    definition = ClusterDefinition(preemption=preemption)
+    placement = replace(LOCAL, plugin_folders=("/usr/lib/slurm", "/opt/tesched"))
+    conf = settings(render_slurm_conf(definition, placement, BOOKWORM))
+    assert (conf["PreemptType"], conf["PreemptMode"]) == ("preempt/tesched", "REQUEUE")
+    assert conf["PluginDir"] == "/usr/lib/slurm:/opt/tesched"
+    marks = f"tesched_marks={LOCAL.run}/marks"
+    assert conf["SlurmctldParameters"] == f"preempt_send_user_signal,{marks},tesched_te_partition=te"
 
 
 def test_accounting_brings_slurmdbd_qos_and_accounts() -> None:

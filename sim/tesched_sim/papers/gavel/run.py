@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,19 +86,3 @@ def perform(plan: Plan) -> Figures:
         took_s=outcome.took_s,
         allocating_s=outcome.allocating_s,
     )
-
-
-def perform_all(plans: Sequence[Plan], *, processes: int | None = None) -> Iterator[Figures]:
-    """Yield each run's figures in the order of the plans. `processes` is how many at once; all cores by default.
-
-    Raises WorkloadError as `perform` does.
-    """
-    count = min(processes or os.cpu_count() or 1, len(plans))
-    if count <= 1:
-        yield from map(perform, plans)
-        return
-    with ProcessPoolExecutor(max_workers=count) as pool:
-        try:
-            yield from pool.map(perform, plans)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)

@@ -4,9 +4,10 @@ Definitions
     normalised loss   (L - last L) / (first L - last L): 1 at the first iteration, 0 at the last.
     load              core-seconds of all iterations of all jobs, over cores x jobs x mean gap.
 
-The curves are fits to published loss logs of SLAQ's authors (docs/slaq.md), each job's stretched in k by a factor of
-its own. As in the logs a loss hardly jumps: it is the steps that wander. Each step down is multiplied by a lognormal
-factor of mean 1 whose logarithm is autocorrelated, with a spread read off the logs; two kinds have a jitter besides.
+The curves are fits to published loss logs of SLAQ's authors (docs/discussion/slaq.md), each job's stretched in k by a
+factor of its own. As in the logs a loss hardly jumps: it is the steps that wander. Each step down is multiplied by a
+lognormal factor of mean 1 whose logarithm is autocorrelated, with a spread read off the logs; two kinds have
+a jitter besides.
 
 Source
     SLAQ, section 6 (160 jobs, a mean gap of 15 s, 640 cores); kinds, sizes, limits and the law of the gaps as in its

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.model.actions import OrderId
+from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Lever, Order, OrderState, Raise
+from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.te_queue import te_queue
@@ -101,7 +102,7 @@ def test_no_room_is_made_for_a_heterogeneous_job() -> None:
 ONE = columns_of(cluster([], [waiting(1)])).trials
 
 
-def order(state: OrderState, raised: Raise | None = None) -> Memory:
+def order(state: OrderState, *, raised: bool = False) -> Memory:
     """Return the memory of one order for job 1."""
     one = Order(
         order_id=OrderId(1),
@@ -111,10 +112,19 @@ def order(state: OrderState, raised: Raise | None = None) -> Memory:
         expires_at=NOW + 60,
         nodes=("n1", "n2"),
         victims=(),
-        raised=raised,
         ended_at=NOW if state is OrderState.ENDED else None,
     )
-    return Memory(orders={OrderId(1): one})
+    change = Change(
+        lever=PRIORITY,
+        job_id=JobId(1),
+        field=Field.NICE,
+        previous=0,
+        value=-9,
+        at=NOW,
+        since=NOW,
+        order_id=OrderId(1),
+    )
+    return Memory(orders={OrderId(1): one}, changes={PRIORITY: {JobId(1): change}} if raised else {})
 
 
 class TestSortOut:
@@ -154,17 +164,14 @@ class TestSortOut:
 
     def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
-        raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised), NOW)
+        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), NOW)
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
-        back = replace(raised, restored=True)
-        assert len(te_queue(ONE, order(OrderState.SETTLING, back), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
         assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
 
     def test_a_job_whose_order_has_ended_is_served(self) -> None:
-        raised = Raise(lever=Lever.NICE, previous=0, value=-50)
-        assert len(te_queue(ONE, order(OrderState.ENDED, raised), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.ENDED), NOW)[0]) == 1
 
     def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})

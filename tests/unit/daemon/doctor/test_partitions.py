@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tesched_core.intake.classify import Classification, Match, Rule
+from tesched_core.intake.class_rules import Classification, Match, Rule
 from tesched_core.model.cluster import Partition
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tesched_core.model.cluster import SlurmSettings, Switch
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.racks import in_time, racks
-from tesched_daemon.loop import Pace
+from tesched_daemon.settings import Pace
 from tesched_policies.pdors.policy import PdOrs
 from tesched_policies.registry import policy_config
 

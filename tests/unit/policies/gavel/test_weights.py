@@ -6,7 +6,8 @@ from dataclasses import replace
 from math import inf
 
 import pytest
-from tesched_core.intake.classify import Classification, classify
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classify
 from tesched_core.model.snapshot import Traits
 from tesched_policies.gavel.policy import Gavel
 from tesched_policies.gavel.weights import Entity, JobWeights, weights

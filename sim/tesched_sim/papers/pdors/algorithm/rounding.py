@@ -18,7 +18,7 @@ Worked example
     One packing row, W_b = 100, delta = 0.3: q = 3 ln(10) / 200 = 0.0345, G = 1 + q - sqrt(q^2 + 2 q) = 0.769.
 
 Source
-    PD-ORS (model.py), theorems on G_delta; docs/pdors.md has the derivation.
+    PD-ORS (model.py), theorems on G_delta; docs/discussion/pdors.md has the derivation.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class SlotSettings:
     """Settings of the solution of slot problems."""
 
     external: External = External.ROUNDED
-    #: G_delta: above 0; 1 is the value that works best (docs/pdors.md)
+    #: G_delta: above 0; 1 is the value that works best (docs/discussion/pdors.md)
     gain: float = 1.0
     #: how often an answer is rounded before the cheapest that holds is taken
     trials: int = 40

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tesched_sim.papers.gavel.policies import NAMES, Contender, Optimum
 from tesched_sim.papers.gavel.rounds import Cluster
-from tesched_sim.papers.gavel.run import Plan, perform, perform_all
+from tesched_sim.papers.gavel.run import Plan, perform
 from tesched_sim.papers.gavel.workload import GavelWorkload
+from tesched_sim.pool import each_done
 from tesched_sim.workload import WorkloadError
 
 CLUSTER = Cluster(capacity=(12, 12, 12))
@@ -62,8 +63,8 @@ def test_every_policy_brings_all_jobs_to_their_ends(name: str) -> None:
 
 def test_runs_in_several_processes_are_those_in_one() -> None:
     plans = [plan(name, window=(0, 10)) for name in ("las", "las-agnostic")]
-    alone = [one.mean_jct_h for one in perform_all(plans, processes=1)]
-    assert [one.mean_jct_h for one in perform_all(plans, processes=2)] == alone
+    alone = {plan: one.mean_jct_h for plan, one in each_done(perform, plans, processes=1)}
+    assert {plan: one.mean_jct_h for plan, one in each_done(perform, plans, processes=2)} == alone
 
 
 def test_a_policy_that_cannot_be_simulated_is_refused() -> None:

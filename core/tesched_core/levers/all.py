@@ -1,0 +1,29 @@
+"""All levers, in the order in which they act in a cycle. A new lever is its own file and a line here."""
+
+from __future__ import annotations
+
+from tesched_core.levers.contract import Lever
+from tesched_core.levers.hold import HOLD_LEVER
+from tesched_core.levers.mark import MARK_LEVER
+from tesched_core.levers.node_binding import NODE_BINDING_LEVER
+from tesched_core.levers.notice import NOTICE_LEVER
+from tesched_core.levers.priority import PRIORITY_LEVER
+from tesched_core.levers.queue_boost import QUEUE_BOOST_LEVER
+from tesched_core.levers.requeue import REQUEUE_LEVER
+from tesched_core.levers.suspend import SUSPEND_LEVER
+from tesched_core.levers.throttle import THROTTLE_LEVER
+from tesched_core.levers.victim_boost import VICTIM_BOOST_LEVER
+
+LEVERS: tuple[Lever, ...] = (
+    NOTICE_LEVER,
+    # before the requeue lever: a victim that was requeued while it was suspended is held
+    SUSPEND_LEVER,
+    REQUEUE_LEVER,
+    PRIORITY_LEVER,
+    VICTIM_BOOST_LEVER,
+    HOLD_LEVER,
+    THROTTLE_LEVER,
+    NODE_BINDING_LEVER,
+    QUEUE_BOOST_LEVER,
+    MARK_LEVER,
+)

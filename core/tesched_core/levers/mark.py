@@ -1,0 +1,105 @@
+"""Mark lever: running BE jobs are marked, and Slurm's plugin preempt/tesched preempts marked jobs alone.
+
+All marks are one file, which is replaced whole (docs/adr/0018-marks.md). A mark holds for one run of its job, for one
+preemption, and until `guard.mark_for_s` after it was written: it is renewed when half of that has passed. So Slurm
+preempts what was marked while the daemon is away, and nothing more when it stays away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.levers.contract import Lever, Orders
+from tesched_core.model.actions import MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
+from tesched_core.model.change import MARK, Change, Field, Mark
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import MarkJobs
+
+_NONE = Mark(order=0, score=0.0, grace_s=0.0, restarts=0, nodes=(), started_at=0.0)
+
+
+class MarkLever(Lever):
+    """Marks of running jobs."""
+
+    name = MARK
+    actions = (SetMarks,)
+    intents = (MarkJobs,)
+
+    def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
+        """Write the marks, where they have changed or are to be renewed."""
+        wanted = {job_id: mark for one in intents for job_id, mark in one.marks.items()}
+        self._write(wanted, context)
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Write that no job is marked."""
+        self._write({}, context)
+        marks = context.changes_of(self.name)
+        for job_id in [job_id for job_id, one in marks.items() if one.restored or one.dry]:
+            del marks[job_id]
+
+    def _write(self, wanted: Mapping[JobId, Mark], context: CycleContext) -> None:
+        marks = context.changes_of(self.name)
+        new = [job_id for job_id, mark in wanted.items() if job_id not in marks or marks[job_id].value != mark]
+        ended = [job_id for job_id, one in marks.items() if job_id not in wanted and not one.restored]
+        half_s = context.limits.mark_for_s / 2
+        due = any(context.now - one.at > half_s and not one.restored for one in marks.values())
+        if not (new or ended or due):
+            return
+        since = {job_id: one.since for job_id, one in marks.items()}
+        for job_id in ended:  # known until the file without it is written
+            marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))
+        for job_id, mark in wanted.items():
+            marks[job_id] = Change(
+                lever=self.name,
+                job_id=job_id,
+                field=Field.MARK,
+                previous=_NONE,
+                value=mark,
+                at=context.now,
+                since=since.get(job_id, context.now),
+            )
+        text = f"{len(wanted)} jobs may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
+        reason = Reason(code=ReasonCode.MARKS, text=text)
+        lines = tuple(self._line(job_id, wanted[job_id], context) for job_id in sorted(wanted))
+        context.actions.append(SetMarks(job_id=JobId(0), reason=reason, marks=lines))
+
+    def _line(self, job_id: JobId, mark: Mark, context: CycleContext) -> MarkLine:
+        return MarkLine(
+            job_id=job_id,
+            order=mark.order,
+            grace_s=round(mark.grace_s),
+            max_restarts=mark.restarts + 1,
+            least_run_s=round(context.limits.min_run_time_s),
+            # A clock that differs a little must not make a mark begin later.
+            after=max(int(context.now) - 60, 0),
+            until=int(context.now + context.limits.mark_for_s),
+        )
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Forget the marks that are no longer in the file; write it again where that failed."""
+        marks = context.changes_of(self.name)
+        for outcome in outcomes:
+            if not isinstance(outcome.action, SetMarks):
+                continue
+            for job_id, one in list(marks.items()):
+                written = outcome.status in {Status.SENT, Status.WOULD}
+                if written and one.value.ended and one.order_id is not None:
+                    del marks[job_id]
+                elif written:
+                    # Why the run of a mark has ended may be seen later: until then it is known.
+                    dry = outcome.status is Status.WOULD
+                    marks[job_id] = replace(one, dry=dry, restored=one.restored or one.value.ended)
+                else:
+                    marks[job_id] = replace(one, at=0.0)
+
+    def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
+        """Return how many jobs are marked."""
+        return sum(not (one.dry or one.restored) for one in memory.changes_of(self.name).values())
+
+
+MARK_LEVER = MarkLever()

@@ -1,0 +1,168 @@
+"""Requeue lever: a victim is put back in the queue, and runs again, whatever became of its run.
+
+Definitions
+    died of its notice  the job had its notice and then FAILED, within its grace period: the signal ended it, or a trap
+                        that ends with a code of its own.
+    rerun               `scontrol requeue` of a job that has ended, which Slurm does for as long as it remembers it
+                        (MinJobAge).
+    lost                a victim that should run again and was not put back in the queue in that time. The goal is 0.
+
+Principle
+    Slurm looks at the jobs that depend on a job (afterok) in its next scheduling pass. As long as the victim is put
+    back before that, they wait on as if nothing had happened; else Slurm calls their dependency never satisfied, and
+    it must be written anew. Jobs that waited for its end or its failure (afterany, afternotok) have started by then.
+
+Source
+    tesched's own; tried on 22.05 and 26.05.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.levers.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
+from tesched_core.levers.nice import put_back
+from tesched_core.levers.notice import not_taken
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Release, Requeue, Rerun, SetDependency
+from tesched_core.model.change import REQUEUE, Change, Field
+from tesched_core.model.cluster import Job
+from tesched_core.model.order import Departure, Order, Victim, VictimState
+
+#: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
+#: apart, and from the rerun on they find a job that waits.
+MEND_FOR_S = 120.0
+
+
+class RequeueLever(Lever):
+    """Requeue of victims. Its changes are the holds that a requeue has left, which were not asked for."""
+
+    name = REQUEUE
+    actions = (Requeue, Rerun, SetDependency, Release)
+
+    def ask(self, victim: Victim, order: Order, context: CycleContext, code: ReasonCode) -> Victim:
+        """Return the victim after its requeue was asked for, or asked for again."""
+        again = victim.state is VictimState.REQUEUING
+        text = (
+            f"it has no grace period, and job {order.preemptor} needs its room"
+            if code is ReasonCode.NO_GRACE
+            else f"it has declared no signal, so Slurm's SIGTERM is its notice; job {order.preemptor} needs its room"
+            if code is ReasonCode.NO_SIGNAL
+            else f"its grace period of {victim.grace_period_s:.0f} s is over and it still runs"
+        )
+        reason = Reason(code=code, text=text, preemptor=order.preemptor, order_id=order.order_id)
+        context.actions.append(Requeue(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+        told = f"requeue{' (again)' if again else ''}: {text}"
+        context.moved(order.order_id, victim.job_id, victim.state, VictimState.REQUEUING, told)
+        return replace(victim, state=VictimState.REQUEUING, requeue_sent_at=context.now)
+
+    def rerun(self, victim: Victim, order: Order, context: CycleContext) -> Victim:
+        """Return the victim after it was asked that its job be put back in the queue, since its run has ended.
+
+        At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
+        """
+        how = "died of its notice" if victim.departure is Departure.DIED_OF_NOTICE else "has saved its work and ended"
+        reason = Reason(
+            code=ReasonCode.RUNS_AGAIN,
+            text=f"it made room for job {order.preemptor}, {how}, and is to run again",
+            preemptor=order.preemptor,
+            order_id=order.order_id,
+        )
+        context.actions.append(Rerun(job_id=victim.job_id, reason=reason, restarts=victim.restarts))
+        return replace(victim, requeue_sent_at=context.now)
+
+    def mend_dependents(self, victim: Victim, job: Job, order: Order, context: CycleContext) -> None:
+        """Write the dependencies anew that Slurm has given up since the victim was seen to have failed."""
+        if victim.left_at is None or context.now - victim.left_at > MEND_FOR_S:
+            return
+        stuck = re.compile(rf"(?<![\d_])(?:{job.job_id}|{re.escape(job.label)})\(failed\)")
+        for waits in context.snapshot.jobs.values():
+            if not waits.pending or not stuck.search(waits.dependency):
+                continue
+            text = f"it depends on job {victim.job_id}, which had died of its notice and is to run again"
+            reason = Reason(
+                code=ReasonCode.MENDS_DEPENDENCY, text=text, preemptor=order.preemptor, order_id=order.order_id
+            )
+            whole = re.sub(r"\([a-z]+\)", "", waits.dependency)
+            context.actions.append(SetDependency(job_id=waits.job_id, reason=reason, dependency=whole))
+
+    def look_for_hold(self, victim: Victim, job: Job | None, order: Order, context: CycleContext) -> None:
+        """Remember the hold of a job that has just left its nodes because of our requeue: it is to be ended.
+
+        Slurm puts a job that was suspended at that moment back in the queue held. A hold that a user or an admin had
+        set on its run, or that comes later, is theirs.
+        """
+        if job is None or not job.held or victim.held_before or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:
+            return
+        context.changes_of(self.name)[job.job_id] = Change(
+            lever=self.name,
+            job_id=job.job_id,
+            field=Field.HOLD,
+            previous=0,
+            value=1,
+            at=context.now,
+            since=context.now,
+            order_id=order.order_id,
+        )
+
+    def has_left_held(self, victim: Victim, order: Order, context: CycleContext) -> bool:
+        """Return whether the victim is still held by its requeue; its release is asked for."""
+        one = context.changes_of(self.name).get(victim.job_id)
+        if one is None or one.order_id != order.order_id:
+            return False
+        self._release(one, order, context)
+        return victim.job_id in context.changes_of(self.name)
+
+    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
+        """Release what belongs to no order under way."""
+        here = {order.order_id for order in under_way(orders)}
+        for one in list(context.changes_of(self.name).values()):
+            if one.order_id not in here:
+                self._release(one, None, context)
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Release all jobs that were left held."""
+        for one in list(context.changes_of(self.name).values()):
+            self._release(one, orders.get(one.order_id) if one.order_id is not None else None, context)
+
+    def _release(self, one: Change[int], order: Order | None, context: CycleContext) -> None:
+        job = context.snapshot.jobs.get(one.job_id)
+        if one.job_id in context.absent:
+            return
+        if put_back(one, [job] if job else [], order.preemptor if order else None, context):
+            del context.changes_of(self.name)[one.job_id]
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take back the requeues that certainly were not made; a job that Slurm does not run again is lost."""
+        for outcome in outcomes:
+            job_id = outcome.action.job_id
+            asked, again = of_failed(outcome, Requeue, orders), of_failed(outcome, Rerun, orders)
+            if asked is not None and not_taken(outcome):
+                if final(outcome):
+                    context.last_preempted[job_id] = context.now  # it had its notice, and is let go
+                orders[asked.order_id] = with_victim(asked, job_id, partial(_stays, spared=final(outcome)))
+                context.moved(asked.order_id, job_id, "sent", "not sent", said(outcome))
+            elif again is not None and final(outcome):
+                # Any other failure: it is asked for again, until Slurm has forgotten the job.
+                why = f"Slurm does not put it back in the queue ({said(outcome)})"
+                is_lost = partial(lost, why=why, order=again, context=context)
+                orders[again.order_id] = with_victim(again, job_id, is_lost)
+
+
+def lost(victim: Victim, *, why: str, order: Order, context: CycleContext) -> Victim:
+    """Return the victim that will not run again by itself: the worst that can become of one."""
+    text = f"LOST: {why}; its user must submit it again"
+    context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
+    return replace(victim, departure=Departure.LOST)
+
+
+def _stays(victim: Victim, *, spared: bool) -> Victim:
+    if spared:
+        return replace(victim, state=VictimState.SPARED)
+    return replace(victim, state=VictimState.NOTICED, requeue_sent_at=None)
+
+
+REQUEUE_LEVER = RequeueLever()

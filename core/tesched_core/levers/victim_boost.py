@@ -1,0 +1,112 @@
+"""Victim boost lever: a victim that waits to run again is ahead of all other best-effort jobs.
+
+A requeue leaves a job its priority on older releases and gives it a new, lower one on newer ones; the paper puts it
+back at the head of its queue (FitGpp, section on the queue). The victim is raised by its nice value once its preemptor
+has its resources, and the value is put back when it runs (`levers/nice.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
+from tesched_core.levers.nice import MIN_NICE, put_back
+from tesched_core.levers.priority import PRIORITY_MARGIN
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice
+from tesched_core.model.change import VICTIM_BOOST, Change, Field
+from tesched_core.model.order import Order, OrderState, Victim
+from tesched_core.model.resources import JobId
+
+#: Margin above the others: less than that of the preemptors, so that it stays behind them.
+VICTIM_MARGIN = PRIORITY_MARGIN // 2
+
+
+class VictimBoostLever(Lever):
+    """Nice values of victims that wait to run again."""
+
+    name = VICTIM_BOOST
+    actions = (SetNice,)
+
+    def bring_forward(self, victim: Victim, order: Order, context: CycleContext) -> None:
+        """Put a victim that waits to run again ahead of all other best-effort jobs, once its order is settling."""
+        job = context.snapshot.jobs.get(victim.job_id)
+        if order.state is OrderState.OPEN or job is None or not job.pending or job.held:
+            return
+        boosted = context.changes_of(self.name)
+        one: Change[int] | None = boosted.get(job.job_id)
+        if one is not None and one.restored:
+            return  # Slurm refused once
+        fellows = {job.job_id} | context.returning | {other.job_id for other in order.victims}
+        rivals = context.partitions_beside(job.partitions)
+        first = context.columns.first_in_queue(rivals, fellows, best_effort=True)
+        missing = 1 + first - job.priority
+        if missing <= 0 or (one is not None and job.nice != one.value):
+            return
+        value = max(job.nice - missing - VICTIM_MARGIN, MIN_NICE)
+        if value >= job.nice:
+            return
+        boosted[job.job_id] = Change(
+            lever=self.name,
+            job_id=job.job_id,
+            field=Field.NICE,
+            previous=job.nice if one is None else one.previous,
+            value=value,
+            at=context.now,
+            since=context.now if one is None else one.since,
+            order_id=order.order_id,
+        )
+        reason = Reason(
+            code=ReasonCode.BACK_TO_THE_HEAD,
+            text=f"it made room for job {order.preemptor} and is next among the best-effort jobs",
+            preemptor=order.preemptor,
+            order_id=order.order_id,
+        )
+        context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
+
+    def put_back(self, victim: Victim, order: Order, context: CycleContext) -> None:
+        """Put a victim's nice value back once it no longer waits to run again."""
+        one = context.changes_of(self.name).get(victim.job_id)
+        if one is not None and one.order_id == order.order_id:
+            self._put_back(one, order.preemptor, context)
+
+    def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
+        """Put back what belongs to no open order."""
+        self._put_back_all(orders, {order.order_id for order in under_way(orders)}, context)
+
+    def restore(self, orders: Orders, context: CycleContext) -> None:
+        """Put all nice values back."""
+        self._put_back_all(orders, frozenset(), context)
+
+    def _put_back_all(self, orders: Orders, stay: frozenset[OrderId] | set[OrderId], context: CycleContext) -> None:
+        for one in list(context.changes_of(self.name).values()):
+            if one.order_id not in stay:
+                self._put_back(one, _preemptor(one, orders), context)
+
+    def _put_back(self, one: Change[int], preemptor: JobId | None, context: CycleContext) -> None:
+        job = context.snapshot.jobs.get(one.job_id)
+        if one.job_id in context.absent:
+            return
+        if one.restored or put_back(one, [job] if job else [], preemptor, context):
+            del context.changes_of(self.name)[one.job_id]
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take in what became of the raises: a victim that could not be raised keeps the place that Slurm gave it."""
+        boosted = context.changes_of(self.name)
+        for outcome in outcomes:
+            action = outcome.action
+            one = boosted.get(action.job_id)
+            if one is None or not isinstance(action, SetNice) or action.reason.code is not ReasonCode.BACK_TO_THE_HEAD:
+                continue
+            # With another value before it, an earlier raise did arrive, and is to be put back.
+            if certainly_failed(outcome) and action.previous == one.previous:
+                boosted[action.job_id] = replace(one, restored=True)
+
+
+def _preemptor(one: Change[int], orders: Mapping[OrderId, Order]) -> JobId | None:
+    order = orders.get(one.order_id) if one.order_id is not None else None
+    return None if order is None else order.preemptor
+
+
+VICTIM_BOOST_LEVER = VictimBoostLever()

@@ -1,0 +1,103 @@
+"""Change: what one lever has set of one job in Slurm, kept until it is seen to be reverted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from dataclasses import field as with_default
+from enum import StrEnum
+from typing import Generic, TypeAlias, TypeVar
+
+from tesched_core.model.actions import NodeCount, OrderId
+from tesched_core.model.cluster import Job, Request
+from tesched_core.model.resources import JobId, UnixSeconds
+
+#: Names of the levers that keep changes; a lever of a site's own has a name of its own.
+PRIORITY = "priority"
+VICTIM_BOOST = "victim_boost"
+QUEUE_BOOST = "queue_boost"
+NODE_BINDING = "node_binding"
+HOLD = "hold"
+THROTTLE = "throttle"
+REQUEUE = "requeue"
+MARK = "mark"
+
+
+class Field(StrEnum):
+    """Field of a job's record in Slurm that a lever sets."""
+
+    NICE = "nice"
+    PRIORITY = "priority"
+    #: 1: held, 0: not
+    HOLD = "hold"
+    NODES = "nodes"
+    #: of a job array
+    THROTTLE = "throttle"
+    #: the job's line in the file of Slurm's plugin
+    MARK = "mark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Nodes that a pending job must have, sorted, and how many it wants where that is changed as well."""
+
+    names: tuple[str, ...] = ()
+    count: NodeCount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Mark of a running job that Slurm's plugin may preempt: in which order, and the run that is meant."""
+
+    #: lowest first
+    order: int
+    score: float
+    grace_s: float
+    #: the run that may be preempted: Slurm's count of its restarts
+    restarts: int
+    #: where it runs, and since when
+    nodes: tuple[str, ...]
+    started_at: UnixSeconds
+    #: it is to be taken out of the file
+    ended: bool = False
+
+
+#: An int for all fields but the nodes and the mark.
+Value: TypeAlias = int | Nodes | Mark
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[V]):
+    """A value that a lever has set, and the one that it is to be put back to."""
+
+    lever: str
+    #: of a throttle, the array
+    job_id: JobId
+    field: Field
+    #: the job's own value, which is put back
+    previous: V
+    #: what was asked for last
+    value: V
+    #: what was in place then, where that was neither: it is not known of every command whether it arrived
+    before: V | None = None
+    #: when it was last asked for
+    at: UnixSeconds
+    #: since when the job has had such a change in this wait in the queue; None: it has run meanwhile
+    since: UnixSeconds | None
+    order_id: OrderId | None = None
+    #: shadow mode: it was only said what would be done, and nothing is to be put back
+    dry: bool = False
+    #: nothing is to be put back (any more); kept as long as it keeps the lever from asking anew
+    restored: bool = False
+    #: when Slurm took the command; None: that is not known
+    taken_at: UnixSeconds | None = with_default(default=None, compare=False)
+
+
+def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
+    """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+    if binding is None or binding.restored:
+        return job.request
+    request, own = replace(job.request, required_nodes=binding.previous.names), binding.previous.count
+    if own is None:
+        return request
+    return replace(request, min_nodes=own.least, max_nodes=own.most, tasks=own.tasks, cpus=own.cpus)

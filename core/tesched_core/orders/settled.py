@@ -1,0 +1,35 @@
+"""End of an order: nothing more is to be done for its victims, and all that was changed for it is put back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST
+from tesched_core.model.order import Order, OrderState
+from tesched_core.model.resources import JobId
+
+#: Levers whose changes are a part of an order: it has not ended before they are put back.
+_OF_ORDERS = (PRIORITY, VICTIM_BOOST, REQUEUE)
+
+
+def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None) -> bool:
+    """Return whether a change for the order is yet to be put back; with a job, of that job alone."""
+    return any(
+        one.order_id == order.order_id and not one.restored and job_id in {None, one.job_id}
+        for lever in _OF_ORDERS
+        for one in context.changes_of(lever).values()
+    )
+
+
+def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool = False) -> Order:
+    """Return the order, ended if nothing more is to be done for its victims and all its changes are put back.
+
+    With `victims_wait`, victims that are to run again are left to Slurm.
+    """
+    settled = victims_wait or all(victim.settled for victim in order.victims)
+    if not settled or has_changes(order, context):
+        return order
+    text = "futile: its victims left for nothing" if order.futile else "all its changes are put back"
+    context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
+    return replace(order, state=OrderState.ENDED, ended_at=context.now)

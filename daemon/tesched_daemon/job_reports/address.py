@@ -1,0 +1,28 @@
+"""Address on which reports are taken, as the configuration names it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAddress:
+    """Address to listen on; an empty host means all of this machine's addresses."""
+
+    host: str
+    port: int
+
+
+def address_of(text: str) -> TcpAddress | Path:
+    """Return what `host:port`, `[v6]:port`, `:port` or an absolute path means. Raises ValueError."""
+    if text.startswith("/"):
+        # Linux has room for 108 bytes, the last one for the end.
+        if "\0" in text or len(text.encode()) > 107:
+            raise ValueError("a path has at most 107 bytes")
+        return Path(text)
+    found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^:\s\[\]]*)):(\d{1,5})", text)
+    if not found or not 1 <= int(found[3]) <= 65535:
+        raise ValueError('it is "host:port", ":port" or an absolute path, such as "login1:6820"')
+    return TcpAddress(found[1] or found[2] or "", int(found[3]))

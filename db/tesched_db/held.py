@@ -1,0 +1,65 @@
+"""Content of the store, as a journal holds it in memory: so a cycle writes only what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+from tesched_core.model.actions import Action
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import LeaveTimes
+
+from tesched_db import leave_times
+from tesched_db.job_rows import Seen, Values
+from tesched_db.memory_rows import Remembered
+from tesched_db.refusals import Standing
+from tesched_db.reports import Told
+from tesched_db.tables import CycleRow, DaemonRow
+
+
+@dataclass
+class Held:
+    """Content of the store, as far as the next cycle needs it."""
+
+    #: None: nothing was ever written
+    revision: int | None = None
+    seen_at: UnixSeconds | None = None
+    cycle: int = 0
+    next_order: int = 1
+    seen: Seen = field(default_factory=Seen)
+    standing: Standing = field(default_factory=Standing)
+    #: as the orders of the past tell them
+    leave_times: LeaveTimes = field(default_factory=dict)
+    remembered: Remembered = field(default_factory=Remembered)
+    told: Told = field(default_factory=Told)
+    #: the last row of `cycles`
+    last_cycle: Values | None = None
+    #: what was meant last and has no outcome yet, by place
+    meant: list[Action | None] = field(default_factory=list)
+
+    @staticmethod
+    def load(session: Session, kinds: Mapping[str, type[Any]]) -> Held:
+        """Return it; `kinds` are the types of the policies' states, by the policy's name."""
+        daemon = session.get(DaemonRow, 1)
+        last = session.scalar(select(CycleRow).order_by(CycleRow.key.desc()).limit(1))
+        held = Held(
+            seen=Seen.load(session),
+            standing=Standing.load(session),
+            leave_times=leave_times.load(session),
+            remembered=Remembered.load(session, kinds),
+            last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
+            if last
+            else None,
+        )
+        if daemon:
+            held.revision, held.seen_at = daemon.revision, daemon.seen_at
+            held.cycle, held.next_order = daemon.cycle, daemon.next_order
+        return held
+
+    def memory(self) -> Memory:
+        """Return the memory that is in it."""
+        return replace(self.remembered.memory(self.cycle, self.next_order), leave_times=self.leave_times)

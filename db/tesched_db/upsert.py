@@ -1,0 +1,39 @@
+"""Insertion of rows that may be there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection
+
+from tesched_db.job_rows import Values
+from tesched_db.tables import Base
+
+
+def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *, keep: Iterable[str] = ()) -> None:
+    """Insert the rows, or update those with a primary key that is there already, but for their columns `keep`."""
+    rows = list(rows)
+    if not rows:
+        return
+    keys = [column.key for column in table.__table__.primary_key]
+    changing = [name for name in rows[0] if name not in {*keys, *keep}]
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as insert_postgresql  # noqa: PLC0415 - most stores need none
+
+        on_postgresql = insert_postgresql(table)
+        connection.execute(
+            on_postgresql.on_conflict_do_update(
+                index_elements=keys, set_={name: on_postgresql.excluded[name] for name in changing}
+            ),
+            rows,
+        )
+    else:
+        from sqlalchemy.dialects.sqlite import insert as insert_sqlite  # noqa: PLC0415 - as above
+
+        on_sqlite = insert_sqlite(table)
+        connection.execute(
+            on_sqlite.on_conflict_do_update(
+                index_elements=keys, set_={name: on_sqlite.excluded[name] for name in changing}
+            ),
+            rows,
+        )

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Parser of the marks file; see marks.h. */
+#include "marks.h"
+
+#include <string.h>
+
+typedef struct {
+	const char *at;
+	const char *end;
+} cursor_t;
+
+static bool take(cursor_t *cursor, const char *word)
+{
+	size_t length = strlen(word);
+
+	if ((size_t) (cursor->end - cursor->at) < length || memcmp(cursor->at, word, length))
+		return false;
+	cursor->at += length;
+	return true;
+}
+
+/* A decimal number of at most `max`, which is below 10^18, and then this character. */
+static bool take_number(cursor_t *cursor, uint64_t max, char then, uint64_t *number)
+{
+	const char *first = cursor->at;
+
+	*number = 0;
+	while (cursor->at < cursor->end && *cursor->at >= '0' && *cursor->at <= '9') {
+		*number = *number * 10 + (uint64_t) (*cursor->at++ - '0');
+		if (*number > max)
+			return false;
+	}
+	if (cursor->at == first || cursor->at == cursor->end || *cursor->at != then)
+		return false;
+	cursor->at++;
+	return true;
+}
+
+static bool take_u32(cursor_t *cursor, uint64_t max, uint32_t *number)
+{
+	uint64_t wide;
+	bool good = take_number(cursor, max, ' ', &wide);
+
+	*number = good ? (uint32_t) wide : 0;
+	return good;
+}
+
+static bool take_mark(cursor_t *cursor, mark_t *mark)
+{
+	uint64_t after, until;
+
+	if (!take_u32(cursor, INT32_MAX, &mark->job_id) || !mark->job_id)
+		return false;
+	if (take(cursor, "* "))
+		mark->preemptor = 0;
+	else if (!take_u32(cursor, INT32_MAX, &mark->preemptor) || !mark->preemptor)
+		return false;
+	if (!take_u32(cursor, INT32_MAX, &mark->prio) || !take_u32(cursor, MARKS_MAX_GRACE_S, &mark->grace_s))
+		return false;
+	mark->suspend = take(cursor, "suspend ");
+	if (!mark->suspend && !take(cursor, "requeue "))
+		return false;
+	if (!take_u32(cursor, UINT16_MAX, &mark->max_restarts) || !take_u32(cursor, INT32_MAX, &mark->least_run_s))
+		return false;
+	if (!take_number(cursor, INT64_C(99999999999), ' ', &after) ||
+	    !take_number(cursor, INT64_C(99999999999), '\n', &until))
+		return false;
+	mark->after = (int64_t) after;
+	mark->until = (int64_t) until;
+	return true;
+}
+
+long marks_parse(const char *text, size_t size, mark_t *marks, size_t room)
+{
+	cursor_t cursor = { text, text + size };
+	uint64_t said;
+	size_t count = 0;
+
+	if (!take(&cursor, "tesched-marks 1\n"))
+		return -1;
+	while (!take(&cursor, "end ")) {
+		if (count == room || !take_mark(&cursor, &marks[count]))
+			return -2 - (long) count;
+		if (count && marks[count].job_id <= marks[count - 1].job_id)
+			return -2 - (long) count;
+		count++;
+	}
+	if (!take_number(&cursor, MARKS_MAX_COUNT, '\n', &said) || said != count)
+		return -2 - (long) count;
+	return cursor.at == cursor.end ? (long) count : -3 - (long) count;
+}
+
+const mark_t *marks_find(const mark_t *marks, size_t count, uint32_t job_id)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (marks[middle].job_id < job_id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < count && marks[low].job_id == job_id ? &marks[low] : NULL;
+}
+
+size_t marks_lines(const char *text, size_t size)
+{
+	const char *end = text + size;
+	size_t lines = 0;
+
+	while (text < end && (text = memchr(text, '\n', (size_t) (end - text)))) {
+		text++;
+		lines++;
+	}
+	return lines;
+}
+
+bool mark_holds(const mark_t *mark, const uint32_t preemptor[3], uint32_t restarts, int64_t began, int64_t now)
+{
+	if (mark->preemptor && mark->preemptor != preemptor[0] && mark->preemptor != preemptor[1] &&
+	    mark->preemptor != preemptor[2])
+		return false;
+	return now >= mark->after && now <= mark->until && restarts < mark->max_restarts &&
+	       now - began >= (int64_t) mark->least_run_s;
+}
+
+/* Return whether one of the words of `text`, separated by one of `separators`, is this one. */
+static bool among(const char *text, const char *separators, const char *word)
+{
+	size_t length = strlen(word);
+
+	while (text && *text) {
+		size_t span = strcspn(text, separators);
+
+		if (span == length && !memcmp(text, word, length))
+			return length > 0;
+		text += span;
+		if (*text)
+			text++;
+	}
+	return false;
+}
+
+bool has_word(const char *text, const char *word)
+{
+	return among(text, " ,;", word);
+}
+
+bool has_name(const char *list, const char *name)
+{
+	return name && among(list, ":", name);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The marks file: text that says which running jobs may be preempted. Knows nothing of Slurm, so that it can be fuzzed.
+ *
+ *     tesched-marks 1
+ *     17 * 3 0 requeue 2 60 1790000000 1790003600
+ *     18 41 4 30 requeue 2 60 1790000000 1790003600
+ *     end 2
+ *
+ * A line is: job id, preemptor (a job id, or * for any TE job), order (lowest first), grace period in seconds, mode
+ * (requeue or suspend), limit of restarts, least run time in seconds, earliest and latest time (Unix seconds).
+ * One blank between two fields; numbers are decimal digits; lines ascend by job id; `end` has the number of marks.
+ * A file that differs from this in one byte has no mark at all.
+ */
+#ifndef TESCHED_MARKS_H
+#define TESCHED_MARKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* No file larger than this is read: 250,000 marks of the longest kind. */
+#define MARKS_MAX_BYTES ((size_t) 24 << 20)
+#define MARKS_MAX_COUNT ((size_t) 250000)
+#define MARKS_MAX_GRACE_S (7 * 24 * 3600)
+
+typedef struct {
+	uint32_t job_id;
+	uint32_t preemptor; /* a job id; 0: any TE job */
+	uint32_t prio;
+	uint32_t grace_s;
+	uint32_t max_restarts; /* at this many it is not preempted */
+	uint32_t least_run_s;
+	int64_t after;
+	int64_t until;
+	bool suspend; /* else requeue */
+} mark_t;
+
+/* Read a marks file's text into `marks`, which has room for `room` of them. Return their count; -n if line n is wrong,
+ * among them a mark for which there is no room. Neither allocates nor reads beyond `size`. */
+extern long marks_parse(const char *text, size_t size, mark_t *marks, size_t room);
+
+/* Return the mark of a job, NULL if it has none. */
+extern const mark_t *marks_find(const mark_t *marks, size_t count, uint32_t job_id);
+
+/* Return how much room the text needs at most. */
+extern size_t marks_lines(const char *text, size_t size);
+
+/* Return whether a mark holds now: for this preemptor (its job id, that of its array and that of its heterogeneous job),
+ * and for a job that began at `began` after so many restarts. */
+extern bool mark_holds(const mark_t *mark, const uint32_t preemptor[3], uint32_t restarts, int64_t began, int64_t now);
+
+/* Return whether a list of words, separated by blanks, commas or semicolons, has this one; `text` may be NULL. */
+extern bool has_word(const char *text, const char *word);
+
+/* Return whether one of the names of `list`, separated by colons, is this one; both may be NULL. */
+extern bool has_name(const char *list, const char *name);
+
+#endif

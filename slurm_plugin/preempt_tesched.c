@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* preempt/tesched: Slurm preempts the running jobs that tesched has marked, in the order of their marks, for
+ * trial-and-error (TE) jobs alone. Slurm decides whether a TE job fits and where; the marks decide about victims.
+ * README.md says how to build and install it, marks.h what a mark is.
+ *
+ * Safety: no call here takes a lock or allocates, but for the read of a new marks file (`refresh`). slurmctld calls
+ * preempt_p_preemptable under its write lock for jobs, so the marks change while nothing else reads them.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "slurm/slurm.h"
+#include "slurm/slurm_errno.h"
+#include "src/common/log.h"
+#include "src/common/uid.h"
+#include "src/slurmctld/job_scheduler.h"
+#include "src/slurmctld/slurmctld.h"
+#include PREEMPT_HEADER /* src/slurmctld/preempt.h up to 22.05, src/interfaces/preempt.h since */
+
+#include "marks_file.h"
+
+#ifndef BUILT_FOR
+#define BUILT_FOR SLURM_VERSION_NUMBER
+#endif
+#define PUBLIC extern __attribute__((visibility("default")))
+#define TE_WORD "tesched:te"
+#define BASE_MODES (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE | PREEMPT_MODE_CANCEL)
+
+#pragma GCC visibility push(default)
+const char plugin_name[] = "Preemption of the jobs that tesched has marked";
+const char plugin_type[] = "preempt/tesched";
+const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+#pragma GCC visibility pop
+
+static struct {
+	char path[PATH_MAX];
+	char te_qos[1024]; /* names, separated by colons */
+	char te_partitions[1024];
+	uid_t owner; /* besides root and SlurmUser */
+	time_t read_at; /* slurm_conf.last_update */
+} config;
+
+static marks_file_t file;
+static bool off = true; /* nothing is preemptable: built for another release */
+static bool trusted; /* the structures have been seen to be those of the headers */
+static char said[512];
+
+/* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
+static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+{
+	char line[sizeof(said)];
+	va_list arguments;
+
+	va_start(arguments, format);
+	(void) vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	if (!strcmp(line, said))
+		return;
+	memcpy(said, line, sizeof(said));
+	/* Not error(): glibc has a function of that name, which would end slurmctld. */
+	if (line[0])
+		log_var(LOG_LEVEL_ERROR, "%s: %s", plugin_type, line);
+	else
+		log_var(LOG_LEVEL_INFO, "%s: the marks of %s are in force", plugin_type, config.path);
+}
+
+/* Copy the value of `name` in SlurmctldParameters, empty if it is not there or too long. */
+static void parameter(const char *name, char *value, size_t size)
+{
+	const char *text = slurm_conf.slurmctld_params;
+	size_t length = strlen(name);
+
+	for (; text && *text; text += strcspn(text, ","), text += *text == ',') {
+		if (strncasecmp(text, name, length) || text[length] != '=')
+			continue;
+		text += length + 1;
+		length = strcspn(text, ",");
+		if (length < size) {
+			memcpy(value, text, length);
+			value[length] = '\0';
+			return;
+		}
+		break;
+	}
+	value[0] = '\0';
+}
+
+static void read_config(void)
+{
+	char user[256];
+
+	config.read_at = slurm_conf.last_update;
+	parameter("tesched_marks", config.path, sizeof(config.path));
+	if (!config.path[0])
+		(void) snprintf(config.path, sizeof(config.path), "%s", "/run/tesched/marks");
+	parameter("tesched_te_qos", config.te_qos, sizeof(config.te_qos));
+	parameter("tesched_te_partition", config.te_partitions, sizeof(config.te_partitions));
+	parameter("tesched_marks_user", user, sizeof(user));
+	if (!user[0] || uid_from_string(user, &config.owner) != SLURM_SUCCESS)
+		config.owner = slurm_conf.slurm_user_id;
+}
+
+static bool expired(time_t now)
+{
+	if (!file.count || now <= file.last_until)
+		return false;
+	say("no job is preemptable: all marks of %s have expired; does tesched run?", config.path);
+	return true;
+}
+
+/* Take notice of a new slurm.conf and of a new marks file. */
+static void refresh(void)
+{
+	bool anew = config.read_at != slurm_conf.last_update;
+	uid_t owners[3];
+
+	if (anew)
+		read_config();
+	owners[0] = 0;
+	owners[1] = slurm_conf.slurm_user_id;
+	owners[2] = config.owner;
+	if (!marks_file_refresh(&file, config.path, owners, anew))
+		return;
+	if (file.wrong[0])
+		say("no job is preemptable: %s: %s", config.path, file.wrong);
+	else if (!expired(time(NULL)))
+		say("%s", "");
+}
+
+static bool is_te(const job_record_t *job, const part_record_t *partition)
+{
+	return has_word(job->admin_comment, TE_WORD) ||
+	       (config.te_qos[0] && job->qos_ptr && has_name(config.te_qos, job->qos_ptr->name)) ||
+	       (config.te_partitions[0] && partition && has_name(config.te_partitions, partition->name));
+}
+
+/* Return whether a job's record is laid out as the headers say: slurmctld finds it by the id that is read here. */
+static bool looks_right(job_record_t *job)
+{
+	if (!trusted) {
+		trusted = job->magic == JOB_MAGIC && JOB_ID(job) && find_job_record(JOB_ID(job)) == job &&
+			  job->details && job->details->magic == DETAILS_MAGIC && job->part_ptr &&
+			  job->part_ptr->magic == PART_MAGIC;
+		off = !trusted;
+		if (off)
+			say("no job is preemptable: a job's record is not laid out as in the headers of %d.%02d.%d; "
+			    "build the plugin from the source of this slurmctld",
+			    SLURM_VERSION_MAJOR(BUILT_FOR), SLURM_VERSION_MINOR(BUILT_FOR), SLURM_VERSION_MICRO(BUILT_FOR));
+	}
+	return trusted;
+}
+
+static const mark_t *mark_of(const job_record_t *job)
+{
+	return job ? marks_find(file.marks, file.count, JOB_ID(job)) : NULL;
+}
+
+/* Return whether Slurm can do what the mark says; a job that it can't requeue it would kill. */
+static bool possible(const mark_t *mark, const job_record_t *victim, const job_record_t *preemptor)
+{
+	if (!victim->batch_flag || !victim->details || !victim->details->requeue || victim->fed_details)
+		return false;
+	return !mark->suspend || ((slurm_conf.preempt_mode & PREEMPT_MODE_GANG) && victim->part_ptr && preemptor->part_ptr &&
+				  preemptor->part_ptr->priority_tier > victim->part_ptr->priority_tier);
+}
+
+PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
+{
+	const mark_t *mark;
+	time_t now;
+
+	if (off || !IS_JOB_RUNNING(victim))
+		return false;
+	refresh();
+	if (!is_te(preemptor, preemptor->part_ptr) || is_te(victim, victim->part_ptr) || !looks_right(victim))
+		return false;
+	if (!(slurm_conf.preempt_mode & PREEMPT_MODE_REQUEUE)) {
+		say("no job is preemptable: PreemptMode has to be REQUEUE");
+		return false;
+	}
+	if (victim->preempt_time) /* in its grace period: else Slurm would take another one besides */
+		return true;
+	now = time(NULL);
+	if (expired(now) || !(mark = mark_of(victim)))
+		return false;
+	return possible(mark, victim, preemptor) &&
+	       mark_holds(mark, (uint32_t[]) { JOB_ID(preemptor), preemptor->array_job_id, preemptor->het_job_id },
+			  victim->restart_cnt, victim->start_time, now);
+}
+
+/* Order of two waiting jobs: TE jobs come first, so that no other job takes what a victim has freed. */
+PUBLIC bool preempt_p_job_preempt_check(job_queue_rec_t *preemptor, job_queue_rec_t *other)
+{
+	return !off && is_te(preemptor->job_ptr, preemptor->part_ptr) && !is_te(other->job_ptr, other->part_ptr);
+}
+
+/* How a job is preempted. One in its grace period is requeued: Slurm kills what it is told to suspend then. */
+static uint16_t mode_of(const job_record_t *job)
+{
+	const mark_t *mark = (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) && !job->preempt_time ? mark_of(job) : NULL;
+
+	return mark && mark->suspend ? PREEMPT_MODE_SUSPEND : slurm_conf.preempt_mode & BASE_MODES;
+}
+
+static uint32_t prio_of(const job_record_t *job)
+{
+	const mark_t *mark = mark_of(job);
+
+	return job->preempt_time ? 0 : mark ? mark->prio + 1 : NO_VAL;
+}
+
+static uint32_t grace_of(const job_record_t *job)
+{
+	const mark_t *mark = mark_of(job);
+
+	return mark ? mark->grace_s : 0;
+}
+
+#ifdef THREE_FUNCTIONS
+PUBLIC int preempt_p_get_data(job_record_t *job, slurm_preempt_data_type_t type, void *data)
+{
+	switch (type) {
+	case PREEMPT_DATA_ENABLED:
+		*(bool *) data = slurm_conf.preempt_mode != PREEMPT_MODE_OFF;
+		return SLURM_SUCCESS;
+	case PREEMPT_DATA_MODE:
+		*(uint16_t *) data = mode_of(job);
+		return SLURM_SUCCESS;
+	case PREEMPT_DATA_PRIO:
+		*(uint32_t *) data = prio_of(job);
+		return SLURM_SUCCESS;
+	case PREEMPT_DATA_GRACE_TIME:
+		*(uint32_t *) data = grace_of(job);
+		return SLURM_SUCCESS;
+	}
+	return SLURM_ERROR;
+}
+#else
+PUBLIC uint16_t preempt_p_get_mode(job_record_t *job)
+{
+	return mode_of(job);
+}
+
+PUBLIC uint32_t preempt_p_get_prio(job_record_t *job)
+{
+	return prio_of(job);
+}
+
+PUBLIC uint32_t preempt_p_get_grace_time(job_record_t *job)
+{
+	return grace_of(job);
+}
+#endif
+
+/* Copy the path of one of slurmctld's own plugins, whose version is that of its build. */
+static int find_plugin(struct dl_phdr_info *info, size_t size, void *path)
+{
+	if (!strstr(info->dlpi_name, "/select_") && !strstr(info->dlpi_name, "/auth_"))
+		return 0;
+	return snprintf(path, PATH_MAX, "%s", info->dlpi_name) < PATH_MAX;
+}
+
+/* Return the exact release of the running slurmctld: Slurm's loader compares major and minor alone. */
+static uint32_t running_release(void)
+{
+	char path[PATH_MAX] = "";
+	const uint32_t *version = NULL;
+	void *plugin;
+
+	if (dl_iterate_phdr(find_plugin, path) && (plugin = dlopen(path, RTLD_LAZY | RTLD_NOLOAD))) {
+		version = dlsym(plugin, "plugin_version");
+		(void) dlclose(plugin); /* slurmctld has it open */
+	}
+	return version ? *version : 0;
+}
+
+PUBLIC int init(void)
+{
+	uint32_t running = running_release();
+
+	read_config();
+	off = running != BUILT_FOR;
+	if (off)
+		say("no job is preemptable: built for Slurm %d.%02d.%d, and this is %d.%02d.%d; build the plugin from its source",
+		    SLURM_VERSION_MAJOR(BUILT_FOR), SLURM_VERSION_MINOR(BUILT_FOR), SLURM_VERSION_MICRO(BUILT_FOR),
+		    SLURM_VERSION_MAJOR(running), SLURM_VERSION_MINOR(running), SLURM_VERSION_MICRO(running));
+	return SLURM_SUCCESS;
+}
+
+PUBLIC void fini(void)
+{
+	marks_file_close(&file);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Tests of the marks file's parser and reader. Ends with status 1 if a check fails. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "marks_file.h"
+
+#define HEAD "tesched-marks 1\n"
+#define GOOD "17 * 3 0 requeue 2 60 1000 2000\n"
+
+static int failed;
+
+#define CHECK(what) ((what) ? (void) 0 : (void) (failed = 1, printf("line %d: not so: %s\n", __LINE__, #what)))
+
+static long parse(const char *text)
+{
+	mark_t marks[8];
+
+	return marks_parse(text, strlen(text), marks, 8);
+}
+
+static void test_parser(void)
+{
+	mark_t marks[2];
+	const char *text = HEAD GOOD "18 41 4 30 suspend 65535 0 0 99999999999\nend 2\n";
+
+	CHECK(marks_lines(text, strlen(text)) == 4);
+	CHECK(marks_parse(text, strlen(text), marks, 2) == 2);
+	CHECK(marks[0].job_id == 17 && marks[0].preemptor == 0 && marks[0].prio == 3 && marks[0].grace_s == 0);
+	CHECK(!marks[0].suspend && marks[0].max_restarts == 2 && marks[0].least_run_s == 60);
+	CHECK(marks[0].after == 1000 && marks[0].until == 2000);
+	CHECK(marks[1].preemptor == 41 && marks[1].suspend && marks[1].until == INT64_C(99999999999));
+	CHECK(marks_parse(text, strlen(text), marks, 1) == -3);
+	CHECK(marks_find(marks, 2, 17) == &marks[0] && marks_find(marks, 2, 18) == &marks[1]);
+	CHECK(!marks_find(marks, 2, 16) && !marks_find(marks, 2, 19) && !marks_find(marks, 0, 17) && !marks_find(NULL, 0, 1));
+	/* Each prefix of a good file is a wrong one. */
+	for (size_t size = 0; size < strlen(text); size++)
+		CHECK(marks_parse(text, size, marks, 2) < 0);
+	CHECK(parse(HEAD "end 0\n") == 0);
+	CHECK(parse("") == -1);
+	CHECK(parse("tesched-marks 2\nend 0\n") == -1);
+	CHECK(parse(HEAD "end 0\n\n") == -3);
+	CHECK(parse(HEAD GOOD "end 2\n") == -3);
+	CHECK(parse(HEAD GOOD GOOD "end 2\n") == -3);
+	CHECK(parse(HEAD GOOD "16 * 3 0 requeue 2 60 1000 2000\nend 2\n") == -3);
+}
+
+static void test_fields(void)
+{
+	static const char *const wrong[] = {
+		"0 * 3 0 requeue 2 60 1000 2000", "-1 * 3 0 requeue 2 60 1000 2000", "2147483648 * 3 0 requeue 2 60 1000 2000",
+		"17 0 3 0 requeue 2 60 1000 2000", "17 ** 3 0 requeue 2 60 1000 2000", "17 * 3 604801 requeue 2 60 1000 2000",
+		"17 * 3 0 cancel 2 60 1000 2000", "17 * 3 0 requeue 65536 60 1000 2000", "17 * 3 0 requeue 2 60 1000 100000000000",
+		"17 * 3 0 requeue 2 60 1000", "17 * 3 0 requeue 2 60 1000 2000 ", "17  * 3 0 requeue 2 60 1000 2000",
+		"17 * 3 0 requeue 2 60 1000 2000\r", "17\t* 3 0 requeue 2 60 1000 2000", "17 * 0x3 0 requeue 2 60 1000 2000",
+		"17 * 99999999999999999999999999 0 requeue 2 60 1000 2000", " 17 * 3 0 requeue 2 60 1000 2000", "17",
+	};
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		(void) snprintf(text, sizeof(text), HEAD "%s\nend 1\n", wrong[i]);
+		if (parse(text) != -2)
+			printf("taken for right: %s\n", wrong[i]);
+		CHECK(parse(text) == -2);
+	}
+}
+
+static void test_holds(void)
+{
+	mark_t mark = { .job_id = 17, .max_restarts = 2, .least_run_s = 60, .after = 1000, .until = 2000 };
+	const uint32_t te[3] = { 41, 40, 0 }, other[3] = { 42, 0, 0 };
+
+	CHECK(mark_holds(&mark, te, 0, 900, 1000) && mark_holds(&mark, te, 1, 900, 2000));
+	CHECK(!mark_holds(&mark, te, 0, 900, 999) && !mark_holds(&mark, te, 0, 900, 2001));
+	CHECK(!mark_holds(&mark, te, 2, 900, 1500));
+	CHECK(mark_holds(&mark, te, 0, 1440, 1500) && !mark_holds(&mark, te, 0, 1441, 1500));
+	mark.preemptor = 41;
+	CHECK(mark_holds(&mark, te, 0, 900, 1500) && !mark_holds(&mark, other, 0, 900, 1500));
+	mark.preemptor = 40; /* its array */
+	CHECK(mark_holds(&mark, te, 0, 900, 1500) && !mark_holds(&mark, other, 0, 900, 1500));
+}
+
+static void test_words(void)
+{
+	CHECK(has_word("tesched:te", "tesched:te") && has_word("ticket 7, tesched:te; x", "tesched:te"));
+	CHECK(!has_word(NULL, "tesched:te") && !has_word("", "tesched:te") && !has_word("tesched:te2", "tesched:te"));
+	CHECK(!has_word("xtesched:te", "tesched:te") && !has_word("tesched:tetesched:te", "tesched:te"));
+	CHECK(has_name("te", "te") && has_name("a:te:b", "te") && !has_name("a:te2:b", "te") && !has_name("", ""));
+	CHECK(!has_name(NULL, "te") && !has_name("te", NULL) && !has_name("a::b", ""));
+}
+
+static void put(const char *path, const char *text, mode_t mode)
+{
+	char new[256];
+	int descriptor;
+
+	(void) snprintf(new, sizeof(new), "%s.new", path);
+	descriptor = open(new, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	CHECK(descriptor >= 0 && write(descriptor, text, strlen(text)) == (ssize_t) strlen(text));
+	CHECK(!fchmod(descriptor, mode) && !close(descriptor) && !rename(new, path));
+}
+
+static void test_file(void)
+{
+	const uid_t owners[3] = { getuid(), getuid(), getuid() }, others[3] = { getuid() + 1, getuid() + 1, getuid() + 1 };
+	char folder[] = "/tmp/test-marks-XXXXXX", path[64], link[64];
+	marks_file_t file = { 0 };
+
+	CHECK(mkdtemp(folder) != NULL);
+	(void) snprintf(path, sizeof(path), "%s/marks", folder);
+	(void) snprintf(link, sizeof(link), "%s/link", folder);
+	CHECK(marks_file_refresh(&file, path, owners, false) && !strcmp(file.wrong, "No such file or directory"));
+	CHECK(!marks_file_refresh(&file, path, owners, false)); /* too soon */
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && file.last_until == 2000 && !file.wrong[0]);
+	file.looked_ms -= 1000;
+	CHECK(!marks_file_refresh(&file, path, owners, false) && file.count == 1); /* unchanged */
+	put(path, HEAD "end 0\n", 0600);
+	file.looked_ms -= 1000;
+	CHECK(marks_file_refresh(&file, path, owners, false) && file.count == 0 && !file.wrong[0]);
+	put(path, HEAD GOOD "end 1\n", 0664);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && strstr(file.wrong, "may write it"));
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(marks_file_refresh(&file, path, others, true) && file.count == 0 && strstr(file.wrong, "another user"));
+	put(path, HEAD "rubbish\nend 1\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && !strcmp(file.wrong, "line 2 is wrong"));
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(!truncate(path, (off_t) MARKS_MAX_BYTES + 1));
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && strstr(file.wrong, "too large"));
+	CHECK(!truncate(path, (off_t) MARKS_MAX_BYTES)); /* zeros behind a good file */
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && !strcmp(file.wrong, "line 4 is wrong"));
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(!symlink(path, link) && marks_file_refresh(&file, link, owners, true) && file.count == 0 && file.wrong[0]);
+	CHECK(marks_file_refresh(&file, folder, owners, true) && strstr(file.wrong, "no plain file"));
+	CHECK(!unlink(link) && !mkfifo(link, 0600));
+	CHECK(marks_file_refresh(&file, link, owners, true) && strstr(file.wrong, "no plain file")); /* does not wait */
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1);
+	marks_file_close(&file);
+	CHECK(!unlink(link) && !unlink(path) && !rmdir(folder));
+}
+
+int main(void)
+{
+	test_parser();
+	test_fields();
+	test_holds();
+	test_words();
+	test_file();
+	puts(failed ? "test_marks: FAILED" : "test_marks: all well");
+	return failed;
+}

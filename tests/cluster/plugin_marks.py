@@ -1,0 +1,57 @@
+"""The marks file of preempt/tesched, as tests write it (`slurm_plugin/marks.h` says what is in it)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tesched_testcluster.local import LocalCluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """One mark; times are in seconds from now."""
+
+    job_id: int
+    preemptor: int | None = None
+    prio: int = 1
+    grace_s: int = 0
+    mode: str = "requeue"
+    max_restarts: int = 100
+    least_run_s: int = 0
+    after_s: int = -60
+    until_s: int = 3600
+
+    def line(self, now: int) -> str:
+        preemptor = "*" if self.preemptor is None else self.preemptor
+        return (
+            f"{self.job_id} {preemptor} {self.prio} {self.grace_s} {self.mode} {self.max_restarts} {self.least_run_s} "
+            f"{now + self.after_s} {now + self.until_s}\n"
+        )
+
+
+def marks_text(marks: Iterable[Mark]) -> str:
+    """Return the text of a marks file."""
+    now = int(time.time())
+    lines = [mark.line(now) for mark in sorted(marks, key=lambda mark: mark.job_id)]
+    return "".join(["tesched-marks 1\n", *lines, f"end {len(lines)}\n"])
+
+
+def put_text(cluster: LocalCluster, text: str, *, mode: int = 0o644, owner: int | None = None, size: int = 0) -> None:
+    """Replace the marks file at once by another; zeros fill it up to `size`."""
+    new = cluster.marks.with_name("marks.new")
+    new.write_text(text)
+    new.chmod(mode)
+    if owner is not None:
+        os.chown(new, owner, owner)
+    if size:
+        with new.open("r+b") as file:
+            file.truncate(size)
+    new.rename(cluster.marks)
+
+
+def put_marks(cluster: LocalCluster, *marks: Mark) -> None:
+    """Replace the marks by these."""
+    put_text(cluster, marks_text(marks))

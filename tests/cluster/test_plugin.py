@@ -1,0 +1,417 @@
+"""preempt/tesched on a real Slurm: slurmctld preempts the marked jobs, in the order of their marks, and no other.
+
+No daemon runs here: the tests write the marks. Jobs in the partition `te` are trial-and-error (TE) jobs.
+
+Over 400 lines: one cluster with the plugin is made once, for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from tesched_testcluster.definition import (
+    Account,
+    Accounting,
+    ClusterDefinition,
+    NativePreemption,
+    NodeGroup,
+    PartitionDefinition,
+    Qos,
+    parse_release,
+)
+from tesched_testcluster.local import LocalCluster, own_plugins
+
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.plugin_marks import Mark, marks_text, put_marks, put_text
+
+pytestmark = pytest.mark.slurm
+
+ROOT = Path(__file__).parents[2]
+NODES = 4
+DEFINITION = ClusterDefinition(
+    groups=(NodeGroup(count=NODES),),
+    partitions=(PartitionDefinition(name="main", default=True), PartitionDefinition(name="te")),
+    preemption=NativePreemption(kind="tesched", send_user_signal=True, parameters=("tesched_te_partition=dev:te",)),
+)
+#: a script that ends as soon as it is signalled: an ordinary one that sleeps in the foreground reacts to the kill alone
+TRAPPING = """
+trap 'echo notice >>{name}; exit {status}' USR1
+echo run${{SLURM_RESTART_COUNT:-0}} >>{name}
+for _ in $(seq 3000); do sleep 0.1; done
+"""
+
+
+def build_plugin() -> None:
+    """Build the plugin for the Slurm that is installed here."""
+    version = subprocess.run(["/usr/sbin/slurmctld", "-V"], capture_output=True, text=True, check=True).stdout
+    if parse_release(version) >= (26, 5):
+        pytest.skip("the image of Slurm 26.05 has no plugin: Debian's mirror lacks the source package")
+    made = subprocess.run(["make", "-C", str(ROOT), "plugin"], capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stderr[-2000:]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plugin() -> None:
+    """Build it before a cluster is made."""
+    build_plugin()
+
+
+@pytest.fixture(scope="module")
+def shared(plugin: None) -> Iterator[LocalCluster]:
+    """Give the nodes that these tests share."""
+    with LocalCluster(DEFINITION) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster) -> LocalCluster:
+    """Give them idle, with a marks file that has no mark."""
+    shared.reset()
+    put_marks(shared)
+    return shared
+
+
+def best_effort(cluster: LocalCluster, *options: str, wrap: str = "sleep 300", nodes: int = 1) -> int:
+    """Submit a job that takes whole nodes, and wait until it runs."""
+    job_id = cluster.sbatch("--gres=gpu:8", f"--nodes={nodes}", "--output=/dev/null", *options, wrap=wrap)
+    cluster.wait_state(job_id, "RUNNING")
+    return job_id
+
+
+def full(cluster: LocalCluster) -> list[int]:
+    """Fill the cluster with ordinary scripts, one a node."""
+    return [best_effort(cluster) for _ in range(NODES)]
+
+
+def trial(cluster: LocalCluster, *options: str, wrap: str = "sleep 300", nodes: int = 1) -> int:
+    """Submit a TE job that wants whole nodes."""
+    where = () if any(option.startswith("--partition") for option in options) else ("--partition=te",)
+    return cluster.sbatch("--gres=gpu:8", f"--nodes={nodes}", "--output=/dev/null", *where, *options, wrap=wrap)
+
+
+def passes(cluster: LocalCluster) -> int:
+    """Return how many passes slurmctld's main scheduler has made; without any change it makes one a second here."""
+    return int(re.findall(r"^\s*Total cycles:\s*(\d+)$", cluster.run("sdiag").stdout, re.MULTILINE)[0])
+
+
+def let_it_look(cluster: LocalCluster) -> None:
+    """Wait until slurmctld has made three passes more. The backfill scheduler makes none while nothing changes."""
+    before = passes(cluster)
+    cluster.wait_for(lambda: passes(cluster) >= before + 3, "three passes", timeout_s=60)
+
+
+def untouched(cluster: LocalCluster, jobs: list[int]) -> None:
+    """Assert that these jobs are in their first run, and that none is in a grace period."""
+    for job_id in jobs:
+        job = cluster.job(job_id)
+        assert (job["JobState"], job["Restarts"], job["PreemptTime"]) == ("RUNNING", "0", "None"), job_id
+
+
+def said(cluster: LocalCluster, since: int) -> list[str]:
+    """Return what the plugin has logged since the log was so long, without time and prefix."""
+    lines = cluster.slurmctld_log.read_text()[since:].splitlines()
+    return [line.partition("preempt/tesched: ")[2] for line in lines if "preempt/tesched: " in line]
+
+
+def test_the_marked_job_alone_is_preempted_and_runs_again(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    te = trial(cluster, wrap="true")
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    put_marks(cluster, Mark(job_id=jobs[2]))
+    cluster.wait_state(te, "RUNNING", "COMPLETED")
+    cluster.wait_for(lambda: cluster.put_back(jobs) == [jobs[2]], "one requeue")
+    cluster.wait_state(jobs[2], "RUNNING", timeout_s=30)
+    untouched(cluster, [job_id for job_id in jobs if job_id != jobs[2]])
+    assert cluster.put_back(jobs) == [jobs[2]]
+
+
+def test_marks_are_taken_in_their_order(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    order = [jobs[1], jobs[3], jobs[0], jobs[2]]
+    put_marks(cluster, *(Mark(job_id=job_id, prio=place) for place, job_id in enumerate(order)))
+    for number in range(NODES):
+        te = trial(cluster)
+        cluster.wait_state(te, "RUNNING")
+        assert sorted(cluster.put_back(jobs)) == sorted(order[: number + 1])
+
+
+def test_a_te_job_of_two_nodes_takes_two_victims(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *(Mark(job_id=job_id, prio=10 - place) for place, job_id in enumerate(jobs)))
+    te = trial(cluster, nodes=2)
+    cluster.wait_state(te, "RUNNING")
+    assert sorted(cluster.put_back(jobs)) == jobs[2:]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bad:
+    """A marks file by which no job is preemptable."""
+
+    #: writes it, for the running jobs
+    write: Callable[[LocalCluster, list[int]], None]
+    #: the one line in slurmctld's log; None: nothing is wrong with it
+    line: str | None
+
+
+def _every(jobs: list[int], mark: Mark | None = None) -> tuple[Mark, ...]:
+    """Return such a mark for each of the jobs."""
+    like = mark if mark is not None else Mark(job_id=0)
+    return tuple(replace(like, job_id=job_id) for job_id in jobs)
+
+
+def _all(**values: int) -> Callable[[LocalCluster, list[int]], None]:
+    """Return what marks all jobs in this way."""
+    return lambda cluster, jobs: put_marks(cluster, *_every(jobs, Mark(job_id=0, **values)))  # type: ignore[arg-type]
+
+
+def _none(cluster: LocalCluster, jobs: list[int]) -> None:
+    put_marks(cluster)
+
+
+def _missing(cluster: LocalCluster, jobs: list[int]) -> None:
+    cluster.marks.unlink()
+
+
+def _broken(cluster: LocalCluster, jobs: list[int]) -> None:
+    put_text(cluster, marks_text(_every(jobs)).replace(" requeue ", " cancel ", 1))
+
+
+def _cut_short(cluster: LocalCluster, jobs: list[int]) -> None:
+    put_text(cluster, marks_text(_every(jobs)).partition("end")[0])
+
+
+BAD = {
+    "none": Bad(write=_none, line=None),
+    "missing": Bad(write=_missing, line="No such file or directory"),
+    "expired": Bad(
+        write=_all(until_s=-1),
+        line="all marks of {path} have expired; does tesched run?",
+    ),
+    "too early": Bad(write=_all(after_s=3000), line=None),
+    "for another job": Bad(write=_all(preemptor=999_999), line=None),
+    "too short a run": Bad(write=_all(least_run_s=3000), line=None),
+    "no restart left": Bad(write=_all(max_restarts=0), line=None),
+    "a broken line": Bad(write=_broken, line="{path}: line 2 is wrong"),
+    "cut short": Bad(write=_cut_short, line="{path}: line 6 is wrong"),
+    "of another user": Bad(
+        write=lambda cluster, jobs: put_text(
+            cluster, marks_text(_every(jobs)), owner=None if os.getuid() else pwd.getpwnam("nobody").pw_uid
+        ),
+        line="{path}: it belongs to another user than root, SlurmUser or tesched_marks_user",
+    ),
+    "that others may write": Bad(
+        write=lambda cluster, jobs: put_text(cluster, marks_text(_every(jobs)), mode=0o666),
+        line="{path}: others than its owner may write it",
+    ),
+    "of 100 MB": Bad(
+        write=lambda cluster, jobs: put_text(cluster, marks_text(_every(jobs)), size=100_000_000),
+        line="{path}: it is too large",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_by_a_mark_that_does_not_hold_no_job_is_preempted(cluster: LocalCluster, case: str) -> None:
+    if case == "of another user" and os.getuid():
+        pytest.skip("only root can give a file away")
+    jobs = full(cluster)
+    since = len(cluster.slurmctld_log.read_text())
+    BAD[case].write(cluster, jobs)
+    te = trial(cluster)
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    assert cluster.state(te) == "PENDING"
+    line = BAD[case].line
+    lines = [one for one in said(cluster, since) if "in force" not in one]
+    if line is None:
+        assert lines == []
+    else:
+        assert len(lines) == 1, lines
+        assert lines[0].startswith("no job is preemptable: ")
+        assert lines[0].endswith(line.format(path=cluster.marks))
+    # A good mark then holds at once.
+    put_marks(cluster, Mark(job_id=jobs[0]))
+    cluster.wait_state(te, "RUNNING")
+    assert cluster.put_back(jobs) == [jobs[0]]
+
+
+def test_a_job_is_preempted_as_often_as_its_mark_says(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    cluster.run("scontrol", "requeue", str(jobs[0]))
+    cluster.wait_for(lambda: cluster.put_back(jobs) == [jobs[0]], "its restart")
+    cluster.wait_state(jobs[0], "RUNNING", timeout_s=30)
+    put_marks(cluster, Mark(job_id=jobs[0], max_restarts=1), Mark(job_id=jobs[1], prio=9))
+    te = trial(cluster)
+    cluster.wait_state(te, "RUNNING")
+    assert sorted(cluster.put_back(jobs)) == jobs[:2], "the first in the order has been restarted once already"
+    put_marks(cluster, Mark(job_id=jobs[0], max_restarts=2), Mark(job_id=jobs[2], prio=9))
+    another = trial(cluster)
+    cluster.wait_state(another, "RUNNING")
+    assert sorted(cluster.put_back(jobs)) == [jobs[0], jobs[0], jobs[1]]
+
+
+@pytest.mark.parametrize("options", [("--begin=now+1hour",), ("--dependency=afterok:{be}",), ("--hold",)])
+def test_for_a_te_job_that_cannot_start_no_job_is_preempted(cluster: LocalCluster, options: tuple[str, ...]) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *_every(jobs))
+    te = trial(cluster, *(option.format(be=jobs[0]) for option in options))
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    assert cluster.state(te) == "PENDING"
+
+
+def test_a_job_that_is_no_te_job_preempts_none(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *_every(jobs))
+    ordinary = trial(cluster, "--partition=main", "--comment=tesched:te")
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    # An administrator's word makes it one.
+    cluster.run("scontrol", "update", f"jobid={ordinary}", "admincomment=ticket 7; tesched:te")
+    cluster.wait_state(ordinary, "RUNNING")
+    assert len(cluster.put_back(jobs)) == 1
+
+
+def test_a_te_job_is_no_victim_and_comes_first_in_line(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    first = trial(cluster)
+    put_marks(cluster, Mark(job_id=jobs[0]))
+    cluster.wait_state(first, "RUNNING")
+    # The victim waits again, and so does another ordinary job, both submitted before the next TE job.
+    waiting = trial(cluster, "--partition=main")
+    put_marks(cluster, Mark(job_id=first, prio=0), Mark(job_id=jobs[1], prio=1))
+    second = trial(cluster)
+    cluster.wait_state(second, "RUNNING")
+    assert (cluster.state(first), cluster.job(first)["Restarts"]) == ("RUNNING", "0")
+    assert sorted(cluster.put_back(jobs)) == jobs[:2]
+    assert cluster.state(waiting) == "PENDING"
+
+
+@pytest.mark.parametrize("status", [99, 0])
+def test_a_jobs_own_signal_is_sent(cluster: LocalCluster, status: int) -> None:
+    script = TRAPPING.format(name="told", status=status)
+    job_id = best_effort(cluster, "--signal=B:USR1", wrap=script, nodes=NODES)
+    cluster.wait_for((cluster.shared / "told").exists, "its first line")
+    put_marks(cluster, Mark(job_id=job_id, grace_s=30))
+    te = trial(cluster, wrap="true")
+    cluster.wait_state(te, "RUNNING", "COMPLETED")
+    assert (cluster.shared / "told").read_text().split()[:2] == ["run0", "notice"]
+    if status == 99 or cluster.release >= (26, 5):
+        cluster.wait_state(job_id, "RUNNING", timeout_s=30)
+        assert cluster.job(job_id)["Restarts"] == "1"
+    else:
+        cluster.wait_state(job_id, "COMPLETED")
+
+
+def test_a_job_in_its_grace_period_is_the_only_victim(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *(Mark(job_id=job_id, prio=place, grace_s=5) for place, job_id in enumerate(jobs)))
+    te = trial(cluster)
+    cluster.wait_for(lambda: cluster.job(jobs[0])["PreemptTime"] != "None", "its grace period")
+    # The daemon takes the mark away as soon as it sees that.
+    put_marks(cluster, *(Mark(job_id=job_id, prio=9, grace_s=5) for job_id in jobs[1:]))
+    cluster.wait_state(te, "RUNNING", timeout_s=40)
+    assert cluster.put_back(jobs) == [jobs[0]]
+    untouched(cluster, jobs[1:])
+
+
+def newest(cluster: LocalCluster, *, above: int) -> list[int]:
+    """Return the ids of the jobs that are newer than this one."""
+    return [number for job in cluster.jobs() if (number := int(job["JobId"])) > above]
+
+
+def test_a_job_that_slurm_cannot_requeue_is_not_killed(cluster: LocalCluster) -> None:
+    fixed = [best_effort(cluster, "--no-requeue") for _ in range(2)]
+    command = ["srun", "--gres=gpu:8", "--quiet", "sleep", "300"]
+    asked = subprocess.Popen(command, env=cluster.env, cwd=cluster.shared, stderr=subprocess.DEVNULL)
+    try:
+        ids = cluster.wait_for(lambda: newest(cluster, above=fixed[-1]), "srun's job")
+        cluster.wait_state(ids[0], "RUNNING")
+        last = best_effort(cluster)
+        marked = [*fixed, ids[0]]
+        put_marks(cluster, *_every(marked))
+        te = trial(cluster)
+        let_it_look(cluster)
+        untouched(cluster, [*marked, last])
+        put_marks(cluster, *_every(marked), Mark(job_id=last, prio=9))
+        cluster.wait_state(te, "RUNNING")
+        untouched(cluster, marked)
+    finally:
+        cluster.run("scancel", "--state=RUNNING")
+        asked.wait(60)
+
+
+def test_marks_hold_after_a_restart_of_slurmctld(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, Mark(job_id=jobs[3]))
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    te = trial(cluster)
+    cluster.wait_state(te, "RUNNING", timeout_s=40)
+    assert cluster.put_back(jobs) == [jobs[3]]
+
+
+def test_new_parameters_hold_after_a_reconfiguration(make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(DEFINITION)
+    jobs = full(cluster)
+    put_marks(cluster, Mark(job_id=jobs[0]))
+    te = trial(cluster, "--partition=main")
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    conf = cluster.slurm_conf.read_text()
+    cluster.slurm_conf.write_text(conf.replace("tesched_te_partition=dev:te", "tesched_te_partition=main"))
+    cluster.run("scontrol", "reconfigure")
+    let_it_look(cluster)
+    untouched(cluster, jobs)  # all are TE jobs now, and a TE job is no victim
+    cluster.slurm_conf.write_text(conf)
+    cluster.run("scontrol", "reconfigure")
+    cluster.run("scontrol", "update", f"jobid={te}", "partition=te")
+    cluster.wait_state(te, "RUNNING")
+    assert cluster.put_back(jobs) == [jobs[0]]
+
+
+def test_a_qos_makes_a_te_job(make_cluster: MakeCluster) -> None:
+    definition = replace(
+        DEFINITION,
+        groups=(NodeGroup(count=1),),
+        preemption=NativePreemption(kind="tesched", parameters=("tesched_te_qos=dev:te",)),
+        accounting=Accounting(qos=(Qos(name="be"), Qos(name="te")), accounts=(Account(name="lab", qos=("be", "te")),)),
+    )
+    cluster = make_cluster(definition)
+    victim = best_effort(cluster, "--account=lab")
+    put_marks(cluster, Mark(job_id=victim))
+    other = trial(cluster, "--account=lab", "--qos=be")
+    let_it_look(cluster)
+    untouched(cluster, [victim])
+    te = trial(cluster, "--account=lab", "--qos=te")
+    cluster.wait_state(te, "RUNNING")
+    assert cluster.put_back([victim]) == [victim]
+    assert cluster.state(other) == "PENDING"
+
+
+def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: MakeCluster, tmp_path: Path) -> None:
+    source = (ROOT / "build" / "slurm_plugin" / "source").read_text().strip()
+    make = ["make", "-C", str(ROOT / "slurm_plugin"), f"SLURM_SOURCE={source}", f"BUILD={tmp_path}"]
+    subprocess.run([*make, "CPPFLAGS=-D'BUILT_FOR=(SLURM_VERSION_NUMBER|255)'"], check=True, capture_output=True)
+    definition = replace(DEFINITION, settings={"PluginDir": f"{own_plugins()}:{tmp_path}"})
+    cluster = make_cluster(definition)
+    jobs = full(cluster)
+    put_marks(cluster, *_every(jobs))
+    te = trial(cluster)
+    let_it_look(cluster)
+    untouched(cluster, jobs)
+    assert cluster.state(te) == "PENDING"
+    (line,) = said(cluster, 0)
+    running = re.findall(r"\d+\.\d+\.\d+", cluster.run("scontrol", "-V").stdout)[0]
+    wrong = running.rpartition(".")[0] + ".255"
+    assert line == (
+        f"no job is preemptable: built for Slurm {wrong}, and this is {running}; build the plugin from its source"
+    )

@@ -1,0 +1,96 @@
+"""The lever `plugin` on a real Slurm: the daemon marks, Slurm preempts, and the daemon sees what Slurm did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.daemon_process import run_tesched, running_daemon
+from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full, trial
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    """Give the nodes that these tests share."""
+    build_plugin()
+    with LocalCluster(DEFINITION) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster, tmp_path: Path) -> LocalCluster:
+    """Give them idle, without marks, and a configuration with the lever in `tmp_path`/conf.d."""
+    shared.reset()
+    shared.marks.unlink(missing_ok=True)
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "plugin.toml").write_text(f'[guard]\nlever = "plugin"\n[slurm]\nmarks = "{shared.marks}"\n')
+    return shared
+
+
+def marked(cluster: LocalCluster) -> list[int]:
+    """Return the jobs that the marks file names."""
+    lines = cluster.marks.read_text().splitlines() if cluster.marks.exists() else []
+    return [int(line.split()[0]) for line in lines[1:-1]]
+
+
+def wait_marked(cluster: LocalCluster, jobs: list[int]) -> None:
+    """Wait until these jobs are marked, and no other."""
+    cluster.wait_for(lambda: marked(cluster) == sorted(jobs), f"marks of {jobs}", timeout_s=30)
+
+
+def test_slurm_preempts_the_cheapest_marked_job_and_the_daemon_records_it(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        jobs = full(cluster)
+        wait_marked(cluster, jobs)
+        one = trial(cluster, "--job-name=te-1", wrap="sleep 5")
+        cluster.wait_state(one, "RUNNING", "COMPLETED", timeout_s=60)
+        assert cluster.put_back(jobs) == [jobs[0]], "all have the same score, so the lowest id goes first"
+        cluster.wait_for(
+            lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order", timeout_s=30
+        )
+        cluster.wait_state(jobs[0], "RUNNING", timeout_s=60)
+        # P is 1: it is not marked again, and a second TE job costs another one.
+        wait_marked(cluster, jobs[1:])
+        two = trial(cluster, "--job-name=te-2", wrap="sleep 5")
+        cluster.wait_state(two, "RUNNING", "COMPLETED", timeout_s=60)
+        assert sorted(cluster.put_back(jobs)) == jobs[:2]
+        assert int(cluster.job(jobs[0])["Restarts"]) == 1
+
+
+def test_slurm_goes_on_without_the_daemon_and_the_next_one_takes_over(cluster: LocalCluster, tmp_path: Path) -> None:
+    jobs: list[int] = []
+    with suppress(ProcessLookupError), running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        jobs += full(cluster)
+        wait_marked(cluster, jobs)
+        raise ProcessLookupError  # the daemon is killed
+    one = trial(cluster, "--job-name=te-1", wrap="sleep 300")
+    cluster.wait_state(one, "RUNNING", timeout_s=60)
+    assert cluster.put_back(jobs) == [jobs[0]]
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        cluster.wait_for(
+            lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order", timeout_s=30
+        )
+        often = {job["job_id"]: job["preemptions"] for job in daemon.json("jobs")["jobs"]}
+        assert [often[job_id] for job_id in jobs] == [1, 0, 0, 0]
+    assert marked(cluster) == jobs[1:]
+    undone = run_tesched("undo", TESCHED_CONFIG=str(tmp_path / "tesched.toml"))
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert marked(cluster) == []
+
+
+def test_shadow_mode_marks_no_job(cluster: LocalCluster, tmp_path: Path) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, mode="shadow") as daemon:
+        best_effort(cluster)
+        cluster.wait_for(
+            lambda: "may be preempted by Slurm (1 new" in daemon.log.read_text(), "the record", timeout_s=30
+        )
+    assert not cluster.marks.exists()
