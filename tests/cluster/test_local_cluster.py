@@ -57,8 +57,8 @@ def test_what_was_put_back_is_read_past_the_lines_that_a_job_forges(cluster: Loc
     again = cluster.sbatch("--requeue", wrap="sleep 300")
     cluster.wait_state(again, "RUNNING")
     cluster.run("scontrol", "requeue", str(again))
-    cluster.wait_for(lambda: cluster.put_back() == [again], "the job that was put back, and it alone")
-    assert cluster.put_back({forged}) == []
+    # Among these alone: the cluster still knows the jobs of earlier tests, and some of them were put back, too.
+    cluster.wait_for(lambda: cluster.put_back({forged, again, 999999}) == [again], "the job that was put back")
 
 
 def test_comes_up_with_every_node_idle_and_as_large_as_defined(cluster: LocalCluster) -> None:
