@@ -35,6 +35,7 @@
 const char plugin_name[] = "Preemption of the jobs that tesched has marked";
 const char plugin_type[] = "preempt/tesched";
 const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+const char tesched_built_for[] = "tesched-built-for=" SLURM_VERSION_STRING; /* `tesched doctor` reads it */
 #pragma GCC visibility pop
 
 static struct {

@@ -172,6 +172,8 @@ def _page(
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
         parts += _doubts(view.daemon)
+        if view.daemon.marks_trouble:
+            parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):
             parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]

@@ -25,7 +25,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
-from tesched_core.orders.marking import marks_of, see_what_slurm_did
+from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
 from tesched_core.orders.summary import summary
@@ -85,7 +85,10 @@ def step(
             served.add_victims(*add_victims(served.memory, context, policy, state, limits))
             if limits.lever is YieldBy.PLUGIN and not paused:
                 view = _view(entry, served, context, waiting, gains)
-                intents.append(marks_of(policy, state, view, served.memory, context))
+                marks, refusals, failed = marked(policy, state, view, context)
+                intents.append(marks)
+                served.refusals += refusals
+                served.failures += [failed] if failed else []
                 continue
             if not waiting:
                 continue

@@ -122,8 +122,8 @@ class Config:
             served = [one.policy for one in self.policy.entries() if one.policy.serves_te]
             if any(type(one).rank is Policy.rank for one in served):
                 names = ", ".join(one.label for one in served)
-                why = "it has no order of victims before a TE job is there"
-                raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}; fitgpp has one')
+                why = "it has no order of victims before a TE job is there; fitgpp has one, and patient"
+                raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

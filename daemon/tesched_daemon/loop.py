@@ -23,7 +23,7 @@ from tesched_core.intake.classify import classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
 from tesched_core.model.decision import Decision
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
@@ -46,7 +46,9 @@ from tesched_core.ports import (
 )
 from tesched_core.step import step
 
+from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.plausibility import doubt, without_namesakes
+from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
 from tesched_daemon.settings import Mode, Pace
 
@@ -112,6 +114,8 @@ class Loop:
     speeds: Speeds | None = None
     #: None: jobs' own options are not read, and only comments, rules and the default declare signals
     declarations: Declarations | None = None
+    #: the file of the lever `plugin`; None: there is none, as in a simulation
+    marks: MarksFile | None = None
     #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
     watcher: Watcher | None = None
     clock: Callable[[], float] = time.time
@@ -214,6 +218,8 @@ class Loop:
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
         if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
+        if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
+            snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         clocks = self.clock(), self.stopwatch()
         memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
         if self.mode is Mode.ENFORCE:
@@ -269,6 +275,8 @@ class Loop:
         if isinstance(seen, Failure):
             return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
         snapshot = classified(seen, self.classes, questions=self.journal.questions())
+        if self.marks is not None:
+            snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         memory, decision = undo(memory, snapshot, self.limits)
         self._intended_at = self.clock(), self.stopwatch()
         report = self._report(snapshot.taken_at, began, self._intended_at[1])
@@ -277,7 +285,7 @@ class Loop:
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self.journal.conclude(memory, decision, outcomes, transitions)
-        left = changed_still(memory, snapshot)
+        left = changed_still(memory, snapshot) + bool(self.marks is not None and self.marks.failure)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
@@ -332,6 +340,7 @@ class Loop:
             told=self.told(),
             doubtful=len(doubtful),
             doubts=tuple((job.label, job.user, job.doubt) for job in doubtful[:MOST_DOUBTS]),
+            marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
         )
 
     def _perform(self, actions: Sequence[Action]) -> tuple[Outcome, ...]:

@@ -5,11 +5,62 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tesched_core.model.actions import Action, Failure, FailureKind, MarkLine, Outcome, SetMarks, Status
 from tesched_core.ports import Actuator, Barred, never_barred
+
+#: bytes that are read of a file to see that it has no mark
+_MOST = 64
+
+
+@dataclass(kw_only=True)
+class MarksFile:
+    """The file, and what it was when it was last written."""
+
+    path: Path
+    #: why the last try to write it failed
+    failure: str = ""
+    _written: tuple[int, ...] | None = field(default=None)
+
+    def write(self, marks: Iterable[MarkLine]) -> None:
+        """Replace it. Raises OSError, and keeps why."""
+        try:
+            replace_file(self.path, text_of(marks))
+        except OSError as error:
+            self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
+            raise
+        self.failure = ""
+        self._written = self._now()
+
+    def doubt(self) -> str:
+        """Return why it may not say what this process means it to say; empty if it does."""
+        now = self._now()
+        if self._written is None:
+            return "" if now is None or self._is_empty() else f"{self.path} is from an earlier process"
+        return self.tampered()
+
+    def tampered(self) -> str:
+        """Return what another process has done to it since this one has written it; empty if nothing."""
+        now = self._now()
+        if self._written is None or now == self._written:
+            return ""
+        return f"{self.path} was {'removed' if now is None else 'changed'} by another process"
+
+    def _is_empty(self) -> bool:
+        try:
+            with self.path.open("rb") as stream:
+                return stream.read(_MOST) == text_of(()).encode()
+        except OSError:
+            return False
+
+    def _now(self) -> tuple[int, ...] | None:
+        try:
+            seen = self.path.lstat()
+        except OSError:
+            return None
+        return seen.st_ino, seen.st_mtime_ns, seen.st_size, seen.st_mode, seen.st_uid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +68,7 @@ class MarkingActuator:
     """Writes marks, besides what another actuator does."""
 
     actuator: Actuator
-    path: Path
+    file: MarksFile
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform it. A file that cannot be written is a failure that names it."""
@@ -27,10 +78,9 @@ class MarkingActuator:
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=began)
         try:
-            replace_file(self.path, text_of(action.marks))
-        except OSError as error:
-            message = f"the marks cannot be written: {self.path}: {error.strerror}"
-            failure = Failure(kind=FailureKind.BUSY, message=message)
+            self.file.write(action.marks)
+        except OSError:
+            failure = Failure(kind=FailureKind.BUSY, message=self.file.failure)
             return Outcome(action=action, status=Status.FAILED, at=time.time(), failure=failure)
         return Outcome(action=action, status=Status.SENT, at=time.time(), took_s=time.time() - began)
 

@@ -29,7 +29,7 @@ from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop
-from tesched_daemon.marks_file import MarkingActuator
+from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.reload import Reloader, acting
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Mode
@@ -50,7 +50,9 @@ def connect(config: Config) -> clients.Client:
     """Return the way to Slurm that the configuration says. Raises StartError."""
     try:
         client = clients.choose(config.slurm.client, _commands(config))
-        return replace(client, actuator=MarkingActuator(actuator=client.actuator, path=Path(config.slurm.marks)))
+        return replace(
+            client, actuator=MarkingActuator(actuator=client.actuator, file=MarksFile(path=Path(config.slurm.marks)))
+        )
     except clients.NoPyslurmError as error:
         raise StartError(str(error)) from None
 
@@ -81,6 +83,7 @@ def opened_loop(
             watcher=client.watcher,
             declarations=client.declarations,
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
+            marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             telling=config.tell.telling(config.guard.max_preemptions_per_job),
             told=teller.counts if teller else dict,
             journal=SqlJournal(engine, takes_over=takes_over, states=STATES),

@@ -299,6 +299,7 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
+            "marks_trouble": report.marks_trouble,
         }
 
     def _remember(self, connection: Connection, held: Held, memory: Memory, transitions: Sequence[Transition]) -> None:

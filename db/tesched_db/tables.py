@@ -111,6 +111,8 @@ class DaemonRow(Base):
     told: Mapped[dict[str, Any] | None]
     #: jobs with records that it could not read whole: {"count": 1, "first": [["17", "ada", "why"]]}; None before 0.2
     doubts: Mapped[dict[str, Any] | None]
+    #: why Slurm may not obey its marks, in words; empty if it does
+    marks_trouble: Mapped[str]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]

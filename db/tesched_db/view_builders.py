@@ -45,6 +45,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         told=dict(row.told) if row.told else {},
         doubtful=row.doubts["count"] if row.doubts else 0,
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
+        marks_trouble=row.marks_trouble,
     )
 
 

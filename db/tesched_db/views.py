@@ -58,6 +58,8 @@ class DaemonView:
     #: how many jobs' records could not be read whole, and the first of them: label, user, why
     doubtful: int = 0
     doubts: tuple[tuple[str, str, str], ...] = ()
+    #: why Slurm may not obey the marks of the lever `plugin`, in words; empty if it does, or with another lever
+    marks_trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.policy import Policy, Proposal, View
 
@@ -64,6 +63,11 @@ class LongestRemaining(Policy[None]):
             view, lambda view, _: _by_remaining(view), in_order, why="it has the longest remaining run time"
         )
 
+    def rank(self, view: View, state: None) -> NDArray[np.float64]:
+        """Return when each ends, below zero: a score that does not change while time passes."""
+        ends = view.running.ends_at
+        return -np.where(np.isfinite(ends), ends, UNLIMITED_S)
+
 
 def _by_remaining(view: View) -> NDArray[np.float64]:
     remaining = view.running.ends_at - view.snapshot.taken_at
@@ -87,10 +91,14 @@ class AtRandom(Policy[None]):
         """Ask in an order that depends on the seed and the two jobs alone."""
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        return plan_all(view, self._rank, in_order, why="it was drawn at random")
+        return plan_all(view, lambda view, job: self._drawn(view, job.job_id), in_order, why="it was drawn at random")
 
-    def _rank(self, view: View, preemptor: Job) -> NDArray[np.float64]:
-        of_both = _mixed(np.array([self.seed], dtype=np.uint64)) ^ np.uint64(preemptor.job_id)
+    def rank(self, view: View, state: None) -> NDArray[np.float64]:
+        """Return a draw that depends on the seed and each job alone."""
+        return self._drawn(view, 0)
+
+    def _drawn(self, view: View, preemptor: int) -> NDArray[np.float64]:
+        of_both = _mixed(np.array([self.seed], dtype=np.uint64)) ^ np.uint64(preemptor)
         drawn = _mixed(_mixed(of_both) ^ view.running.job_id.astype(np.uint64))
         return (drawn >> np.uint64(11)).astype(np.float64) / 2**53
 
@@ -114,4 +122,8 @@ class YoungestFirst(Policy[None]):
         """Ask the last one that started."""
         from tesched_policies.victim_search import in_order, plan_all  # noqa: PLC0415 - a configuration needs none
 
-        return plan_all(view, lambda view, _: -view.running.started, in_order, why="it started last")
+        return plan_all(view, lambda view, _: self.rank(view, None), in_order, why="it started last")
+
+    def rank(self, view: View, state: None) -> NDArray[np.float64]:
+        """Return when each started, below zero."""
+        return -view.running.started

@@ -67,13 +67,14 @@ class Patient(Policy[None]):
 
         return plan_all(
             view,
-            self._rank,
+            lambda view, _: self.rank(view, None),
             fewest_and_cheapest,
             self._until,
             why="it leaves soonest of those that free enough ({score:.1f} s)",
         )
 
-    def _rank(self, view: View, _preemptor: Job) -> NDArray[np.float64]:
+    def rank(self, view: View, state: None) -> NDArray[np.float64]:
+        """Return the seconds after which each leaves, and its size. With the lever `plugin` no TE job is patient."""
         scores: NDArray[np.float64] = view.running.grace_s + self.tilt_s * view.running.size
         return scores
 

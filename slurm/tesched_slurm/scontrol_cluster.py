@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tesched_core.model.cluster import Node, Partition, Reservation, SlurmSettings, Switch
+from tesched_core.model.cluster import Node, Partition, PluginSettings, Reservation, SlurmSettings, Switch
 from tesched_core.model.resources import Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
@@ -187,6 +187,7 @@ def read_settings(answer: str) -> SlurmSettings:
         priority_type=values["PriorityType"],
         # 26.05 writes (null) where older releases have the plugin that does nothing.
         preempt_type=words.text(values["PreemptType"]) or "preempt/none",
+        plugin=_plugin(values),
         limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(
             values.get("AccountingStorageEnforce", "limits").lower().split(",")
         ),
@@ -198,4 +199,25 @@ def read_settings(answer: str) -> SlurmSettings:
         whole_sockets="CR_SOCKET" in select.upper(),
         def_cpus_per_gpu=job_default(values.get("JobDefaults", ""), "DefCpuPerGPU"),
         def_mem_per_gpu_mib=job_default(values.get("JobDefaults", ""), "DefMemPerGPU"),
+    )
+
+
+def _plugin(values: Mapping[str, str]) -> PluginSettings | None:
+    """Return what slurm.conf says to the plugin preempt/tesched, as the plugin reads it; None where it is not there."""
+    if values["PreemptType"] != "preempt/tesched":
+        return None
+    said: dict[str, str] = {}
+    for word in values.get("SlurmctldParameters", "").split(","):
+        key, _, value = word.partition("=")
+        said.setdefault(key.lower(), value)
+    # "slurm(64030)"
+    slurm_user = values.get("SlurmUser", "").partition("(")[0]
+    order = f"{values.get('SchedulerParameters', '')},{values.get('PreemptParameters', '')}"
+    return PluginSettings(
+        marks=said.get("tesched_marks") or "/run/tesched/marks",
+        owners=frozenset({"root", slurm_user, said.get("tesched_marks_user", "")} - {""}),
+        mode=values.get("PreemptMode", ""),
+        te_qos=frozenset(said.get("tesched_te_qos", "").split(":")) - {""},
+        te_partitions=frozenset(said.get("tesched_te_partition", "").split(":")) - {""},
+        youngest_first="youngest_first" in order,
     )

@@ -33,7 +33,16 @@ from tesched_core.model.actions import (
     Status,
     Suspend,
 )
-from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Request, Reservation, SlurmSettings
+from tesched_core.model.cluster import (
+    Job,
+    JobState,
+    Node,
+    NodeShare,
+    PluginSettings,
+    Request,
+    Reservation,
+    SlurmSettings,
+)
 from tesched_core.model.decision import Decision, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -96,6 +105,7 @@ class Driver:
         if not binds:
             self.limits = replace(self.limits, bind_for_s=0)
         self.policy = policy or FitGpp()
+        self.plugin: PluginSettings | None = None
         self.best_effort = best_effort
         self.levers = levers
         self.memory = Memory()
@@ -125,7 +135,9 @@ class Driver:
             taken_at=NOW + at_s,
             jobs=dict(self.jobs),
             nodes=dict(self.nodes),
-            settings=SlurmSettings(kill_wait_s=30, limits_enforced=self.enforces_limits, release=self.release),
+            settings=SlurmSettings(
+                kill_wait_s=30, limits_enforced=self.enforces_limits, release=self.release, plugin=self.plugin
+            ),
         )
 
     def cycle(self, at_s: float) -> tuple[Action, ...]:

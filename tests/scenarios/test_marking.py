@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
+from tesched_core.model.cluster import PluginSettings
+from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
+from tesched_core.policy import Policy, Proposal, View
 from tesched_core.step import step
+from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
+from tesched_policies.patient import Patient
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import Driver
@@ -103,6 +109,117 @@ def test_shadow_mode_leaves_nothing_to_undo() -> None:
     assert changed_still(drive.memory, drive.snapshot(2)) == 0
     drive.memory = drive.memory.without_dry_runs()
     assert written(drive, 4) == [SMALL, LARGE], "in mode enforce it is still to be done"
+
+
+@pytest.mark.parametrize(
+    ("policy", "first"),
+    [
+        (Patient(), SMALL),  # both leave at once, and it holds less
+        (YoungestFirst(), LARGE),
+        (LongestRemaining(), LARGE),
+    ],
+)
+def test_a_policy_marks_in_its_own_order_and_that_stays_while_time_passes(policy: Policy[Any], first: int) -> None:
+    drive = site()
+    drive.policy = policy
+    drive.change(SMALL, start_time=drive.start.taken_at - 3600, time_limit_s=7200)
+    drive.change(LARGE, start_time=drive.start.taken_at - 1800, time_limit_s=7200)
+    assert written(drive, 0)[0] == first
+    assert drive.cycle(30) == ()
+
+
+def test_a_draw_depends_on_its_seed() -> None:
+    orders = set()
+    for seed in range(8):
+        drive = site()
+        drive.policy = AtRandom(seed=seed)
+        orders.add(tuple(written(drive, 0)))
+    assert orders == {(SMALL, LARGE), (LARGE, SMALL)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranked(Policy[None]):
+    """A site's own."""
+
+    name: ClassVar[str] = "ranked"
+    serves_te: ClassVar[bool] = True
+    scores: object = None
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        return Proposal()
+
+    def rank(self, view: View, state: None) -> Any:
+        if isinstance(self.scores, Exception):
+            raise self.scores
+        return self.scores
+
+
+@pytest.mark.parametrize(
+    "scores", [ZeroDivisionError("by zero"), None, np.array([1.0]), np.array([1.0, np.nan]), "no array"]
+)
+def test_by_a_policy_that_fails_no_job_is_marked_and_its_failure_is_told(scores: object) -> None:
+    drive = site()
+    drive.policy = Ranked(scores=scores)
+    assert drive.cycle(0) == ()
+    assert "the policy ranked has failed" in drive.decision.summary
+
+
+@pytest.mark.parametrize("scores", [[-5.0, -7.0], [7e9, 5e9]])
+def test_scores_of_any_size_become_places_that_slurm_can_have(scores: list[float]) -> None:
+    drive = site()
+    drive.policy = Ranked(scores=np.array(scores))
+    first, second = marks(drive.cycle(0))
+    assert (first.job_id, first.order, second.order) == (LARGE, 0, 1)
+
+
+def test_a_file_in_doubt_is_written_anew() -> None:
+    drive = site()
+    written(drive, 0)
+    drive.start = replace(drive.start, marks_doubtful=True)
+    assert written(drive, 2) == [SMALL, LARGE]
+    drive.start = replace(drive.start, marks_doubtful=False)
+    assert drive.cycle(4) == ()
+
+
+def test_a_file_in_doubt_is_emptied_where_no_job_is_marked() -> None:
+    drive = site(max_preemptions_per_hour=0)
+    drive.start = replace(drive.start, marks_doubtful=True)
+    assert written(drive, 0) == []
+
+
+class TestWhatIsTold:
+    """The refusals of a cycle with a waiting TE job."""
+
+    def told(self, plugin: PluginSettings | None = None, **limits: Any) -> dict[int, RefusalCode]:
+        jobs = [running(SMALL, share("n1", 8)), running(LARGE, share("n2", 32), user="bob"), waiting(TE, cpus=8)]
+        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=Limits(lever=YieldBy.PLUGIN, **limits)))
+        traits = dict(drive.start.traits)
+        traits[JobId(LARGE)] = replace(traits[JobId(LARGE)], notice_signal="USR1")
+        drive.start = drive.start.with_traits(traits)
+        drive.plugin = plugin
+        drive.cycle(0)
+        return {one.job_id: one.code for one in drive.decision.refusals}
+
+    def test_of_a_job_that_is_not_marked_why(self) -> None:
+        assert self.told()[LARGE] is RefusalCode.DECLARES_SIGNAL
+        assert SMALL not in self.told()
+        assert self.told(max_preemptions_per_hour=0)[SMALL] is RefusalCode.HOUR_LIMIT
+        assert self.told(max_preemptions_per_user_hour=0)[SMALL] is RefusalCode.USER_LIMIT
+        assert self.told(max_preemptions_per_account_hour=0)[SMALL] is RefusalCode.ACCOUNT_LIMIT
+        assert self.told(max_lost_node_hours_per_day=0)[SMALL] is RefusalCode.BUDGET
+
+    def test_of_a_te_job_who_decides(self) -> None:
+        assert self.told(PluginSettings(te_partitions=frozenset({"p"})))[TE] is RefusalCode.SLURM_DECIDES
+        assert self.told(PluginSettings())[TE] is RefusalCode.NO_TE_TO_SLURM
+        assert self.told(None)[TE] is RefusalCode.SLURM_DECIDES
+
+
+@pytest.mark.parametrize(
+    ("words", "is_te"),
+    [("tesched:te", True), ("x,tesched:te;y", True), ("tesched:te2", False), ("nottesched:te", False), ("", False)],
+)
+def test_the_word_of_an_administrator_makes_a_te_job_to_slurm(words: str, is_te: bool) -> None:
+    assert PluginSettings().takes_for_te(replace(waiting(TE, cpus=1), admin_comment=words)) is is_te
 
 
 class TestWhatSlurmDid:

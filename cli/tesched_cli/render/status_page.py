@@ -72,6 +72,8 @@ def _daemon(health: str, view: StatusView) -> Iterator[str]:
         jobs = "; ".join(f"job {label} of {user}: {why}" for label, user, why in view.daemon.doubts)
         said = f"{view.daemon.doubtful} job record(s) could not be read whole; left alone: {jobs}"
         yield f'<p class="warn">{html_text(said)}</p>'
+    if view.daemon and view.daemon.marks_trouble:
+        yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'
     if view.paused:
         yield f'<p class="warn">{html_text(f"paused: {view.paused}")}</p>'
 

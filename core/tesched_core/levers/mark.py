@@ -48,7 +48,7 @@ class MarkLever(Lever):
         ended = [job_id for job_id, one in marks.items() if job_id not in wanted and not one.restored]
         half_s = context.limits.mark_for_s / 2
         due = any(context.now - one.at > half_s and not one.restored for one in marks.values())
-        if not (new or ended or due):
+        if not (new or ended or due or context.snapshot.marks_doubtful):
             return
         since = {job_id: one.since for job_id, one in marks.items()}
         for job_id in ended:  # known until the file without it is written

@@ -6,6 +6,7 @@ that Slurm calls UNLIMITED is `None` too.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -306,6 +307,28 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PluginSettings:
+    """slurm.conf's settings of the plugin preempt/tesched (slurm_plugin/README.md)."""
+
+    #: the marks file that slurmctld reads
+    marks: str = "/run/tesched/marks"
+    #: names of the users that may own it: root, SlurmUser, and tesched_marks_user
+    owners: frozenset[str] = frozenset({"root"})
+    #: PreemptMode, such as REQUEUE
+    mode: str = "REQUEUE"
+    #: jobs of these QOS and of these partitions are TE jobs to it
+    te_qos: frozenset[str] = frozenset()
+    te_partitions: frozenset[str] = frozenset()
+    #: Slurm ignores the order of the marks (youngest_first)
+    youngest_first: bool = False
+
+    def takes_for_te(self, job: Job) -> bool:
+        """Return whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""
+        words = re.split(r"[\s,;]+", job.admin_comment)
+        return job.qos in self.te_qos or not self.te_partitions.isdisjoint(job.partitions) or "tesched:te" in words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmSettings:
     """Settings of the site's slurm.conf that tesched must know. Read at start and after each reconfigure."""
 
@@ -323,6 +346,8 @@ class SlurmSettings:
     priority_type: str = ""
     #: PreemptType, such as preempt/none
     preempt_type: str = ""
+    #: None unless PreemptType is preempt/tesched
+    plugin: PluginSettings | None = None
     #: slurm.conf has limits of users, accounts or QOS enforced (AccountingStorageEnforce), or does not say
     limits_enforced: bool = True
     #: AccountingStorageType is slurmdbd

@@ -39,6 +39,10 @@ class RefusalCode(StrEnum):
     AWAITS_FREE = "awaits_free"
     FUTILE = "futile"
     CYCLE_LIMIT = "cycle_limit"
+    #: with the lever `plugin`: Slurm decides by itself whether it preempts for the job
+    SLURM_DECIDES = "slurm_decides"
+    #: with the lever `plugin`: by slurm.conf it is no TE job, so Slurm preempts none for it
+    NO_TE_TO_SLURM = "no_te_to_slurm"
     POLICY_NONE = "policy_none"
     PAUSED = "paused"
     # a policy raised an error
@@ -79,6 +83,8 @@ class RefusalCode(StrEnum):
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
     SCRIPT_UNREAD = "script_unread"
+    # with the lever `plugin`: Slurm may not put it back once it has had its signal
+    DECLARES_SIGNAL = "declares_signal"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,6 +84,8 @@ class Snapshot:
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: by workload, and the workload that shares its GPU: steps a second by accelerator type
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: the marks file may say something else than was last written (`levers/mark.py`)
+    marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: its overview, where the observer has one at hand; else `step` works it out

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tesched_core.guard.budget import Tally
 from tesched_core.guard.eligibility import eligible_victims
@@ -24,56 +25,168 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import MARK, Change, Mark
 from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
+from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.payment import HOUR_S
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import leave
 from tesched_core.policy import MarkJobs, Policy, View
 
-#: Scores become whole numbers, since Slurm's priorities are.
-FINENESS = 1_000_000
+#: Scores below this one become whole numbers of so many parts, since Slurm's are 31 bits wide.
+LARGEST, FINENESS = 2000.0, 1_000_000
 #: Seconds after which a marked job that is back in the queue was put there by others, if no TE job has started.
 STARTS_WITHIN_S = 60.0
 
 
-def marks_of(policy: Policy[Any], state: object, view: View, memory: Memory, context: CycleContext) -> MarkJobs:
-    """Return the marks: of the jobs that may be victims, lowest score first, as many as the limits have left."""
-    scores = policy.rank(view, state)
+def marked(policy: Policy[Any], state: object, view: View, context: CycleContext) -> tuple[MarkJobs, Refusals, str]:
+    """Return the marks: of the jobs that may be victims, lowest score first, as many as the limits have left.
+
+    With them, why Slurm alone decides for each waiting TE job and why a running job is not marked; and what went wrong
+    with the policy, in words: then no job is marked.
+    """
+    scores, failed = _ranked(policy, state, view)
     if scores is None:
-        return MarkJobs(marks={})
-    running, limits = view.running, context.limits
+        refusals = (_of_trial(job, (RefusalCode.POLICY_FAILED, failed)) for job in view.waiting)
+        return MarkJobs(marks={}), Refusals(refusals), failed
+    order = _order_of(scores)
+    running, memory, limits = view.running, view.memory, context.limits
     # The plugin holds the least run time by itself, so that a job need not be marked anew when it has run so long.
     at_once = replace(limits, min_run_time_s=0.0)
-    may = eligible_victims(running, memory, at_once, context.now, context.columns.room.index).why < 0
-    tally = Tally.of(memory.paid, memory.open_orders(), context.now, Purpose.TE)
-    left = limits.max_preemptions_per_hour - tally.count
-    left_s = limits.max_lost_node_hours_per_day * HOUR_S - tally.node_s
-    users, accounts = Counter(tally.by_user), Counter(tally.by_account)
+    eligible = eligible_victims(running, memory, at_once, context.now, context.columns.room.index)
+    whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
+    left = _Left.of(memory, limits, context.now)
     marks: dict[JobId, Mark] = {}
     for row in np.lexsort((running.job_id, scores)).tolist():
+        if why[row] >= 0:
+            continue
         job = context.snapshot.jobs[JobId(int(running.job_id[row]))]
-        if not may[row] or left <= 0 or left_s <= 0 or context.snapshot.traits[job.job_id].notice_signal:
+        signal = context.snapshot.traits[job.job_id].notice_signal
+        spared = RefusalCode.DECLARES_SIGNAL if signal else left.why_not(job)
+        if spared is not None:
+            why[row] = len(eligible.whys) + _SPARED_BY_CODE[spared]
             continue
-        if users[job.user] >= limits.max_preemptions_per_user_hour:
-            continue
-        if accounts[job.account] >= limits.max_preemptions_per_account_hour:
-            continue
-        users[job.user] += 1
-        accounts[job.account] += 1
-        left -= 1
-        left_s -= len(job.nodes) * max(context.now - float(running.started[row]), 0.0)
+        left.take(job, context.now - float(running.started[row]))
         marks[job.job_id] = Mark(
-            order=round(float(scores[row]) * FINENESS),
+            order=int(order[row]),
             score=float(scores[row]),
             grace_s=0.0,
             restarts=job.restarts,
             nodes=job.nodes,
             started_at=float(running.started[row]),
         )
-    return MarkJobs(marks=marks)
+    told: list[Refusal | Block] = [_of_trial(job, _waits_for_slurm(job, len(marks), context)) for job in view.waiting]
+    if view.waiting:
+        rows = np.flatnonzero(why >= 0)
+        rows = rows[np.argsort(running.job_id[rows])]
+        # For the first of them: it is the same for the others.
+        told.append(
+            Block(
+                preemptor=view.waiting[0].job_id,
+                job_id=running.job_id[rows],
+                why=why[rows],
+                whys=whys,
+                score=np.asarray(scores[rows], dtype=np.float64),
+            )
+        )
+    return MarkJobs(marks=marks), Refusals(told), ""
+
+
+def _ranked(policy: Policy[Any], state: object, view: View) -> tuple[NDArray[np.float64] | None, str]:
+    """Return the policy's scores, or what went wrong, in words: a policy may be a site's own."""
+    try:
+        scores = policy.rank(view, state)
+    except Exception as error:  # noqa: BLE001 - whatever a site's own code raises, the daemon goes on
+        return None, f"the policy {policy.name} has failed: {type(error).__name__}: {error}"
+    if scores is None or np.shape(scores) != (len(view.running),) or not np.isfinite(scores).all():
+        return None, f"the policy {policy.name} has failed: it gave no finite score for each running best-effort job"
+    return scores, ""
+
+
+def _order_of(scores: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return each job's place as Slurm has it, a whole number: by its score, so that it stays when other jobs come.
+
+    Where scores are too large or below zero, it is the rank.
+    """
+    if ((scores >= 0) & (scores < LARGEST)).all():
+        return np.rint(scores * FINENESS).astype(np.int64)
+    _, ranks = np.unique(scores, return_inverse=True)
+    return ranks.astype(np.int64)
+
+
+@dataclass(kw_only=True)
+class _Left:
+    """What the limits that count have left: for each job that is marked it becomes less."""
+
+    limits: Limits
+    count: int
+    node_s: float
+    users: Counter[str]
+    accounts: Counter[str]
+
+    @staticmethod
+    def of(memory: Memory, limits: Limits, now: UnixSeconds) -> _Left:
+        tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.TE)
+        return _Left(
+            limits=limits,
+            count=limits.max_preemptions_per_hour - tally.count,
+            node_s=limits.max_lost_node_hours_per_day * HOUR_S - tally.node_s,
+            users=Counter(tally.by_user),
+            accounts=Counter(tally.by_account),
+        )
+
+    def why_not(self, job: Job) -> RefusalCode | None:
+        if self.count <= 0:
+            return RefusalCode.HOUR_LIMIT
+        if self.node_s <= 0:
+            return RefusalCode.BUDGET
+        if self.users[job.user] >= self.limits.max_preemptions_per_user_hour:
+            return RefusalCode.USER_LIMIT
+        if self.accounts[job.account] >= self.limits.max_preemptions_per_account_hour:
+            return RefusalCode.ACCOUNT_LIMIT
+        return None
+
+    def take(self, job: Job, ran_s: float) -> None:
+        self.count -= 1
+        self.node_s -= len(job.nodes) * max(ran_s, 0.0)
+        self.users[job.user] += 1
+        self.accounts[job.account] += 1
+
+
+_SPARED: tuple[Why, ...] = (
+    (RefusalCode.DECLARES_SIGNAL, "it is not marked, as it has declared a signal: Slurm may not put it back after it"),
+    (RefusalCode.HOUR_LIMIT, "as many jobs are marked as guard.max_preemptions_per_hour has left"),
+    (RefusalCode.BUDGET, "the marked jobs have run as long as guard.max_lost_node_hours_per_day has left"),
+    (RefusalCode.USER_LIMIT, "as many jobs of its user are marked as guard.max_preemptions_per_user_hour has left"),
+    (
+        RefusalCode.ACCOUNT_LIMIT,
+        "as many jobs of its account are marked as guard.max_preemptions_per_account_hour has left",
+    ),
+)
+_SPARED_BY_CODE = {code: place for place, (code, _) in enumerate(_SPARED)}
+
+
+def _of_trial(job: Job, why: Why) -> Refusal:
+    return Refusal(job_id=job.job_id, preemptor=job.job_id, code=why[0], text=why[1])
+
+
+def _waits_for_slurm(job: Job, marked_jobs: int, context: CycleContext) -> Why:
+    plugin = context.snapshot.settings.plugin
+    if plugin is None:
+        return RefusalCode.SLURM_DECIDES, "Slurm obeys no marks (`tesched doctor` says why), so it preempts none for it"
+    if not plugin.takes_for_te(job):
+        text = (
+            f"Slurm preempts none for it: neither its partition ({','.join(job.partitions)}) nor its QOS "
+            f"({job.qos or 'none'}) is one of TE jobs in slurm.conf (tesched_te_partition, tesched_te_qos)"
+        )
+        return RefusalCode.NO_TE_TO_SLURM, text
+    return (
+        RefusalCode.SLURM_DECIDES,
+        f"{marked_jobs} jobs are marked, and Slurm decides whether it preempts any of them",
+    )
 
 
 def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:

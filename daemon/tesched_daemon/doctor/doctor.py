@@ -25,6 +25,7 @@ from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
+from tesched_daemon.plugin_fit import user_name
 
 #: Free room of the store's file system, in bytes: below this it is a matter of days, below that of hours.
 LITTLE, TOO_LITTLE = 500e6, 20e6
@@ -97,7 +98,7 @@ def _opened(config: Config, path: Path | None) -> Finding:
     what = f"{config.store.shown()} answers, schema {SCHEMA}"
     if path is not None and not all(os.access(each, os.W_OK, effective_ids=True) for each in (path, path.parent)):
         advice = "run this as the daemon's user; if it is he, give him the file and its folder"
-        return warn("store", f"{what}; {doctor_slurm.user_name()} may not write {path} and its folder", advice)
+        return warn("store", f"{what}; {user_name()} may not write {path} and its folder", advice)
     return ok("store", what)
 
 

@@ -6,7 +6,6 @@ Source of the settings: slurm.conf(5), and what docs/reference/slurm-levers.md m
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +24,11 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
 
 from tesched_daemon.config import Config
+from tesched_daemon.doctor import plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
+from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.settings import Mode
 
 #: the oldest release that tesched was run with
@@ -53,14 +54,6 @@ class Controller:
     ahead_s: tuple[float, float] | None
 
 
-def user_name() -> str:
-    """Return the name of the user that runs this process."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return str(os.geteuid())
-
-
 def examine(config: Config) -> Iterator[Finding]:
     """Yield what is found of Slurm; nothing but that it does not answer, if it does not."""
     conf = config.slurm.conf
@@ -83,7 +76,9 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _client(config, commands)
     yield from _rights(config, commands, controller)
     yield _job_requeue(settings)
-    yield _preemption(config, controller)
+    if settings.plugin is None:
+        yield _preemption(config, controller)
+    yield from plugin.examine(config, settings, controller.values, user_name())
     yield _kill_wait(settings)
     yield _requeue_delay(settings)
     yield _requeue_exit(settings)

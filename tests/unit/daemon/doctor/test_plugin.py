@@ -1,0 +1,98 @@
+"""What `tesched doctor` says of the plugin preempt/tesched, and `tesched status` of what keeps Slurm from the marks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tesched_core.model.cluster import PluginSettings, SlurmSettings
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_daemon.config import Config, SlurmConfig
+from tesched_daemon.doctor.finding import Level
+from tesched_daemon.doctor.plugin import FILE, examine
+
+FITS = PluginSettings(
+    marks="/run/tesched/marks",
+    owners=frozenset({"root", "slurm"}),
+    mode="REQUEUE",
+    te_qos=frozenset({"te"}),
+)
+SLURM = SlurmSettings(release="22.05.8", preempt_type="preempt/tesched", plugin=FITS)
+PLUGIN = Config(guard=Limits(lever=YieldBy.PLUGIN))
+
+
+def found(
+    config: Config = PLUGIN,
+    settings: SlurmSettings = SLURM,
+    values: Mapping[str, str] | None = None,
+    user: str = "root",
+) -> list[tuple[Level, str]]:
+    return [(one.level, one.text) for one in examine(config, settings, values or {}, user)]
+
+
+def with_plugin(**changes: object) -> SlurmSettings:
+    return replace(SLURM, plugin=replace(FITS, **changes))  # type: ignore[arg-type]
+
+
+def test_the_configurations_file_is_the_plugins_own() -> None:
+    assert SlurmConfig().marks == PluginSettings().marks
+
+
+def test_nothing_is_said_where_nobody_wants_it() -> None:
+    assert found(Config(), SlurmSettings()) == []
+
+
+def test_what_fits_is_well() -> None:
+    assert found() == [
+        (Level.OK, "slurmctld obeys the marks in /run/tesched/marks"),
+        (Level.OK, "TE jobs to slurmctld are those of QOS te"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "user", "says"),
+    [
+        (SlurmSettings(preempt_type="preempt/none"), "root", "PreemptType is preempt/none"),
+        (with_plugin(marks="/elsewhere"), "root", "slurmctld reads /elsewhere"),
+        (SLURM, "tesched", "trusts marks of root, slurm alone, and tesched writes them"),
+        (with_plugin(mode="OFF"), "root", "PreemptMode is OFF"),
+    ],
+)
+def test_what_keeps_slurm_from_the_marks_is_a_fault(settings: SlurmSettings, user: str, says: str) -> None:
+    levels = found(settings=settings, user=user)
+    assert [level for level, text in levels if says in text] == [Level.FAIL]
+    assert "obeys the marks" not in str(levels)
+
+
+def test_the_user_that_slurm_conf_names_is_trusted() -> None:
+    owners = FITS.owners | {"tesched"}
+    assert Level.FAIL not in dict(found(settings=with_plugin(owners=owners), user="tesched"))
+
+
+def test_what_makes_it_obey_less_is_a_warning() -> None:
+    said = found(
+        settings=with_plugin(te_qos=frozenset(), youngest_first=True), values={"PreemptExemptTime": "00:05:00"}
+    )
+    assert [level for level, _ in said].count(Level.WARN) == 3
+
+
+def test_a_plugin_without_its_lever_is_said_to_be_idle() -> None:
+    ((level, text),) = found(Config())
+    assert level is Level.OK
+    assert "guard.lever is requeue: nothing is marked" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "level"),
+    [
+        (b"\0tesched-built-for=22.05.8\0", Level.OK),
+        (b"\0tesched-built-for=22.05.7\0", Level.FAIL),
+        (b"something else", Level.FAIL),
+    ],
+)
+def test_the_release_that_it_was_built_for_is_compared(tmp_path: Path, content: bytes, level: Level) -> None:
+    (tmp_path / FILE).write_bytes(content)
+    values = {"PluginDir": f"/nowhere:{tmp_path}"}
+    assert [one for one, text in found(values=values) if str(tmp_path) in text] == [level]

@@ -1,0 +1,103 @@
+"""The marks file as the daemon writes it, and what it makes of a file that another process has touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tesched_core.model.actions import MarkLine, Reason, ReasonCode, SetMarks, Status
+from tesched_core.model.cluster import PluginSettings, SlurmSettings
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_daemon.marks_file import MarkingActuator, MarksFile
+from tesched_daemon.plugin_fit import marks_trouble, user_name
+from tesched_slurm.commands_actuator import DryRunActuator
+
+from tests.builders import cluster, node, running, share, waiting
+
+PLUGIN = Limits(lever=YieldBy.PLUGIN)
+LINE = MarkLine(job_id=JobId(17), order=3, grace_s=0, max_restarts=2, least_run_s=60, after=1, until=2)
+
+
+def snapshot(**settings: Any) -> Snapshot:
+    """Return an empty cluster with these settings."""
+    return Snapshot.of(0.0, settings=SlurmSettings(**settings))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> MarksFile:
+    """Give a file that has one mark."""
+    file = MarksFile(path=tmp_path / "marks")
+    file.write([LINE])
+    return file
+
+
+def test_it_is_a_file_that_the_plugin_takes(file: MarksFile) -> None:
+    assert file.path.read_text() == "tesched-marks 1\n17 * 3 0 requeue 2 60 1 2\nend 1\n"
+    assert oct(file.path.stat().st_mode & 0o777) == "0o644"
+    assert (file.doubt(), file.tampered()) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("touch", "says"),
+    [
+        (lambda path: path.unlink(), "was removed"),
+        (lambda path: path.write_text("garbage"), "was changed"),
+        (lambda path: path.chmod(0o666), "was changed"),
+        (lambda path: os.chown(path, 65534, 65534), "was changed"),
+        (lambda path: (path.unlink(), path.symlink_to("/etc/passwd")), "was changed"),
+    ],
+)
+def test_a_file_that_another_process_has_touched_is_in_doubt_until_it_is_written(
+    file: MarksFile, touch: Callable[[Path], object], says: str
+) -> None:
+    touch(file.path)
+    assert says in file.tampered() == file.doubt()
+    file.write([LINE])
+    assert file.doubt() == ""
+    assert file.path.is_file()
+    assert not file.path.is_symlink()
+
+
+def test_a_file_of_an_earlier_process_is_in_doubt_unless_it_has_no_mark(file: MarksFile) -> None:
+    other = MarksFile(path=file.path)
+    assert "earlier process" in other.doubt()
+    assert other.tampered() == "", "it is no fault"
+    file.write([])
+    assert MarksFile(path=file.path).doubt() == ""
+    file.path.unlink()
+    assert MarksFile(path=file.path).doubt() == ""
+
+
+def test_what_cannot_be_written_is_said_until_it_can_be(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    file = MarksFile(path=folder / "marks")
+    seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))
+    action = SetMarks(job_id=JobId(0), reason=Reason(code=ReasonCode.MARKS, text=""), marks=(LINE,))
+    actuator = MarkingActuator(actuator=DryRunActuator(), file=file)
+    assert actuator.act(action).status is Status.FAILED
+    assert marks_trouble(seen, file, PLUGIN) == f"the marks cannot be written: {file.path}: No such file or directory"
+    folder.mkdir()
+    assert actuator.act(action).status is Status.SENT
+    assert marks_trouble(seen, file, PLUGIN) == ""
+
+
+def test_a_file_that_slurm_does_not_read_is_trouble(file: MarksFile) -> None:
+    seen = snapshot(plugin=PluginSettings(marks="/elsewhere", owners=frozenset({user_name()})))
+    assert "slurmctld reads /elsewhere" in marks_trouble(seen, file, PLUGIN)
+    assert "PreemptType is preempt/none" in marks_trouble(snapshot(preempt_type="preempt/none"), file, PLUGIN)
+    assert marks_trouble(seen, file, Limits()) == "", "it is another lever's"
+
+
+def test_a_best_effort_job_that_slurm_preempts_for_is_trouble(file: MarksFile) -> None:
+    plugin = PluginSettings(marks=str(file.path), owners=frozenset({user_name()}), te_qos=frozenset({"te"}))
+    jobs = [waiting(1, cpus=1), replace(waiting(2, cpus=1), qos="te"), running(3, share("n1", 8))]
+    seen = replace(cluster([node("n1")], jobs), settings=SlurmSettings(plugin=plugin))
+    assert marks_trouble(seen, file, PLUGIN) == ""
+    as_be = seen.with_traits({key: replace(one, job_class=JobClass.BE) for key, one in seen.traits.items()})
+    assert "1 best-effort job(s) are TE jobs by slurm.conf, the first is 2" in marks_trouble(as_be, file, PLUGIN)
