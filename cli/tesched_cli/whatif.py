@@ -166,7 +166,7 @@ def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, s
             of_workload[key.removeprefix("workload.")] = value
         else:
             setting = setting.with_value(key, value)
-    return setting, of_workload
+    return setting.checked(), of_workload
 
 
 def _setting(config: Config) -> Setting:

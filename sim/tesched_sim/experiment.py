@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 import msgspec
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.policy import Policy
 from tesched_policies.registry import INSTALLED, NO_POLICY, BeEntry, BePolicyName, PolicyConfig, TePolicyName
 
@@ -97,7 +97,16 @@ class Setting:
                 changed = replace(wholes.pop(), **{part: changed})
         except (msgspec.ValidationError, ValueError) as error:
             raise WorkloadError(f"{key}={value}: {str(error).partition(' - at ')[0]}") from None
-        return cast("Setting", changed)
+        return cast("Setting", changed).checked()
+
+    def checked(self) -> Setting:
+        """Return it. Raises WorkloadError for what the simulated Slurm lacks."""
+        if self.guard.lever is YieldBy.PLUGIN:
+            raise WorkloadError(
+                "guard.lever=plugin: the simulated Slurm has no plugin; --set guard.lever=requeue simulates the same "
+                "policy with that lever"
+            )
+        return self
 
 
 def _keys(whole: Any, prefix: str = "") -> Iterator[str]:

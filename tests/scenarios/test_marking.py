@@ -208,6 +208,17 @@ class TestWhatIsTold:
         assert self.told(max_preemptions_per_account_hour=0)[SMALL] is RefusalCode.ACCOUNT_LIMIT
         assert self.told(max_lost_node_hours_per_day=0)[SMALL] is RefusalCode.BUDGET
 
+    def test_of_a_cycle_what_was_done(self) -> None:
+        jobs = [running(SMALL, share("n1", 8)), waiting(TE, cpus=8)]
+        drive = ordinary(Driver([node("n1")], jobs, limits=Limits(lever=YieldBy.PLUGIN)))
+        written(drive, 0)
+        assert drive.decision.summary == "1 job(s) may be preempted by Slurm (1 new or changed, 0 no more)"
+        drive.cycle(2)
+        assert (
+            drive.decision.summary
+            == "did nothing, because Slurm makes room by itself for 1 waiting trial-and-error job(s)"
+        )
+
     def test_of_a_te_job_who_decides(self) -> None:
         assert self.told(PluginSettings(te_partitions=frozenset({"p"})))[TE] is RefusalCode.SLURM_DECIDES
         assert self.told(PluginSettings())[TE] is RefusalCode.NO_TE_TO_SLURM

@@ -63,7 +63,7 @@ class MarkLever(Lever):
                 at=context.now,
                 since=since.get(job_id, context.now),
             )
-        text = f"{len(wanted)} jobs may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
+        text = f"{len(wanted)} job(s) may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
         reason = Reason(code=ReasonCode.MARKS, text=text)
         lines = tuple(self._line(job_id, wanted[job_id], context) for job_id in sorted(wanted))
         context.actions.append(SetMarks(job_id=JobId(0), reason=reason, marks=lines))

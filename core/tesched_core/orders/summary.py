@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.actions import ReasonCode, SetThrottle
+from tesched_core.model.actions import ReasonCode, SetMarks, SetThrottle
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.limits import YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
 from tesched_core.policy import AwaitRoom, Plan
@@ -31,12 +32,17 @@ def summary(
     ]
     if shared:
         return f"shared workers anew: {', '.join(f'array {one.job_id} gets {one.throttle}' for one in shared)}"
+    marked = next((action for action in context.actions if isinstance(action, SetMarks)), None)
+    if marked is not None:
+        return marked.reason.text
     if context.actions:
         kinds = sorted({type(action).__name__.lower() for action in context.actions})
         return f"went on with the orders under way: {', '.join(kinds)}"
     if context.transitions:
         steps = [f"job {step.job_id}: {step.text}" if step.job_id else step.text for step in context.transitions]
         return "; ".join(steps)
+    if waiting and context.limits.lever is YieldBy.PLUGIN:
+        return f"did nothing, because Slurm makes room by itself for {len(waiting)} waiting trial-and-error job(s)"
     if waiting:
         return f"did nothing, because no room can be made for {len(waiting)} waiting trial-and-error job(s)"
     if under_way:
