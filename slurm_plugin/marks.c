@@ -70,24 +70,48 @@ static bool take_mark(cursor_t *cursor, mark_t *mark)
 	return true;
 }
 
-long marks_parse(const char *text, size_t size, mark_t *marks, size_t room)
+static bool take_barred(cursor_t *cursor, barred_t *barred)
+{
+	uint64_t user;
+
+	if (barred->count == MARKS_MAX_BARRED || !take_number(cursor, UINT32_MAX, '\n', &user))
+		return false;
+	if (barred->count && user <= barred->user[barred->count - 1])
+		return false;
+	barred->user[barred->count++] = (uint32_t) user;
+	return true;
+}
+
+long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, barred_t *barred)
 {
 	cursor_t cursor = { text, text + size };
 	uint64_t said;
 	size_t count = 0;
+	long line = 2;
 
+	barred->count = 0;
 	if (!take(&cursor, "tesched-marks 1\n"))
 		return -1;
-	while (!take(&cursor, "end ")) {
+	for (; take(&cursor, "barred "); line++)
+		if (!take_barred(&cursor, barred))
+			return -line;
+	for (; !take(&cursor, "end "); line++, count++) {
 		if (count == room || !take_mark(&cursor, &marks[count]))
-			return -2 - (long) count;
+			return -line;
 		if (count && marks[count].job_id <= marks[count - 1].job_id)
-			return -2 - (long) count;
-		count++;
+			return -line;
 	}
 	if (!take_number(&cursor, MARKS_MAX_COUNT, '\n', &said) || said != count)
-		return -2 - (long) count;
-	return cursor.at == cursor.end ? (long) count : -3 - (long) count;
+		return -line;
+	return cursor.at == cursor.end ? (long) count : -line - 1;
+}
+
+bool is_barred(const barred_t *barred, uint32_t user)
+{
+	for (size_t i = 0; i < barred->count && barred->user[i] <= user; i++)
+		if (barred->user[i] == user)
+			return true;
+	return false;
 }
 
 const mark_t *marks_find(const mark_t *marks, size_t count, uint32_t job_id)

@@ -25,11 +25,11 @@ static const char *read_marks(marks_file_t *file, int descriptor, char *text, si
 	if (got < size)
 		return "it became shorter while it was read";
 	room = marks_lines(text, size);
-	if (room > MARKS_MAX_COUNT + 2)
+	if (room > MARKS_MAX_COUNT + MARKS_MAX_BARRED + 2)
 		return "it has too many lines";
 	if (!(file->marks = malloc((room + 1) * sizeof(mark_t))))
 		return "there is no memory for it";
-	count = marks_parse(text, size, file->marks, room);
+	count = marks_parse(text, size, file->marks, room, &file->barred);
 	if (count < 0) {
 		(void) snprintf(wrong, sizeof(wrong), "line %ld is wrong", -count);
 		return wrong;

@@ -214,6 +214,8 @@ class MarkJobs:
     """These running BE jobs may be preempted by Slurm's plugin, in the order of their marks, and no other."""
 
     marks: Mapping[JobId, Mark]
+    #: users whose TE jobs have made others leave as often as the limits allow: they preempt none
+    barred: frozenset[str] = frozenset()
 
 
 Intent: TypeAlias = MakeRoom | AwaitRoom | LeverIntent | MarkJobs

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pwd
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,10 +26,10 @@ class MarksFile:
     failure: str = ""
     _written: tuple[int, ...] | None = field(default=None)
 
-    def write(self, marks: Iterable[MarkLine]) -> None:
+    def write(self, marks: Iterable[MarkLine], barred: Iterable[str] = ()) -> None:
         """Replace it. Raises OSError, and keeps why."""
         try:
-            replace_file(self.path, text_of(marks))
+            replace_file(self.path, text_of(marks, {_user_id(name) for name in barred}))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
@@ -78,20 +80,29 @@ class MarkingActuator:
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=began)
         try:
-            self.file.write(action.marks)
+            self.file.write(action.marks, action.barred)
         except OSError:
             failure = Failure(kind=FailureKind.BUSY, message=self.file.failure)
             return Outcome(action=action, status=Status.FAILED, at=time.time(), failure=failure)
         return Outcome(action=action, status=Status.SENT, at=time.time(), took_s=time.time() - began)
 
 
-def text_of(marks: Iterable[MarkLine]) -> str:
-    """Return the file's text; the lines ascend by job id."""
+def _user_id(name: str) -> int:
+    """Return the id of a user; Slurm writes the id itself for one that it does not know. Raises OSError."""
+    try:
+        return int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise OSError(errno.ESRCH, f"there is no user {name} on this host") from None
+
+
+def text_of(marks: Iterable[MarkLine], barred: Collection[int] = ()) -> str:
+    """Return the file's text: first the ids of users whose TE jobs preempt none, then the marks by job id."""
     lines = [
         f"{one.job_id} * {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} {one.after} {one.until}"
         for one in sorted(marks, key=lambda one: one.job_id)
     ]
-    return "\n".join(["tesched-marks 1", *lines, f"end {len(lines)}", ""])
+    users = [f"barred {user}" for user in sorted(barred)]
+    return "\n".join(["tesched-marks 1", *users, *lines, f"end {len(lines)}", ""])
 
 
 def replace_file(path: Path, text: str) -> None:

@@ -32,11 +32,12 @@ class Mark:
         )
 
 
-def marks_text(marks: Iterable[Mark]) -> str:
-    """Return the text of a marks file."""
+def marks_text(marks: Iterable[Mark], barred: Iterable[int] = ()) -> str:
+    """Return the text of a marks file; TE jobs of the `barred` users, by id, preempt none."""
     now = int(time.time())
+    users = [f"barred {user}\n" for user in barred]
     lines = [mark.line(now) for mark in sorted(marks, key=lambda mark: mark.job_id)]
-    return "".join(["tesched-marks 1\n", *lines, f"end {len(lines)}\n"])
+    return "".join(["tesched-marks 1\n", *users, *lines, f"end {len(lines)}\n"])
 
 
 def put_text(cluster: LocalCluster, text: str, *, mode: int = 0o644, owner: int | None = None, size: int = 0) -> None:

@@ -199,6 +199,10 @@ BAD = {
     "for another job": Bad(write=_all(preemptor=999_999), line=None),
     "too short a run": Bad(write=_all(least_run_s=3000), line=None),
     "no restart left": Bad(write=_all(max_restarts=0), line=None),
+    "its user is barred": Bad(
+        write=lambda cluster, jobs: put_text(cluster, marks_text(_every(jobs), barred=(os.getuid(), 70_000))),
+        line=None,
+    ),
     "a broken line": Bad(write=_broken, line="{path}: line 2 is wrong"),
     "cut short": Bad(write=_cut_short, line="{path}: line 6 is wrong"),
     "of another user": Bad(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
-from tesched_core.model.cluster import PluginSettings
+from tesched_core.model.cluster import Job, PluginSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import OrderState
@@ -172,6 +172,12 @@ def test_scores_of_any_size_become_places_that_slurm_can_have(scores: list[float
     assert (first.job_id, first.order, second.order) == (LARGE, 0, 1)
 
 
+def test_no_more_jobs_of_a_node_are_marked_than_its_limit_has_left() -> None:
+    jobs = [running(SMALL, share("n1", 8)), running(LARGE, share("n1", 16))]
+    limits = Limits(lever=YieldBy.PLUGIN, max_preemptions_per_node_hour=1)
+    assert written(ordinary(Driver([node("n1")], jobs, limits=limits)), 0) == [SMALL]
+
+
 def test_a_file_in_doubt_is_written_anew() -> None:
     drive = site()
     written(drive, 0)
@@ -236,9 +242,10 @@ def test_the_word_of_an_administrator_makes_a_te_job_to_slurm(words: str, is_te:
 class TestWhatSlurmDid:
     """A marked job is back in the queue."""
 
-    def site(self) -> Driver:
+    def site(self, *others: Job, **limits: Any) -> Driver:
         jobs = [running(SMALL, share("n1", 8)), running(LARGE, share("n2", 32), user="bob"), waiting(TE, cpus=8)]
-        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=Limits(lever=YieldBy.PLUGIN)))
+        jobs += others
+        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=Limits(lever=YieldBy.PLUGIN, **limits)))
         written(drive, 0)
         return drive
 
@@ -268,6 +275,34 @@ class TestWhatSlurmDid:
         drive.starts(TE, share("n1", 8), at_s=13)
         drive.cycle(14)
         assert drive.memory.preemptions == {SMALL: 1}
+
+    def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
+        (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
+        return action.barred
+
+    @pytest.mark.parametrize("limit", ["max_victims_for_te_user_hour", "max_victims_for_te_account_hour"])
+    def test_a_user_with_too_many_victims_is_barred_until_they_are_an_hour_old(self, limit: str) -> None:
+        # A limit of an account is one of each user of it that waits.
+        user = "eve" if "user" in limit else "mallory"
+        drive = self.site(waiting(TE + 1, cpus=8, user=user, account="lab"), **{limit: 1})
+        drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], user="eve", account="lab")
+        self.back(drive, 10)
+        drive.starts(TE, share("n1", 8), at_s=11)
+        assert self.barred(drive, 12) == (user,)
+        drive.says(Status.SENT, *drive.decision.actions)
+        assert drive.cycle(16) == (), "it is written once"
+        refusals = {one.job_id: one for one in drive.decision.refusals}
+        assert refusals[JobId(TE + 1)].code is RefusalCode.CAUSED_LIMIT
+        assert limit in refusals[JobId(TE + 1)].text
+        assert self.barred(drive, 3700) == ()
+
+    def test_more_users_than_the_plugin_bars_are_no_reason_to_let_them_all(self) -> None:
+        trials = [waiting(100 + number, cpus=8, user=f"user{number}") for number in range(257)]
+        for count, all_barred in ((256, True), (257, False)):
+            jobs = [running(SMALL, share("n1", 8)), *trials[:count]]
+            limits = Limits(lever=YieldBy.PLUGIN, max_victims_for_te_account_hour=0)
+            drive = ordinary(Driver([node("n1")], jobs, limits=limits))
+            assert bool(drive.cycle(0)) is all_barred, "no job is marked"
 
     def test_one_that_others_have_put_back_has_paid_nothing(self) -> None:
         drive = self.site()

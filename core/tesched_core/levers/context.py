@@ -54,6 +54,8 @@ class CycleContext:
     futile: dict[JobId, Futility] = field(default_factory=dict)
     #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
     changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
+    #: users whose TE jobs preempt no job by the marks
+    barred: frozenset[str] = frozenset()
     #: no policy is asked: an admin has paused tesched
     paused: bool = False
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
@@ -77,6 +79,7 @@ class CycleContext:
             retry_at=dict(memory.retry_at),
             futile=dict(memory.futile),
             changes=copied(memory.changes),
+            barred=memory.barred,
         )
 
     @property

@@ -33,23 +33,27 @@ class MarkLever(Lever):
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Write the marks, where they have changed or are to be renewed."""
         wanted = {job_id: mark for one in intents for job_id, mark in one.marks.items()}
-        self._write(wanted, context)
+        # Without a mark nothing is preempted, whoever asks.
+        barred = frozenset(user for one in intents for user in one.barred) if wanted else frozenset()
+        self._write(wanted, barred, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Write that no job is marked."""
-        self._write({}, context)
+        self._write({}, frozenset(), context)
         marks = context.changes_of(self.name)
         for job_id in [job_id for job_id, one in marks.items() if one.restored or one.dry]:
             del marks[job_id]
 
-    def _write(self, wanted: Mapping[JobId, Mark], context: CycleContext) -> None:
+    def _write(self, wanted: Mapping[JobId, Mark], barred: frozenset[str], context: CycleContext) -> None:
         marks = context.changes_of(self.name)
         new = [job_id for job_id, mark in wanted.items() if job_id not in marks or marks[job_id].value != mark]
         ended = [job_id for job_id, one in marks.items() if job_id not in wanted and not one.restored]
         half_s = context.limits.mark_for_s / 2
         due = any(context.now - one.at > half_s and not one.restored for one in marks.values())
-        if not (new or ended or due or context.snapshot.marks_doubtful):
+        changed = new or ended or barred != context.barred
+        if not (changed or due or context.snapshot.marks_doubtful):
             return
+        context.barred = barred
         since = {job_id: one.since for job_id, one in marks.items()}
         for job_id in ended:  # known until the file without it is written
             marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))
@@ -64,9 +68,11 @@ class MarkLever(Lever):
                 since=since.get(job_id, context.now),
             )
         text = f"{len(wanted)} job(s) may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
+        if barred:
+            text += f"; TE jobs of {', '.join(sorted(barred))} preempt none, by the limits on what a user may cause"
         reason = Reason(code=ReasonCode.MARKS, text=text)
         lines = tuple(self._line(job_id, wanted[job_id], context) for job_id in sorted(wanted))
-        context.actions.append(SetMarks(job_id=JobId(0), reason=reason, marks=lines))
+        context.actions.append(SetMarks(job_id=JobId(0), reason=reason, marks=lines, barred=tuple(sorted(barred))))
 
     def _line(self, job_id: JobId, mark: Mark, context: CycleContext) -> MarkLine:
         return MarkLine(

@@ -222,6 +222,8 @@ class SetMarks:
     job_id: JobId
     reason: Reason
     marks: tuple[MarkLine, ...]
+    #: users whose TE jobs preempt no job
+    barred: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

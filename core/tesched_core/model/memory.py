@@ -69,6 +69,8 @@ class Memory:
     newly_lost: frozenset[JobId] = frozenset()
     #: remembered jobs that the last answers did not show, and since when. Not persisted
     missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
+    #: users whose TE jobs preempt no job by the last marks. Not persisted: a new process writes the marks anew
+    barred: frozenset[str] = frozenset()
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest

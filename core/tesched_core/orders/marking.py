@@ -11,8 +11,7 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +37,8 @@ from tesched_core.policy import MarkJobs, Policy, View
 
 #: Scores below this one become whole numbers of so many parts, since Slurm's are 31 bits wide.
 LARGEST, FINENESS = 2000.0, 1_000_000
+#: Users that the plugin bars at most: with more of them no job is marked.
+MOST_BARRED = 256
 #: Seconds after which a marked job that is back in the queue was put there by others, if no TE job has started.
 STARTS_WITHIN_S = 60.0
 
@@ -59,6 +60,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     eligible = eligible_victims(running, memory, at_once, context.now, context.columns.room.index)
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
     left = _Left.of(memory, limits, context.now)
+    barred = left.barred(view.waiting)
     marks: dict[JobId, Mark] = {}
     for row in np.lexsort((running.job_id, scores)).tolist():
         if why[row] >= 0:
@@ -78,7 +80,11 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             nodes=job.nodes,
             started_at=float(running.started[row]),
         )
-    told: list[Refusal | Block] = [_of_trial(job, _waits_for_slurm(job, len(marks), context)) for job in view.waiting]
+    if len(barred) > MOST_BARRED:
+        marks = {}
+    told: list[Refusal | Block] = [
+        _of_trial(job, barred.get(job.user) or _waits_for_slurm(job, len(marks), context)) for job in view.waiting
+    ]
     if view.waiting:
         rows = np.flatnonzero(why >= 0)
         rows = rows[np.argsort(running.job_id[rows])]
@@ -92,7 +98,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
                 score=np.asarray(scores[rows], dtype=np.float64),
             )
         )
-    return MarkJobs(marks=marks), Refusals(told), ""
+    return MarkJobs(marks=marks, barred=frozenset(barred)), Refusals(told), ""
 
 
 def _ranked(policy: Policy[Any], state: object, view: View) -> tuple[NDArray[np.float64] | None, str]:
@@ -122,38 +128,51 @@ class _Left:
     """What the limits that count have left: for each job that is marked it becomes less."""
 
     limits: Limits
-    count: int
-    node_s: float
-    users: Counter[str]
-    accounts: Counter[str]
+    tally: Tally
 
     @staticmethod
     def of(memory: Memory, limits: Limits, now: UnixSeconds) -> _Left:
-        tally = Tally.of(memory.paid, memory.open_orders(), now, Purpose.TE)
-        return _Left(
-            limits=limits,
-            count=limits.max_preemptions_per_hour - tally.count,
-            node_s=limits.max_lost_node_hours_per_day * HOUR_S - tally.node_s,
-            users=Counter(tally.by_user),
-            accounts=Counter(tally.by_account),
-        )
+        return _Left(limits=limits, tally=Tally.of(memory.paid, memory.open_orders(), now, Purpose.TE))
 
     def why_not(self, job: Job) -> RefusalCode | None:
-        if self.count <= 0:
+        tally, limits = self.tally, self.limits
+        if tally.count >= limits.max_preemptions_per_hour:
             return RefusalCode.HOUR_LIMIT
-        if self.node_s <= 0:
+        if tally.node_s >= limits.max_lost_node_hours_per_day * HOUR_S:
             return RefusalCode.BUDGET
-        if self.users[job.user] >= self.limits.max_preemptions_per_user_hour:
+        if tally.by_user[job.user] >= limits.max_preemptions_per_user_hour:
             return RefusalCode.USER_LIMIT
-        if self.accounts[job.account] >= self.limits.max_preemptions_per_account_hour:
+        if tally.by_account[job.account] >= limits.max_preemptions_per_account_hour:
             return RefusalCode.ACCOUNT_LIMIT
+        if any(tally.by_node[node] >= limits.max_preemptions_per_node_hour for node in job.nodes):
+            return RefusalCode.NODE_LIMIT
         return None
 
     def take(self, job: Job, ran_s: float) -> None:
-        self.count -= 1
-        self.node_s -= len(job.nodes) * max(ran_s, 0.0)
-        self.users[job.user] += 1
-        self.accounts[job.account] += 1
+        self.tally.count += 1
+        self.tally.node_s += len(job.nodes) * max(ran_s, 0.0)
+        self.tally.by_user[job.user] += 1
+        self.tally.by_account[job.account] += 1
+        self.tally.by_node.update(job.nodes)
+
+    def barred(self, waiting: Iterable[Job]) -> dict[str, Why]:
+        """Return the users whose TE jobs have made as many jobs leave as the limits allow, and why; before any mark.
+
+        A limit of an account, or of one TE job, bars the users that have such a job waiting: the plugin knows users.
+        """
+        tally, limits = self.tally, self.limits
+        found = {
+            user: ("its user", count, "max_victims_for_te_user_hour")
+            for user, count in tally.by_te_user.items()
+            if user and count >= limits.max_victims_for_te_user_hour
+        }
+        for job in waiting:
+            if (count := tally.by_te_account[job.account]) >= limits.max_victims_for_te_account_hour:
+                found.setdefault(job.user, ("its account", count, "max_victims_for_te_account_hour"))
+            if (count := tally.by_preemptor[job.job_id]) >= limits.max_victims_for_te_job_hour:
+                found.setdefault(job.user, ("one TE job of its user", count, "max_victims_for_te_job_hour"))
+        text = "Slurm preempts none for it: {} made {} job(s) leave in the last hour; guard.{} allows no more"
+        return {user: (RefusalCode.CAUSED_LIMIT, text.format(*over)) for user, over in found.items()}
 
 
 _SPARED: tuple[Why, ...] = (
@@ -164,6 +183,10 @@ _SPARED: tuple[Why, ...] = (
     (
         RefusalCode.ACCOUNT_LIMIT,
         "as many jobs of its account are marked as guard.max_preemptions_per_account_hour has left",
+    ),
+    (
+        RefusalCode.NODE_LIMIT,
+        "as many jobs on a node of its are marked as guard.max_preemptions_per_node_hour has left",
     ),
 )
 _SPARED_BY_CODE = {code: place for place, (code, _) in enumerate(_SPARED)}

@@ -43,6 +43,19 @@ def test_it_is_a_file_that_the_plugin_takes(file: MarksFile) -> None:
     assert (file.doubt(), file.tampered()) == ("", "")
 
 
+def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
+    file.write([LINE], barred=["nobody", "root", "4711"])
+    assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
+
+
+def test_a_user_that_is_not_known_here_leaves_the_file_as_it_is(file: MarksFile) -> None:
+    before = file.path.read_text()
+    with pytest.raises(OSError, match="there is no user no-such-user on this host"):
+        file.write([], barred=["no-such-user"])
+    assert file.path.read_text() == before
+    assert "no-such-user" in file.failure
+
+
 @pytest.mark.parametrize(
     ("touch", "says"),
     [
