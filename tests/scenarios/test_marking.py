@@ -11,7 +11,7 @@ from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
 from tesched_core.model.cluster import Job, PluginSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.order import OrderState
+from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import Policy, Proposal, View
@@ -304,9 +304,35 @@ class TestWhatSlurmDid:
             drive = ordinary(Driver([node("n1")], jobs, limits=limits))
             assert bool(drive.cycle(0)) is all_barred, "no job is marked"
 
-    def test_one_that_others_have_put_back_has_paid_nothing(self) -> None:
+    def test_a_te_job_that_waited_then_and_started_elsewhere_has_cost_it_its_run_for_nothing(self) -> None:
         drive = self.site()
         self.back(drive, 10)
+        written(drive, 12)
+        drive.starts(TE, share("n2", 8), at_s=11)
+        drive.cycle(14)
+        assert drive.memory.open_orders() == (), "it may be another's room"
+        drive.cycle(75)
+        (order,) = drive.memory.open_orders()
+        assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_ELSEWHERE, True)
+        assert drive.memory.preemptions == {SMALL: 1}
+
+    def test_what_slurm_may_have_done_for_a_te_job_that_still_waits_counts(self) -> None:
+        drive = self.site()
+        self.back(drive, 10)
+        written(drive, 12)
+        drive.cycle(75)
+        (order,) = drive.memory.open_orders()
+        assert (order.preemptor, order.ending) == (TE, Ending.EXPIRED)
+        assert drive.memory.preemptions == {SMALL: 1}
+
+    @pytest.mark.parametrize("how", ["came later", "held"])
+    def test_one_that_others_have_put_back_has_paid_nothing(self, how: str) -> None:
+        drive = self.site()
+        self.back(drive, 10)
+        if how == "held":
+            drive.change(TE, reason="JobHeldUser", priority=0)
+        else:
+            drive.change(TE, submit_time=drive.jobs[JobId(SMALL)].submit_time + 2)
         written(drive, 12)
         drive.cycle(100)
         assert (drive.memory.preemptions, drive.memory.open_orders()) == ({}, ())

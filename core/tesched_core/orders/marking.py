@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tesched_core.guard.budget import Tally
 from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import MARK, Change, Mark
@@ -225,11 +226,13 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
             if one.restored and (job is None or job.finished or (job.on_nodes and not job.completing)):
                 del marks[job_id]
             continue
-        trial = next(_started_there(job, one, context), None)
+        trial, ending = next(_started_there(job, one, context), None), Ending.STARTED_HERE
         if trial is None and context.now - job.submit_time <= STARTS_WITHIN_S:
             continue  # it may start in a moment
+        if trial is None:
+            trial, ending = _waited_then(job, context)
         if trial is not None:
-            orders[next_order] = _order(next_order, job, trial, one, context)
+            orders[next_order] = _order(next_order, job, (trial, ending), one, context)
             marks[job_id] = replace(one, order_id=next_order)
             next_order = OrderId(next_order + 1)
         if one.restored:
@@ -256,8 +259,26 @@ def _started_there(job: Job, one: Change[Mark], context: CycleContext) -> Iterat
             yield other
 
 
-def _order(order_id: OrderId, job: Job, trial: Job, one: Change[Mark], context: CycleContext) -> Order:
-    mark = one.value
+def _waited_then(job: Job, context: CycleContext) -> tuple[Job | None, Ending]:
+    """Return the TE job that waited when a marked job was put back, and did not start in its place; and how it ended.
+
+    Slurm does not say for whom it has preempted a job, or that it has; so what it may have done counts.
+    """
+    trials = [
+        other
+        for other in context.snapshot.jobs.values()
+        if context.snapshot.job_class(other.job_id) is JobClass.TE and other.submit_time <= job.submit_time + 1
+    ]
+    elsewhere = [one for one in trials if one.start_time is not None and one.start_time >= job.submit_time - 1]
+    if elsewhere:
+        return min(elsewhere, key=lambda one: (one.start_time or 0.0, one.job_id)), Ending.STARTED_ELSEWHERE
+    waiting = [one for one in trials if one.pending and not room_would_not_help(one)]
+    return min(waiting, key=lambda one: (one.submit_time, one.job_id), default=None), Ending.EXPIRED
+
+
+def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[Mark], context: CycleContext) -> Order:
+    trial, ending = cause
+    mark, here = one.value, ending is Ending.STARTED_HERE
     victim = Victim(
         job_id=job.job_id,
         state=VictimState.REQUEUING,
@@ -266,9 +287,10 @@ def _order(order_id: OrderId, job: Job, trial: Job, one: Change[Mark], context: 
         notice_signal="",
         notice_target=Target.BATCH,
         score=mark.score,
-        why=f"it was marked with a score of {mark.score:.3f}, and Slurm preempted it",
+        why=f"it was marked with a score of {mark.score:.3f}, and Slurm {'' if here else 'seems to have '}preempted it",
         nodes=mark.nodes,
         started_at=mark.started_at,
+        noticed_at=job.submit_time,
         queued_at=context.past[job.job_id].submitted_at if job.job_id in context.past else mark.started_at,
         user=job.user,
         account=job.account,
@@ -284,9 +306,11 @@ def _order(order_id: OrderId, job: Job, trial: Job, one: Change[Mark], context: 
         nodes=mark.nodes,
         victims=(victim,),
         started_at=trial.start_time,
-        ending=Ending.STARTED_HERE,
+        ending=ending,
     )
-    context.moved(
-        order_id, None, "", OrderState.SETTLING, f"Slurm made room for job {trial.label} on {','.join(mark.nodes)}"
-    )
+    where = ",".join(mark.nodes)
+    text = f"Slurm made room for job {trial.label} on {where}"
+    if not here:
+        text = f"Slurm put job {job.label} back while job {trial.label} waited, which has not started on {where}"
+    context.moved(order_id, None, "", OrderState.SETTLING, text)
     return replace(order, victims=(leave(victim, Departure.REQUEUED, order, context),))
