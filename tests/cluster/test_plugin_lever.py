@@ -36,7 +36,7 @@ def cluster(shared: LocalCluster, tmp_path: Path) -> LocalCluster:
 
 def marked(cluster: LocalCluster) -> list[int]:
     """Return the jobs that the marks file names."""
-    lines = cluster.marks.read_text().splitlines() if cluster.marks.exists() else []
+    lines = cluster.marks.read_text().splitlines() if cluster.marks.is_file() else []
     return [int(line.split()[0]) for line in lines[1:-1]]
 
 
@@ -94,3 +94,49 @@ def test_shadow_mode_marks_no_job(cluster: LocalCluster, tmp_path: Path) -> None
             lambda: "may be preempted by Slurm (1 new" in daemon.log.read_text(), "the record", timeout_s=30
         )
     assert not cluster.marks.exists()
+
+
+def test_the_doctor_says_that_slurm_obeys_the_marks_and_of_which_release_the_plugin_is(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS):
+        said = run_tesched("doctor", TESCHED_CONFIG=str(tmp_path / "tesched.toml")).stdout
+        flat = " ".join(said.split())
+        assert f"slurmctld obeys the marks in {cluster.marks}" in flat
+        assert "TE jobs to slurmctld are those of partition dev, partition te" in flat
+        release = cluster.run("slurmctld", "-V").stdout.split()[-1]
+        assert f"is of Slurm {release}, as slurmctld is" in flat
+
+
+def test_a_file_that_another_process_touches_is_written_anew_and_is_red_until_then(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        jobs = full(cluster)
+        wait_marked(cluster, jobs)
+        cluster.marks.write_text("garbage")
+        wait_marked(cluster, jobs)
+        # What can't be mended stays red: a folder stands where the file is to be.
+        cluster.marks.unlink()
+        cluster.marks.mkdir()
+        cluster.wait_for(
+            lambda: "marks cannot be written" in daemon.json("status")["daemon"]["marks_trouble"], "red", timeout_s=30
+        )
+        cluster.marks.rmdir()
+        wait_marked(cluster, jobs)
+        cluster.wait_for(lambda: daemon.json("status")["daemon"]["marks_trouble"] == "", "no red", timeout_s=30)
+        te = trial(cluster, "--job-name=te-1", wrap="sleep 5")
+        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=60)
+
+
+def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tmp_path: Path) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        wait_marked(cluster, full(cluster))
+        other = trial(cluster, "--job-name=te-1", "--partition=main", wrap="true")
+        cluster.wait_for(
+            lambda: (
+                "Slurm preempts none for it: neither its partition (main)" in daemon.ask("explain", str(other)).stdout
+            ),
+            "the reason",
+            timeout_s=30,
+        )

@@ -213,9 +213,13 @@ class Order:
     def futile(self) -> bool:
         """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
 
-        A victim that ended by itself before its notice has paid nothing.
+        A victim that ended by itself before its notice has paid nothing. One that Slurm has preempted by its mark had
+        no notice.
         """
-        left = (victim.left_at is not None and victim.noticed_at is not None for victim in self.victims)
+        left = (
+            victim.left_at is not None and (victim.noticed_at is not None or victim.departure is Departure.REQUEUED)
+            for victim in self.victims
+        )
         return self.ending not in {None, Ending.STARTED_HERE} and any(left)
 
 

@@ -290,7 +290,6 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
         why=f"it was marked with a score of {mark.score:.3f}, and Slurm {'' if here else 'seems to have '}preempted it",
         nodes=mark.nodes,
         started_at=mark.started_at,
-        noticed_at=job.submit_time,
         queued_at=context.past[job.job_id].submitted_at if job.job_id in context.past else mark.started_at,
         user=job.user,
         account=job.account,
