@@ -19,7 +19,7 @@ static const char *const seeds[] = {
 	"tesched-marks 1\nend 0\n",
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 1790000000 1790003600\nend 1\n",
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 1790000000 1790003600\n18 41 4 30 suspend 0 0 0 99999999999\nend 2\n",
-	"tesched-marks 1\n2147483647 2147483647 2147483647 604800 requeue 65535 2147483647 0 0\nend 1\n",
+	"tesched-marks 1\n2147483647 2147483647 2000000000 604800 requeue 65535 2147483647 0 0\nend 1\n",
 	"tesched-marks 1\n2 * 0 0 requeue 1 0 0 0\n1 * 0 0 requeue 1 0 0 0\nend 2\n",
 	"tesched-marks 1\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",

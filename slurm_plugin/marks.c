@@ -3,6 +3,7 @@
 #include "marks.h"
 
 #include <string.h>
+#include <strings.h>
 
 typedef struct {
 	const char *at;
@@ -55,7 +56,7 @@ static bool take_mark(cursor_t *cursor, mark_t *mark)
 		mark->preemptor = 0;
 	else if (!take_u32(cursor, INT32_MAX, &mark->preemptor) || !mark->preemptor)
 		return false;
-	if (!take_u32(cursor, INT32_MAX, &mark->prio) || !take_u32(cursor, MARKS_MAX_GRACE_S, &mark->grace_s))
+	if (!take_u32(cursor, MARKS_MAX_ORDER, &mark->prio) || !take_u32(cursor, MARKS_MAX_GRACE_S, &mark->grace_s))
 		return false;
 	mark->suspend = take(cursor, "suspend ");
 	if (!mark->suspend && !take(cursor, "requeue "))
@@ -150,6 +151,19 @@ bool mark_holds(const mark_t *mark, const uint32_t preemptor[3], uint32_t restar
 	       now - began >= (int64_t) mark->least_run_s;
 }
 
+bool is_enough(const uint64_t *held, const uint64_t *wanted, size_t count)
+{
+	for (size_t i = 0; held && i < count; i++)
+		if (held[i] < wanted[i])
+			return false;
+	return held && count;
+}
+
+uint32_t mark_place(const mark_t *mark, bool enough)
+{
+	return enough ? mark->prio + 1 : UINT32_MAX - 2 - mark->prio;
+}
+
 /* Return whether one of the words of `text`, separated by one of `separators`, is this one. */
 static bool among(const char *text, const char *separators, const char *word)
 {
@@ -175,4 +189,23 @@ bool has_word(const char *text, const char *word)
 bool has_name(const char *list, const char *name)
 {
 	return name && among(list, ":", name);
+}
+
+void copy_value(const char *text, const char *name, char *value, size_t size)
+{
+	size_t length = strlen(name);
+
+	for (; text && *text; text += strcspn(text, ","), text += *text == ',') {
+		if (strncasecmp(text, name, length) || text[length] != '=')
+			continue;
+		text += length + 1;
+		length = strcspn(text, ",");
+		if (length < size) {
+			memcpy(value, text, length);
+			value[length] = '\0';
+			return;
+		}
+		break;
+	}
+	value[0] = '\0';
 }

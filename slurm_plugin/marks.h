@@ -24,6 +24,8 @@
 #define MARKS_MAX_BYTES ((size_t) 24 << 20)
 #define MARKS_MAX_COUNT ((size_t) 250000)
 #define MARKS_MAX_BARRED 256
+#define MARKS_MAX_ORDER 2000000000
+#define MARKS_MAX_TRES 64
 #define MARKS_MAX_GRACE_S (7 * 24 * 3600)
 
 typedef struct {
@@ -60,8 +62,18 @@ extern size_t marks_lines(const char *text, size_t size);
  * and for a job that began at `began` after so many restarts. */
 extern bool mark_holds(const mark_t *mark, const uint32_t preemptor[3], uint32_t restarts, int64_t began, int64_t now);
 
+/* Return whether what a job holds is as much of each resource as another one wants; false if either is not known. */
+extern bool is_enough(const uint64_t *held, const uint64_t *wanted, size_t count);
+
+/* Return a marked job's place in Slurm's order, lowest first and never 0: jobs that are enough alone by their order, then
+ * the others by their order backwards, largest first with FitGpp's, so that few of them do. */
+extern uint32_t mark_place(const mark_t *mark, bool enough);
+
 /* Return whether a list of words, separated by blanks, commas or semicolons, has this one; `text` may be NULL. */
 extern bool has_word(const char *text, const char *word);
+
+/* Copy the value of `name` in a list such as "a,b=1,c=2", empty if it is not there or too long; `text` may be NULL. */
+extern void copy_value(const char *text, const char *name, char *value, size_t size);
 
 /* Return whether one of the names of `list`, separated by colons, is this one; both may be NULL. */
 extern bool has_name(const char *list, const char *name);

@@ -50,6 +50,8 @@ static marks_file_t file;
 static bool off = true; /* nothing is preemptable: built for another release */
 static bool trusted; /* the structures have been seen to be those of the headers */
 static char said[512];
+static uint64_t wanted[MARKS_MAX_TRES]; /* by the job for which Slurm gathers victims; it sorts them right after that */
+static size_t wanted_count;
 
 /* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
@@ -70,25 +72,9 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 		log_var(LOG_LEVEL_INFO, "%s: the marks of %s are in force", plugin_type, config.path);
 }
 
-/* Copy the value of `name` in SlurmctldParameters, empty if it is not there or too long. */
 static void parameter(const char *name, char *value, size_t size)
 {
-	const char *text = slurm_conf.slurmctld_params;
-	size_t length = strlen(name);
-
-	for (; text && *text; text += strcspn(text, ","), text += *text == ',') {
-		if (strncasecmp(text, name, length) || text[length] != '=')
-			continue;
-		text += length + 1;
-		length = strcspn(text, ",");
-		if (length < size) {
-			memcpy(value, text, length);
-			value[length] = '\0';
-			return;
-		}
-		break;
-	}
-	value[0] = '\0';
+	copy_value(slurm_conf.slurmctld_params, name, value, size);
 }
 
 static void read_config(void)
@@ -170,6 +156,14 @@ static bool possible(const mark_t *mark, const job_record_t *victim, const job_r
 				  preemptor->part_ptr->priority_tier > victim->part_ptr->priority_tier);
 }
 
+/* Keep what a waiting job wants of CPUs, memory and, where they are in AccountingStorageTRES, GPUs. */
+static void keep_wanted(const job_record_t *job)
+{
+	wanted_count = job->tres_req_cnt && slurmctld_tres_cnt <= MARKS_MAX_TRES ? (size_t) slurmctld_tres_cnt : 0;
+	for (size_t i = 0; i < wanted_count; i++)
+		wanted[i] = i <= TRES_ARRAY_MEM || i >= TRES_ARRAY_TOTAL_CNT ? job->tres_req_cnt[i] : 0;
+}
+
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 {
 	const mark_t *mark;
@@ -186,6 +180,7 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	}
 	if (victim->preempt_time) /* in its grace period: else Slurm would take another one besides */
 		return true;
+	keep_wanted(preemptor);
 	now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
 		return false;
@@ -212,7 +207,7 @@ static uint32_t prio_of(const job_record_t *job)
 {
 	const mark_t *mark = mark_of(job);
 
-	return job->preempt_time ? 0 : mark ? mark->prio + 1 : NO_VAL;
+	return job->preempt_time ? 0 : !mark ? NO_VAL : mark_place(mark, is_enough(job->tres_alloc_cnt, wanted, wanted_count));
 }
 
 static uint32_t grace_of(const job_record_t *job)

@@ -112,6 +112,37 @@ static void test_holds(void)
 	CHECK(mark_holds(&mark, te, 0, 900, 1500) && !mark_holds(&mark, other, 0, 900, 1500));
 }
 
+static void test_values(void)
+{
+	char value[8] = "x";
+
+	copy_value("a,tesched_marks=/m,b", "tesched_marks", value, sizeof(value));
+	CHECK(!strcmp(value, "/m"));
+	copy_value("Tesched_Marks=/n", "tesched_marks", value, sizeof(value));
+	CHECK(!strcmp(value, "/n"));
+	copy_value("tesched_marks_user=x,tesched_marksy=1,tesched_marks", "tesched_marks", value, sizeof(value));
+	CHECK(!value[0]);
+	copy_value("a=1234567,b=12345678", "a", value, sizeof(value));
+	CHECK(!strcmp(value, "1234567"));
+	copy_value("a=1234567,b=12345678", "b", value, sizeof(value));
+	CHECK(!value[0]);
+	copy_value(NULL, "a", value, sizeof(value));
+	CHECK(!value[0]);
+}
+
+static void test_places(void)
+{
+	const mark_t small = { .job_id = 1, .prio = 3 }, large = { .job_id = 2, .prio = 8 }, last = { .job_id = 3, .prio = MARKS_MAX_ORDER };
+	const uint64_t wants[3] = { 4, 100, 1 }, less[3] = { 4, 99, 2 }, more[3] = { 8, 100, 1 };
+
+	CHECK(is_enough(more, wants, 3) && !is_enough(less, wants, 3) && is_enough(less, wants, 1));
+	CHECK(!is_enough(NULL, wants, 3) && !is_enough(more, wants, 0));
+	CHECK(0 < mark_place(&small, true) && mark_place(&small, true) < mark_place(&large, true));
+	CHECK(mark_place(&large, true) < mark_place(&last, true) && mark_place(&last, true) <= mark_place(&last, false));
+	CHECK(mark_place(&last, false) < mark_place(&large, false) && mark_place(&large, false) < mark_place(&small, false));
+	CHECK(mark_place(&(mark_t) { .prio = 0 }, false) < UINT32_MAX - 1); /* NO_VAL */
+}
+
 static void test_words(void)
 {
 	CHECK(has_word("tesched:te", "tesched:te") && has_word("ticket 7, tesched:te; x", "tesched:te"));
@@ -177,6 +208,8 @@ int main(void)
 	test_most_barred();
 	test_fields();
 	test_holds();
+	test_places();
+	test_values();
 	test_words();
 	test_file();
 	puts(failed ? "test_marks: FAILED" : "test_marks: all well");

@@ -325,6 +325,31 @@ class TestWhatSlurmDid:
         assert (order.preemptor, order.ending) == (TE, Ending.EXPIRED)
         assert drive.memory.preemptions == {SMALL: 1}
 
+    def test_it_is_not_marked_again_before_it_is_known_why_it_was_put_back(self) -> None:
+        drive = self.site()
+        self.back(drive, 10)
+        written(drive, 12)
+        drive.starts(SMALL, share("n2", 8), at_s=14)
+        assert drive.cycle(16) == ()
+        (told,) = (one for one in drive.decision.refusals if one.job_id == SMALL)
+        assert told.code is RefusalCode.COOL_DOWN
+        # It is counted then, and P is 1.
+        drive.cycle(75)
+        assert drive.memory.preemptions == {SMALL: 1}
+        assert set(drive.memory.changes_of("mark")) == {LARGE}
+
+    def test_a_te_job_that_came_to_its_nodes_later_is_not_what_it_was_put_back_for(self) -> None:
+        drive = self.site(waiting(TE + 1, cpus=8))
+        self.back(drive, 10)
+        drive.change(TE + 1, submit_time=drive.jobs[JobId(SMALL)].submit_time + 2)
+        drive.starts(TE + 1, share("n1", 8), at_s=13)
+        drive.starts(TE, share("n2", 8), at_s=11)
+        drive.cycle(14)
+        assert drive.memory.open_orders() == ()
+        drive.cycle(75)
+        (order,) = drive.memory.open_orders()
+        assert (order.preemptor, order.ending) == (TE, Ending.STARTED_ELSEWHERE)
+
     @pytest.mark.parametrize("how", ["came later", "held"])
     def test_one_that_others_have_put_back_has_paid_nothing(self, how: str) -> None:
         drive = self.site()

@@ -11,7 +11,7 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -67,8 +67,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
         if why[row] >= 0:
             continue
         job = context.snapshot.jobs[JobId(int(running.job_id[row]))]
-        signal = context.snapshot.traits[job.job_id].notice_signal
-        spared = RefusalCode.DECLARES_SIGNAL if signal else left.why_not(job)
+        spared = _why_not(job, context) or left.why_not(job)
         if spared is not None:
             why[row] = len(eligible.whys) + _SPARED_BY_CODE[spared]
             continue
@@ -100,6 +99,15 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             )
         )
     return MarkJobs(marks=marks, barred=frozenset(barred)), Refusals(told), ""
+
+
+def _why_not(job: Job, context: CycleContext) -> RefusalCode | None:
+    """Return why a job that may be a victim is not marked, whatever the limits are."""
+    if context.snapshot.traits[job.job_id].notice_signal:
+        return RefusalCode.DECLARES_SIGNAL
+    before = context.changes_of(MARK).get(job.job_id)
+    put_back = before is not None and before.order_id is None and job.restarts > before.value.restarts
+    return RefusalCode.COOL_DOWN if put_back else None
 
 
 def _ranked(policy: Policy[Any], state: object, view: View) -> tuple[NDArray[np.float64] | None, str]:
@@ -178,6 +186,7 @@ class _Left:
 
 _SPARED: tuple[Why, ...] = (
     (RefusalCode.DECLARES_SIGNAL, "it is not marked, as it has declared a signal: Slurm may not put it back after it"),
+    (RefusalCode.COOL_DOWN, "it was put back a moment ago, and it is not known yet whether Slurm preempted it"),
     (RefusalCode.HOUR_LIMIT, "as many jobs are marked as guard.max_preemptions_per_hour has left"),
     (RefusalCode.BUDGET, "the marked jobs have run as long as guard.max_lost_node_hours_per_day has left"),
     (RefusalCode.USER_LIMIT, "as many jobs of its user are marked as guard.max_preemptions_per_user_hour has left"),
@@ -226,13 +235,11 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
             if one.restored and (job is None or job.finished or (job.on_nodes and not job.completing)):
                 del marks[job_id]
             continue
-        trial, ending = next(_started_there(job, one, context), None), Ending.STARTED_HERE
-        if trial is None and context.now - job.submit_time <= STARTS_WITHIN_S:
-            continue  # it may start in a moment
-        if trial is None:
-            trial, ending = _waited_then(job, context)
-        if trial is not None:
-            orders[next_order] = _order(next_order, job, (trial, ending), one, context)
+        cause = _cause(job, one, context)
+        if cause is None and context.now - job.submit_time <= STARTS_WITHIN_S:
+            continue  # a TE job may start in its place in a moment
+        if cause is not None:
+            orders[next_order] = _order(next_order, job, cause, one, context)
             marks[job_id] = replace(one, order_id=next_order)
             next_order = OrderId(next_order + 1)
         if one.restored:
@@ -250,30 +257,36 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
     )
 
 
-def _started_there(job: Job, one: Change[Mark], context: CycleContext) -> Iterator[Job]:
-    """Yield the TE jobs that have started on the nodes of a marked job since it was put back, by whole seconds."""
-    here = set(one.value.nodes)
-    for other in context.snapshot.jobs.values():
-        started = other.start_time is not None and other.start_time >= job.submit_time - 1
-        if started and context.snapshot.job_class(other.job_id) is JobClass.TE and not here.isdisjoint(other.nodes):
-            yield other
-
-
-def _waited_then(job: Job, context: CycleContext) -> tuple[Job | None, Ending]:
-    """Return the TE job that waited when a marked job was put back, and did not start in its place; and how it ended.
-
-    Slurm does not say for whom it has preempted a job, or that it has; so what it may have done counts.
-    """
-    trials = [
+def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:
+    """Return the TE jobs that waited, by whole seconds, when a marked job was put back."""
+    return tuple(
         other
         for other in context.snapshot.jobs.values()
-        if context.snapshot.job_class(other.job_id) is JobClass.TE and other.submit_time <= job.submit_time + 1
-    ]
-    elsewhere = [one for one in trials if one.start_time is not None and one.start_time >= job.submit_time - 1]
-    if elsewhere:
-        return min(elsewhere, key=lambda one: (one.start_time or 0.0, one.job_id)), Ending.STARTED_ELSEWHERE
-    waiting = [one for one in trials if one.pending and not room_would_not_help(one)]
-    return min(waiting, key=lambda one: (one.submit_time, one.job_id), default=None), Ending.EXPIRED
+        if other.submit_time <= job.submit_time + 1 and context.snapshot.job_class(other.job_id) is JobClass.TE
+    )
+
+
+def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, Ending] | None:
+    """Return the TE job for which a marked job was put back, and what came of it; None: not known, or none.
+
+    Slurm does not say for whom it has preempted a job, or that it has. So a TE job that waited then counts, if in the end
+    none has started in the job's place: first one that has started elsewhere, then one that still waits.
+    """
+    there, trials = set(one.value.nodes), _waited_then(job, context)
+    started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
+    here = [other for other in started if not there.isdisjoint(other.nodes)]
+    if here:
+        return min(here, key=_first_started), Ending.STARTED_HERE
+    if context.now - job.submit_time <= STARTS_WITHIN_S:
+        return None
+    if started:
+        return min(started, key=_first_started), Ending.STARTED_ELSEWHERE
+    waiting = [other for other in trials if other.pending and not room_would_not_help(other)]
+    return (min(waiting, key=lambda other: other.job_id), Ending.EXPIRED) if waiting else None
+
+
+def _first_started(job: Job) -> tuple[float, JobId]:
+    return job.start_time or 0.0, job.job_id
 
 
 def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[Mark], context: CycleContext) -> Order:

@@ -44,6 +44,9 @@ def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], 
         if te:
             yield ok(CHECK, f"TE jobs to slurmctld are those of {', '.join(te)}")
     yield from (warn(CHECK, text, advice) for text, advice in remarks(settings))
+    if "gpu" in values.get("GresTypes", "").split(",") and "gres/gpu" not in values.get("AccountingStorageTRES", ""):
+        text = "AccountingStorageTRES has no gres/gpu: which job alone is enough, Slurm tells by CPUs and memory only"
+        yield warn(CHECK, text, "set AccountingStorageTRES=gres/gpu in slurm.conf, then restart slurmctld")
     exempt = values.get("PreemptExemptTime", "NONE")
     if exempt not in {"NONE", "(null)", "00:00:00", ""}:
         text = (

@@ -78,6 +78,13 @@ def test_what_makes_it_obey_less_is_a_warning() -> None:
     assert [level for level, _ in said].count(Level.WARN) == 3
 
 
+@pytest.mark.parametrize(("counted", "level"), [("cpu,mem,gres/gpu", None), ("cpu,mem", Level.WARN)])
+def test_gpus_that_slurm_does_not_count_are_a_warning(counted: str, level: Level | None) -> None:
+    said = found(values={"GresTypes": "gpu,shard", "AccountingStorageTRES": counted})
+    assert [one for one, text in said if "AccountingStorageTRES" in text] == ([level] if level else [])
+    assert len(found(values={"GresTypes": "shard", "AccountingStorageTRES": "cpu"})) == 2
+
+
 def test_a_plugin_without_its_lever_is_said_to_be_idle() -> None:
     ((level, text),) = found(Config())
     assert level is Level.OK
