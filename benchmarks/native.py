@@ -1,14 +1,19 @@
 """Slurm's own preemption beside tesched, on one trace: `python -m benchmarks.native`.
 
-Four ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the same moments:
+Five ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the same moments:
 
 - grace 0: Slurm alone, preempt/partition_prio with PreemptMode=REQUEUE, without GraceTime: a victim is ended at once
 - signal: the same with GraceTime and preempt_send_user_signal; the victims ask for the signal by --signal=B:USR1@60
 - one partition: tesched, with all jobs in one partition
 - tiers: tesched, with the TE jobs in a partition of a higher PriorityTier over the same nodes
+- plugin: tesched with guard.lever = "plugin" (`make plugin`): Slurm preempts the marked jobs, which declare no signal,
+  for the TE jobs of a partition of the same tier; they save on the SIGTERM of a requeue, for which KillWait is as long
+  as the GraceTime of `signal`
 
 Every BE job takes `--save` seconds to save its work when it has a notice, leaves with RequeueExit, and goes on from
 there in its next run. All have time limits, about three times what they need. tesched has the defaults of its guard.
+A futile victim is one that left although the TE job started elsewhere; with the plugin Slurm decides for which TE job
+a victim leaves, so that tesched counts none.
 
 Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
 Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do
@@ -35,10 +40,10 @@ import numpy as np
 from tesched_testcluster.cluster import Cluster
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import Event, EventName, LoadJob, Mix, plan, read_events, submit
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.local import LocalCluster, plugin_is_built
 from tesched_testcluster.stage import LocalStage
 
-Way = Literal["grace 0", "signal", "one partition", "tiers"]
+Way = Literal["grace 0", "signal", "one partition", "tiers", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: ways without tesched
 NATIVE: tuple[Way, ...] = ("grace 0", "signal")
@@ -55,6 +60,14 @@ cool_down_s = 30
 
 [classes]
 default_grace_period_s = {GRACE_S}
+"""
+#: of the way `plugin`, besides
+LEVER = """
+[guard]
+lever = "plugin"
+
+[slurm]
+marks = "{marks}"
 """
 #: it runs where a run of a job has ended, however that came
 EPILOG = """#!/bin/bash
@@ -123,20 +136,27 @@ def definition(way: Way, nodes: int, epilog: Path) -> ClusterDefinition:
         "signal": (replace(low, preempt_mode="REQUEUE", grace_time_s=GRACE_S), replace(high, preempt_mode="OFF")),
         "one partition": (low,),
         "tiers": (low, high),
+        "plugin": (low, replace(high, priority_tier=None)),
     }
-    return ClusterDefinition(
+    cluster = ClusterDefinition(
         groups=(NodeGroup(count=nodes, gres={"gpu": GPUS}),),
         partitions=partitions[way],
         preemption=NativePreemption(send_user_signal=way == "signal") if way in NATIVE else None,
         min_job_age_s=7200,
         settings={"Epilog": str(epilog)},
     )
+    if way != "plugin":
+        return cluster
+    plugin = NativePreemption(kind="tesched", parameters=("tesched_te_partition=te",))
+    return replace(cluster, preemption=plugin, kill_wait_s=GRACE_S)
 
 
 def job_of(job: LoadJob, way: Way) -> LoadJob:
     """Return the job as it is submitted in this way."""
     if job.kind == "te":
         return job if way == "one partition" else replace(job, options=(*job.options, "--partition=te"))
+    if way == "plugin":
+        return replace(job, on_notice="term")
     return replace(job, options=(*job.options, "--signal=B:USR1@60")) if way == "signal" else job
 
 
@@ -155,6 +175,8 @@ def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Out
             drop_in = folder / "conf.d" / "benchmark.toml"
             drop_in.parent.mkdir()
             drop_in.write_text(DROP_IN)
+            if way == "plugin":
+                drop_in.with_name("lever.toml").write_text(LEVER.format(marks=cluster.marks))
             stage = LocalStage(cluster=cluster, folder=folder)
 
             def futile() -> int:
@@ -321,6 +343,8 @@ def main(
     as_json: bool,
 ) -> None:
     """Run the trace in each way, one after the other, and print the table."""
+    if "plugin" in (ways or WAYS) and not plugin_is_built():
+        raise click.ClickException("the way plugin needs the plugin: run make plugin, or choose other ways by --way")
     jobs = trace(be_count, te_count, save_s, seed)
     outcomes: dict[Way, Outcome] = {}
     for way in WAYS:
