@@ -12,8 +12,7 @@ Five ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the
 
 Every BE job takes `--save` seconds to save its work when it has a notice, leaves with RequeueExit, and goes on from
 there in its next run. All have time limits, about three times what they need. tesched has the defaults of its guard.
-A futile victim is one that left although the TE job started elsewhere; with the plugin Slurm decides for which TE job
-a victim leaves, so that tesched counts none.
+A victim is futile if the TE job started elsewhere; of those that Slurm chose, slurmctld's log tells.
 
 Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
 Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do
@@ -26,6 +25,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -69,6 +69,11 @@ lever = "plugin"
 [slurm]
 marks = "{marks}"
 """
+#: slurmctld puts a victim back for another job; it starts a job, in its main pass or in its backfill
+_PREEMPTION = re.compile(
+    r"preempted JobId=(\d+) .* for JobId=(\d+)"
+    r"|Allocate JobId=(\d+) NodeList=(\S+)|Started JobId=(\d+) in \S+ on (\S+)"
+)
 #: it runs where a run of a job has ended, however that came
 EPILOG = """#!/bin/bash
 echo "$EPOCHREALTIME $SLURM_JOB_ID" >>{ends}
@@ -92,6 +97,8 @@ class Outcome:
     be_completion_mean_s: float
     #: victims that left although the TE job started elsewhere; not known of Slurm
     futile: int | None
+    #: the same by slurmctld's log, where Slurm preempts without GraceTime; it logs no other preemption
+    elsewhere: int | None
     #: jobs that did not run to their end, and those that did so more than once
     lost: int
     twice: int
@@ -221,7 +228,24 @@ def _measured(
     if sys.stderr.isatty():
         print(file=sys.stderr)
     loads.append(os.getloadavg()[0])
-    return outcome(way, submitted, read_events(cluster.shared), _ends(ends), futile(), float(np.mean(loads)))
+    log = cluster.slurmctld_log.read_text() if way in {"grace 0", "plugin"} else None
+    counted = (futile(), None if log is None else elsewhere(log))
+    return outcome(way, submitted, read_events(cluster.shared), _ends(ends), counted, float(np.mean(loads)))
+
+
+def elsewhere(log: str) -> int:
+    """Return how many victims Slurm has put back for a job that then started on another node, by slurmctld's log."""
+    on: dict[str, str] = {}
+    left_by: dict[str, list[str]] = defaultdict(list)
+    found = 0
+    for event in _PREEMPTION.finditer(log):
+        victim, preemptor, *starts = event.groups()
+        if victim:
+            left_by[preemptor].append(on[victim])
+        else:
+            job_id, on[job_id] = (one for one in starts if one)
+            found += sum(left != on[job_id] for left in left_by.pop(job_id, ()))
+    return found
 
 
 def _all_ended(cluster: Cluster) -> bool:
@@ -242,7 +266,7 @@ def outcome(  # noqa: PLR0917 - all that is known of one way
     submitted: Mapping[int, tuple[LoadJob, float]],
     events: Sequence[Event],
     ends: Mapping[int, list[float]],
-    futile: int | None,
+    futile: tuple[int | None, int | None],
     load: float,
 ) -> Outcome:
     """Return what the jobs' own words amount to."""
@@ -278,7 +302,8 @@ def outcome(  # noqa: PLR0917 - all that is known of one way
         most_of_one=max(cut.values(), default=0),
         lost_node_s=lost_node_s,
         be_completion_mean_s=float(np.mean(completions)),
-        futile=futile,
+        futile=futile[0],
+        elsewhere=futile[1],
         lost=sum(not done[job_id] for job_id in submitted),
         twice=sum(len(done[job_id]) > 1 for job_id in submitted),
         took_s=max(event.time for event in events) - min(at for _, at in submitted.values()),
@@ -296,6 +321,7 @@ ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
     ("lost node-seconds", lambda one: f"{one.lost_node_s:.0f}"),
     ("BE mean completion, s", lambda one: f"{one.be_completion_mean_s:.1f}"),
     ("futile", lambda one: "-" if one.futile is None else f"{one.futile}"),
+    ("for a TE job elsewhere", lambda one: "-" if one.elsewhere is None else f"{one.elsewhere}"),
     ("jobs lost, run twice", lambda one: f"{one.lost}, {one.twice}"),
     ("whole trace, s", lambda one: f"{one.took_s:.0f}"),
     ("machine's load", lambda one: f"{one.load:.1f}"),
