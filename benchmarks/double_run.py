@@ -8,6 +8,8 @@ a real Slurm, end at a moment drawn evenly from ±50 ms around their requeue:
     pyslurm    the same, where pyslurm is installed
     plain      `scontrol requeue`, which does not ask whether the job has ended
     slurm      Slurm's own preemption (partition_prio, REQUEUE, GraceTime 0) by a job of a higher tier
+    plugin     Slurm's preemption of marked jobs by preempt/tesched, where `make plugin` has been run; the marks are
+               there before, as tesched writes them
 
 The moment of a requeue is slurmctld's, from its log; of one that found the job ended, that of the call, or of the pass
 that gave its node away. How long a call takes to get there, and when slurmctld makes its passes, is taken from the
@@ -47,9 +49,13 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client, choose
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.local import LocalCluster, plugin_is_built
 
-Way = Literal["commands", "pyslurm", "plain", "slurm"]
+from tests.cluster.plugin_marks import Mark, put_marks
+
+Way = Literal["commands", "pyslurm", "plain", "slurm", "plugin"]
+#: Slurm preempts, for a job that is submitted
+BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
 
 NODES = 40
 #: seconds around its requeue in which a victim ends
@@ -175,13 +181,18 @@ def definition_of(way: Way) -> ClusterDefinition:
     """Return a cluster of small nodes; for Slurm's own preemption with a partition of a higher tier."""
     main = PartitionDefinition(name="main", default=True)
     above: tuple[PartitionDefinition, ...] = ()
-    if way == "slurm":
+    preemption: NativePreemption | None = None
+    if way == "plugin":
+        above = (PartitionDefinition(name="trials"),)
+        preemption = NativePreemption(kind="tesched", parameters=("tesched_te_partition=trials",))
+    elif way == "slurm":
         main = PartitionDefinition(name="main", default=True, priority_tier=1, preempt_mode="REQUEUE", grace_time_s=0)
         above = (PartitionDefinition(name="trials", priority_tier=2, preempt_mode="OFF"),)
+        preemption = NativePreemption()
     return ClusterDefinition(
         groups=(NodeGroup(count=NODES, cpus=2, sockets=1, gres={}, mem_mib=1000),),
         partitions=(main, *above),
-        preemption=NativePreemption() if above else None,
+        preemption=preemption,
         def_mem_per_cpu_mib=1,
         settings={"SlurmctldDebug": "debug2"},
     )
@@ -212,15 +223,17 @@ class Bench:
         victims = [self._submit(number) for number in range(count)]
         wanted = {victim.job_id for victim in victims}
         self.cluster.wait_for(lambda: wanted <= {job for job, *_ in self._events()}, "a batch to begin", timeout_s=180)
+        if self.counts.way == "plugin":
+            put_marks(self.cluster, *(Mark(job_id=victim.job_id, max_restarts=1) for victim in victims))
         base = time.time()
-        if self.counts.way == "slurm":
+        if self.counts.way in BY_SLURM:
             base = math.ceil(base) + self._phase()
         go = self.cluster.shared / f"go.{self._batch}"
         new = go.with_suffix(".new")
         new.write_text(f"{base:.6f}\n")
         new.rename(go)
         called: dict[int, Call] = {}
-        lead_s = AHEAD_S if self.counts.way == "slurm" else self._lead_s()
+        lead_s = AHEAD_S if self.counts.way in BY_SLURM else self._lead_s()
         for victim in victims:
             # The moment is what is measured; there is no condition to await.
             time.sleep(max(0.0, base + victim.at_s - lead_s - time.time()))
@@ -235,7 +248,7 @@ class Bench:
         self._count(victims, called, base)
 
     def _submit(self, number: int) -> Victim:
-        at_s = 2.0 + (number // GROUP if self.counts.way == "slurm" else number * self._step_s)
+        at_s = 2.0 + (number // GROUP if self.counts.way in BY_SLURM else number * self._step_s)
         ends_s = at_s + self.rng.uniform(-WINDOW_S, WINDOW_S)
         node = f"n{number + 1}"
         job_id = self.cluster.sbatch(
@@ -381,7 +394,8 @@ def busy(count: int) -> Iterator[None]:
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(*, victims: int, ways: tuple[Way, ...], extra: int, seed: int) -> None:
     """Measure each way and compare them."""
-    chosen = ways or tuple(way for way in get_args(Way) if way != "pyslurm" or find_spec("pyslurm"))
+    lacking = {"pyslurm": not find_spec("pyslurm"), "plugin": not plugin_is_built()}
+    chosen = ways or tuple(way for way in get_args(Way) if not lacking.get(way))
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, {extra} processes kept busy")
     print(HEADER)
     measured: dict[Way, Counts] = {}

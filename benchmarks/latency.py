@@ -1,16 +1,19 @@
 """Wait of a trial until it runs, plain Slurm beside tesched: `python -m benchmarks.latency`.
 
-Five private clusters of eight nodes take turns, so that all see the same machine:
+Six private clusters of eight nodes take turns, so that all see the same machine:
 
 - slurm: no tesched; Slurm's own preemption by partition, PreemptMode=REQUEUE without GraceTime
 - hook: tesched, poked by systemd/job_submit.lua at each submission, with its next poll 30 s away
 - poll: tesched, which polls every `--poll` seconds, without pokes
 - hook-early, poll-early: the same, and Slurm's first look at a job is not awaited (guard.await_first_look = false)
+- plugin: Slurm preempts by preempt/tesched (`make plugin`) what tesched has marked before (guard.lever = "plugin"), for
+  trials in a partition of the same tier
 
 First each is idle, then each is full of best-effort jobs. Measured are the seconds from before sbatch to the first word
 of the trial itself. The victims are ordinary scripts, which Slurm and tesched alike requeue at once: they end by
 SIGTERM. With `--checkpoint` they declare a signal and take that long before they leave; Slurm then has GraceTime=10
-with preempt_send_user_signal, the only way in which it gives such a notice.
+with preempt_send_user_signal, the only way in which it gives such a notice. With `plugin` they save on SIGTERM instead,
+for which KillWait is 10 s. There the marks of all victims are awaited before a trial is submitted.
 
 Where the time goes comes from slurmctld's log, the state store and what the jobs wrote. Its columns are means: they add
 up to the mean.
@@ -42,10 +45,12 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.daemon_process import running_daemon
 
-Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early"]
+Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: the daemon is told of each submission
 POKED: tuple[Way, ...] = ("hook", "hook-early")
+#: Slurm preempts for the trials of a partition
+BY_SLURM: tuple[Way, ...] = ("slurm", "plugin")
 #: it does not await Slurm's first look
 EARLY: tuple[Way, ...] = ("hook-early", "poll-early")
 NODES, GPUS = 8, 8
@@ -65,6 +70,11 @@ max_preemptions_per_user_hour = 100000
 max_preemptions_per_account_hour = 100000
 max_preemptions_per_node_hour = 100000
 max_lost_node_hours_per_day = 100000
+"""
+#: of the way `plugin`, besides
+LEVER = """lever = "plugin"
+[slurm]
+marks = "{marks}"
 """
 #: what a trial's time is made of, in its order
 STAGES = (
@@ -124,8 +134,8 @@ class Stand:
                 cpus=8,
                 gpus=GPUS,
                 ticks=36_000,
-                # Only one that shall save its work is told of anything; the others are ordinary scripts.
-                on_notice="exit" if checkpoint_s else "unaware",
+                # Only one that shall save its work heeds anything; the others are ordinary scripts.
+                on_notice="unaware" if not checkpoint_s else "term" if self.way == "plugin" else "exit",
                 checkpoint_s=checkpoint_s,
                 options=options,
             )
@@ -143,6 +153,8 @@ class Stand:
         # RUNNING is not enough: a job that has not yet set its trap would not heed a notice.
         for job_id in self._victims:
             self._first_word(job_id)
+        if self.way == "plugin":
+            self.cluster.wait_for(self._marked, "the marks of all victims", timeout_s=60)
         te, began, started = self._trial(phase)
         gone = [job_id for job_id in self._victims if self.cluster.state(job_id) != "RUNNING"]
         if len(gone) != 1:
@@ -153,10 +165,15 @@ class Stand:
         del self._victims[gone[0]]
         self.fill()
 
+    def _marked(self) -> bool:
+        """Return whether the marks file names all victims, and no other job."""
+        lines = self.cluster.marks.read_text().splitlines() if self.cluster.marks.exists() else []
+        return {int(line.split()[0]) for line in lines[1:-1]} == set(self._victims)
+
     def _trial(self, phase: float) -> tuple[int, float, float]:
         """Submit a trial `phase` s (below 1) after a pass; return its id, when sbatch began, and its first word."""
         self._trials += 1
-        options = (*PLAIN, *(("--partition=te",) if self.way == "slurm" else ()))
+        options = (*PLAIN, *(("--partition=te",) if self.way in BY_SLURM else ()))
         job = LoadJob(name=f"te-{self._trials}", kind="te", cpus=2, gpus=2, ticks=36_000, options=options)
         # Else chance gives one cluster submissions right before its passes, and another one such right behind them.
         time.sleep((self._last_pass() + phase - time.time()) % 1.0)
@@ -189,7 +206,7 @@ class Stand:
 
         known = said(rf"_submit_batch_job: JobId={te}\b")
         marks = {0: known}
-        if self.store is None:
+        if self.way in BY_SLURM:
             # tesched needs none: a job that finds no room at its submission says so from then on.
             left = said(_ANY_LOOK, known)
             marks |= {1: left}
@@ -249,7 +266,8 @@ def stand(way: Way, setting: Setting) -> Iterator[Stand]:
             store = f"sqlite:///{folder}/tesched.sqlite"
             drop_in = folder / "conf.d" / "unbounded.toml"
             drop_in.parent.mkdir()
-            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way in EARLY else ""))
+            more = LEVER.format(marks=cluster.marks) if way == "plugin" else ""
+            drop_in.write_text(UNBOUNDED + ("await_first_look = false\n" if way in EARLY else more))
             poll_s = FAR_S if way in POKED else setting.poll_s
             stack.enter_context(
                 running_daemon(cluster, folder, ClientChoice.AUTO, poll_interval_s=poll_s, socket=socket)
@@ -275,6 +293,14 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
                 PartitionDefinition(name="te", priority_tier=10, preempt_mode="OFF"),
             ),
             preemption=NativePreemption(send_user_signal=setting.checkpoint_s > 0),
+        )
+    if way == "plugin":
+        return ClusterDefinition(
+            scheduling=setting.scheduling,
+            settings=settings,
+            partitions=(PartitionDefinition(name="main", default=True), PartitionDefinition(name="te")),
+            preemption=NativePreemption(kind="tesched", parameters=("tesched_te_partition=te",)),
+            kill_wait_s=GRACE_S,
         )
     if way not in POKED:
         return ClusterDefinition(scheduling=setting.scheduling, settings=settings)

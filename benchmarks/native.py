@@ -1,14 +1,18 @@
 """Slurm's own preemption beside tesched, on one trace: `python -m benchmarks.native`.
 
-Four ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the same moments:
+Five ways take turns on a real Slurm of 84 nodes; each gets the same jobs at the same moments:
 
 - grace 0: Slurm alone, preempt/partition_prio with PreemptMode=REQUEUE, without GraceTime: a victim is ended at once
 - signal: the same with GraceTime and preempt_send_user_signal; the victims ask for the signal by --signal=B:USR1@60
 - one partition: tesched, with all jobs in one partition
 - tiers: tesched, with the TE jobs in a partition of a higher PriorityTier over the same nodes
+- plugin: tesched with guard.lever = "plugin" (`make plugin`): Slurm preempts the marked jobs, which declare no signal,
+  for the TE jobs of a partition of the same tier; they save on the SIGTERM of a requeue, for which KillWait is as long
+  as the GraceTime of `signal`
 
 Every BE job takes `--save` seconds to save its work when it has a notice, leaves with RequeueExit, and goes on from
 there in its next run. All have time limits, about three times what they need. tesched has the defaults of its guard.
+A victim is futile if the TE job started elsewhere; of those that Slurm chose, slurmctld's log tells.
 
 Waits count from before sbatch to the job's own first word. A victim is a run of a BE job that did not reach its end.
 Its lost time is what its run took (an Epilog writes down when it ended) less the work that its next run had not to do
@@ -21,6 +25,7 @@ import json
 import math
 import os
 import random
+import re
 import sys
 import tempfile
 import time
@@ -35,10 +40,10 @@ import numpy as np
 from tesched_testcluster.cluster import Cluster
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.load import Event, EventName, LoadJob, Mix, plan, read_events, submit
-from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.local import LocalCluster, plugin_is_built
 from tesched_testcluster.stage import LocalStage
 
-Way = Literal["grace 0", "signal", "one partition", "tiers"]
+Way = Literal["grace 0", "signal", "one partition", "tiers", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: ways without tesched
 NATIVE: tuple[Way, ...] = ("grace 0", "signal")
@@ -56,6 +61,19 @@ cool_down_s = 30
 [classes]
 default_grace_period_s = {GRACE_S}
 """
+#: of the way `plugin`, besides
+LEVER = """
+[guard]
+lever = "plugin"
+
+[slurm]
+marks = "{marks}"
+"""
+#: slurmctld puts a victim back for another job; it starts a job, in its main pass or in its backfill
+_PREEMPTION = re.compile(
+    r"preempted JobId=(\d+) .* for JobId=(\d+)"
+    r"|Allocate JobId=(\d+) NodeList=(\S+)|Started JobId=(\d+) in \S+ on (\S+)"
+)
 #: it runs where a run of a job has ended, however that came
 EPILOG = """#!/bin/bash
 echo "$EPOCHREALTIME $SLURM_JOB_ID" >>{ends}
@@ -79,6 +97,8 @@ class Outcome:
     be_completion_mean_s: float
     #: victims that left although the TE job started elsewhere; not known of Slurm
     futile: int | None
+    #: the same by slurmctld's log, where Slurm preempts without GraceTime; it logs no other preemption
+    elsewhere: int | None
     #: jobs that did not run to their end, and those that did so more than once
     lost: int
     twice: int
@@ -123,20 +143,27 @@ def definition(way: Way, nodes: int, epilog: Path) -> ClusterDefinition:
         "signal": (replace(low, preempt_mode="REQUEUE", grace_time_s=GRACE_S), replace(high, preempt_mode="OFF")),
         "one partition": (low,),
         "tiers": (low, high),
+        "plugin": (low, replace(high, priority_tier=None)),
     }
-    return ClusterDefinition(
+    cluster = ClusterDefinition(
         groups=(NodeGroup(count=nodes, gres={"gpu": GPUS}),),
         partitions=partitions[way],
         preemption=NativePreemption(send_user_signal=way == "signal") if way in NATIVE else None,
         min_job_age_s=7200,
         settings={"Epilog": str(epilog)},
     )
+    if way != "plugin":
+        return cluster
+    plugin = NativePreemption(kind="tesched", parameters=("tesched_te_partition=te",))
+    return replace(cluster, preemption=plugin, kill_wait_s=GRACE_S)
 
 
 def job_of(job: LoadJob, way: Way) -> LoadJob:
     """Return the job as it is submitted in this way."""
     if job.kind == "te":
         return job if way == "one partition" else replace(job, options=(*job.options, "--partition=te"))
+    if way == "plugin":
+        return replace(job, on_notice="term")
     return replace(job, options=(*job.options, "--signal=B:USR1@60")) if way == "signal" else job
 
 
@@ -155,6 +182,8 @@ def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Out
             drop_in = folder / "conf.d" / "benchmark.toml"
             drop_in.parent.mkdir()
             drop_in.write_text(DROP_IN)
+            if way == "plugin":
+                drop_in.with_name("lever.toml").write_text(LEVER.format(marks=cluster.marks))
             stage = LocalStage(cluster=cluster, folder=folder)
 
             def futile() -> int:
@@ -199,7 +228,24 @@ def _measured(
     if sys.stderr.isatty():
         print(file=sys.stderr)
     loads.append(os.getloadavg()[0])
-    return outcome(way, submitted, read_events(cluster.shared), _ends(ends), futile(), float(np.mean(loads)))
+    log = cluster.slurmctld_log.read_text() if way in {"grace 0", "plugin"} else None
+    counted = (futile(), None if log is None else elsewhere(log))
+    return outcome(way, submitted, read_events(cluster.shared), _ends(ends), counted, float(np.mean(loads)))
+
+
+def elsewhere(log: str) -> int:
+    """Return how many victims Slurm has put back for a job that then started on another node, by slurmctld's log."""
+    on: dict[str, str] = {}
+    left_by: dict[str, list[str]] = defaultdict(list)
+    found = 0
+    for event in _PREEMPTION.finditer(log):
+        victim, preemptor, *starts = event.groups()
+        if victim:
+            left_by[preemptor].append(on[victim])
+        else:
+            job_id, on[job_id] = (one for one in starts if one)
+            found += sum(left != on[job_id] for left in left_by.pop(job_id, ()))
+    return found
 
 
 def _all_ended(cluster: Cluster) -> bool:
@@ -220,7 +266,7 @@ def outcome(  # noqa: PLR0917 - all that is known of one way
     submitted: Mapping[int, tuple[LoadJob, float]],
     events: Sequence[Event],
     ends: Mapping[int, list[float]],
-    futile: int | None,
+    futile: tuple[int | None, int | None],
     load: float,
 ) -> Outcome:
     """Return what the jobs' own words amount to."""
@@ -256,7 +302,8 @@ def outcome(  # noqa: PLR0917 - all that is known of one way
         most_of_one=max(cut.values(), default=0),
         lost_node_s=lost_node_s,
         be_completion_mean_s=float(np.mean(completions)),
-        futile=futile,
+        futile=futile[0],
+        elsewhere=futile[1],
         lost=sum(not done[job_id] for job_id in submitted),
         twice=sum(len(done[job_id]) > 1 for job_id in submitted),
         took_s=max(event.time for event in events) - min(at for _, at in submitted.values()),
@@ -274,6 +321,7 @@ ROWS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
     ("lost node-seconds", lambda one: f"{one.lost_node_s:.0f}"),
     ("BE mean completion, s", lambda one: f"{one.be_completion_mean_s:.1f}"),
     ("futile", lambda one: "-" if one.futile is None else f"{one.futile}"),
+    ("for a TE job elsewhere", lambda one: "-" if one.elsewhere is None else f"{one.elsewhere}"),
     ("jobs lost, run twice", lambda one: f"{one.lost}, {one.twice}"),
     ("whole trace, s", lambda one: f"{one.took_s:.0f}"),
     ("machine's load", lambda one: f"{one.load:.1f}"),
@@ -321,6 +369,8 @@ def main(
     as_json: bool,
 ) -> None:
     """Run the trace in each way, one after the other, and print the table."""
+    if "plugin" in (ways or WAYS) and not plugin_is_built():
+        raise click.ClickException("the way plugin needs the plugin: run make plugin, or choose other ways by --way")
     jobs = trace(be_count, te_count, save_s, seed)
     outcomes: dict[Way, Outcome] = {}
     for way in WAYS:

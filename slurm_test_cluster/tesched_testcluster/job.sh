@@ -12,6 +12,9 @@
 #                     stay      writes a checkpoint, then works on until it is ended
 #                     finish    writes a checkpoint, then exits 0 as if it had finished
 #                     ignore    works on, without a checkpoint
+#                   or, where no signal is declared:
+#                     term      gets TERM, as Slurm sends it to each job that it puts back: writes a checkpoint, then
+#                               exits; KillWait must be longer than CHECKPOINT_S
 # CHECKPOINT_S      seconds that writing a checkpoint takes
 # CHECKPOINT_EVERY  ticks between checkpoints that nobody asked for; 0 for none
 # FOLDER            holds events.log, to which every job appends, and a checkpoint (the ticks done) of each
@@ -24,10 +27,9 @@ set -u
 export LC_ALL=C
 
 notice=0
-trap 'notice=1' USR1
-
 ticks=$1 tick_s=$2 on_notice=$3 checkpoint_s=$4 checkpoint_every=$5 folder=$6 requeue_exit=$7
 checkpoint=$folder/$SLURM_JOB_ID.checkpoint
+if [[ $on_notice == term ]]; then trap 'notice=1' TERM; else trap 'notice=1' USR1; fi
 
 ticks_done=0
 if [[ -r $checkpoint ]]; then
@@ -64,7 +66,7 @@ heed() {
     [[ $on_notice == ignore ]] && return
     save
     case $on_notice in
-        exit) leave "$requeue_exit" ;;
+        exit | term) leave "$requeue_exit" ;;
         finish) leave 0 ;;
         requeue)
             say leave

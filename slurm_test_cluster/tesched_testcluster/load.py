@@ -26,8 +26,10 @@ JOB_SCRIPT = Path(__file__).with_name("job.sh")
 ORDINARY_SCRIPT = Path(__file__).with_name("ordinary.sh")
 
 Kind = Literal["be", "te"]
-#: what a job does when it gets its notice; `job.sh` says it in full. One that is unaware declares no signal
-OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore", "unaware"]
+#: what a job does when it gets its notice; `job.sh` says it in full
+OnNotice = Literal["exit", "requeue", "stay", "finish", "ignore", "term", "unaware"]
+#: These declare no signal: one that is unaware traps nothing, `term` saves on the SIGTERM of a requeue.
+UNDECLARED: tuple[OnNotice, ...] = ("term", "unaware")
 
 
 class EventName(StrEnum):
@@ -160,7 +162,7 @@ def _with_comment(job: LoadJob) -> tuple[str, ...]:
 
     Not by --signal: Slurm would send that some time before the time limit, too, which is a minute for short jobs.
     """
-    if job.on_notice == "unaware":
+    if job.on_notice in UNDECLARED:
         return job.options
     # On newer releases exit 0 after a signal means "run me again" by default.
     said = "signal=B:USR1" + (" exit0=finished" if job.on_notice == "finish" else "")

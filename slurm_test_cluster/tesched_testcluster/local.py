@@ -135,7 +135,7 @@ class LocalCluster(Cluster):
         ClusterError if that fails or takes longer than `timeout_s`; nothing is left then.
         """
         require_slurm(accounting=self.definition.accounting is not None)
-        if self.uses_plugin and not _PLUGIN.exists():
+        if self.uses_plugin and not plugin_is_built():
             raise ClusterError(f"not built: {_PLUGIN}. Run make plugin.")
         said = subprocess.run(
             ["slurmctld", "-V"], env=self.env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
@@ -392,6 +392,11 @@ def require_slurm(*, accounting: bool = False) -> None:
     missing = [program for program in needed if shutil.which(program, path=_path()) is None]
     if missing:
         raise ClusterError(f"not installed: {', '.join(missing)}. Run {_INSTALL_SCRIPT} as root (Debian).")
+
+
+def plugin_is_built() -> bool:
+    """Return whether `make plugin` has been run."""
+    return _PLUGIN.exists()
 
 
 def own_plugins() -> str:

@@ -304,6 +304,17 @@ def test_a_job_that_finishes_on_its_notice_does_not_come_back(cluster: LocalClus
     assert cluster.wait_state(job_id, "COMPLETED")["Restarts"] == "0"
 
 
+def test_a_job_that_saves_on_sigterm_declares_nothing_and_loses_no_tick(cluster: LocalCluster) -> None:
+    job = LoadJob(name="be", kind="be", ticks=40, tick_s=0.05, on_notice="term", checkpoint_s=0.3, checkpoint_every=10)
+    job_id = submit(cluster, job, cluster.shared)
+    wait_ticks(cluster, job_id, 10)
+    assert "Comment" not in cluster.job(job_id)
+    cluster.run("scontrol", "requeue", str(job_id))
+    assert cluster.wait_state(job_id, "COMPLETED", timeout_s=40)["Restarts"] == "1"
+    left, restart = (wait_event(cluster, job_id, name).ticks_done for name in (EventName.LEAVE, EventName.RESTART))
+    assert left == restart
+
+
 def test_a_killed_node_comes_back_and_its_job_runs_again(cluster: LocalCluster) -> None:
     job_id = cluster.sbatch("--nodelist=n3", "--requeue", wrap="sleep 600")
     cluster.wait_state(job_id, "RUNNING")

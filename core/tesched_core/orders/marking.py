@@ -269,8 +269,8 @@ def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:
 def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, Ending] | None:
     """Return the TE job for which a marked job was put back, and what came of it; None: not known, or none.
 
-    Slurm does not say for whom it has preempted a job, or that it has. So a TE job that waited then counts, if in the end
-    none has started in the job's place: first one that has started elsewhere, then one that still waits.
+    Slurm does not say for whom it has preempted a job, or that it has. So a TE job that waited then counts, if in the
+    end none has started in the job's place: first one that has started elsewhere, then one that still waits.
     """
     there, trials = set(one.value.nodes), _waited_then(job, context)
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
