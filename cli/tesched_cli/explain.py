@@ -172,7 +172,8 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     if order.ending is Ending.SHADOW:
         yield f"order {order.order_id}: it would have been asked to yield to {to} ({_SHADOW})"
         return
-    yield f"order {order.order_id}: it was asked to yield to {to}"
+    asked = f"{victim.why}, for {to}" if victim.by_slurm else f"it was asked to yield to {to}"
+    yield f"order {order.order_id}: {asked}"
     if victim.suspended_at is not None:
         until = victim.back_at if victim.back_at is not None else victim.left_at
         for_s = "is suspended" if until is None else f"was suspended for {duration(until - victim.suspended_at)}"

@@ -77,6 +77,11 @@ class Kind:
     #: before Slurm 26.05, if that differs: Slurm's own preemption does so there
     parts_before_26: Mapping[str, Ending] = field(default_factory=dict)
 
+    @property
+    def declares(self) -> bool:
+        """Return whether its jobs declare a signal, by an option or their comment."""
+        return "signal=" in self.script or any("signal=" in word for word in (*self.options, *self.argv))
+
     def wanted(self, release: tuple[int, int]) -> Mapping[str, Ending]:
         """Return what must become of its jobs on this release of Slurm."""
         return self.parts_before_26 if self.parts_before_26 and release < (26, 5) else self.parts

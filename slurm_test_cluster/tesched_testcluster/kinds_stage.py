@@ -117,14 +117,16 @@ class KindsOnStage:
                     timeout_s=_BEGIN_S,
                 )
 
-    def preempt(self) -> None:
-        """Submit a trial-and-error job for the node of each job that runs."""
+    def preempt(self, *options: str) -> None:
+        """Submit a trial-and-error job, with these options besides, for the node of each job that runs."""
         for staged in self._staged:
             for job in staged.jobs:
                 shown = self.cluster.job(job)
                 if shown["JobState"] == "RUNNING":
                     where = f"--nodelist={shown['NodeList']}"
-                    staged.trials.append(self.cluster.sbatch("--job-name=te", *_ALONE, where, wrap="sleep 0.5"))
+                    staged.trials.append(
+                        self.cluster.sbatch("--job-name=te", *_ALONE, where, *options, wrap="sleep 0.5")
+                    )
 
     def await_end(self, timeout_s: float = 300) -> None:
         """Wait until each has ended, but for those that are never asked; gives up on what has not, see `outcomes`."""

@@ -11,7 +11,7 @@ from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
 from tesched_core.model.cluster import Job, PluginSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.order import Ending, OrderState
+from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import Policy, Proposal, View
@@ -324,6 +324,19 @@ class TestWhatSlurmDid:
         (order,) = drive.memory.open_orders()
         assert (order.preemptor, order.ending) == (TE, Ending.EXPIRED)
         assert drive.memory.preemptions == {SMALL: 1}
+
+    def test_one_that_has_ended_before_that_is_seen_counts_and_is_back(self) -> None:
+        drive = self.site()
+        self.back(drive, 10)
+        drive.starts(TE, share("n1", 8), at_s=11)
+        drive.starts(SMALL, share("n2", 8), at_s=12)
+        drive.ends(SMALL)
+        drive.cycle(20)
+        assert drive.memory.preemptions == {SMALL: 1}
+        drive.says(Status.SENT, *drive.decision.actions)
+        drive.cycle(22)
+        (order,) = drive.memory.orders.values()
+        assert order.victims[0].state is VictimState.BACK
 
     def test_it_is_not_marked_again_before_it_is_known_why_it_was_put_back(self) -> None:
         drive = self.site()

@@ -172,6 +172,11 @@ class Victim:
         return self.state is VictimState.LEFT and self.departure not in never
 
     @property
+    def by_slurm(self) -> bool:
+        """Return whether Slurm itself has preempted it, by its mark: it was never asked."""
+        return self.departure is Departure.REQUEUED and self.noticed_at is None
+
+    @property
     def settled(self) -> bool:
         """Return whether it is where it stays: nothing more is to be done for it but to put changes back."""
         return self.state in {VictimState.LEFT, VictimState.BACK, VictimState.SPARED} and not self.awaited
@@ -213,12 +218,10 @@ class Order:
     def futile(self) -> bool:
         """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
 
-        A victim that ended by itself before its notice has paid nothing. One that Slurm has preempted by its mark had
-        no notice.
+        A victim that ended by itself before its notice has paid nothing.
         """
         left = (
-            victim.left_at is not None and (victim.noticed_at is not None or victim.departure is Departure.REQUEUED)
-            for victim in self.victims
+            victim.left_at is not None and (victim.noticed_at is not None or victim.by_slurm) for victim in self.victims
         )
         return self.ending not in {None, Ending.STARTED_HERE} and any(left)
 

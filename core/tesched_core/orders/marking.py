@@ -230,7 +230,7 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
         job = context.snapshot.jobs.get(job_id)
         if job_id in context.absent or one.order_id is not None:
             continue
-        if job is None or job.finished or job.restarts <= one.value.restarts:
+        if job is None or job.restarts <= one.value.restarts:
             # Of a run that is leaving it is not known yet why; any other mark goes with its line in the file.
             if one.restored and (job is None or job.finished or (job.on_nodes and not job.completing)):
                 del marks[job_id]
