@@ -1,0 +1,130 @@
+"""The lever `plugin` through faults, on a real Slurm: daemons that are killed, slurmctld that restarts, a flood."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import Patience
+
+from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
+from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, trial
+from tests.cluster.test_plugin_lever import marked, wait_marked
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[LocalCluster]:
+    """Give the nodes that these tests share."""
+    build_plugin()
+    with LocalCluster(DEFINITION) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def cluster(shared: LocalCluster, tmp_path: Path) -> LocalCluster:
+    """Give them idle, without marks, and a configuration with the lever in `tmp_path`/conf.d."""
+    shared.reset()
+    shared.marks.unlink(missing_ok=True)
+    configure(shared, tmp_path)
+    return shared
+
+
+def configure(cluster: LocalCluster, folder: Path, guard: str = "") -> None:
+    """Write the lever, and these limits besides, into a drop-in."""
+    (folder / "conf.d").mkdir(exist_ok=True)
+    lever = f'[guard]\nlever = "plugin"\n{guard}\n[slurm]\nmarks = "{cluster.marks}"\n'
+    (folder / "conf.d" / "plugin.toml").write_text(lever)
+
+
+def preemptions(daemon: Daemon, jobs: list[int]) -> list[int]:
+    """Return how often each job was preempted, by the state store."""
+    often = {job["job_id"]: job["preemptions"] for job in daemon.json("jobs")["jobs"]}
+    return [often[job_id] for job_id in jobs]
+
+
+def await_counted(daemon: Daemon, jobs: list[int], count: int) -> None:
+    """Wait until so many preemptions of these jobs are counted: for a minute what Slurm did may be unclear."""
+    patience = Patience(100)
+    while sum(preemptions(daemon, jobs)) != count:
+        assert not patience.is_over(), f"counted are {preemptions(daemon, jobs)}, not {count}"
+        time.sleep(0.1)
+
+
+def test_a_daemon_that_is_killed_again_and_again_counts_each_preemption_once(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    jobs: list[int] = []
+    trials: list[int] = []
+    for victims in range(1, NODES):
+        with suppress(ProcessLookupError), running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+            jobs = jobs or full(cluster)
+            wait_marked(cluster, jobs[victims - 1 :])
+            await_counted(daemon, jobs, victims - 1)
+            raise ProcessLookupError
+        trials.append(trial(cluster, f"--job-name=te-{victims}"))
+        cluster.wait_state(trials[-1], "RUNNING", timeout_s=60)
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        await_counted(daemon, jobs, NODES - 1)
+        assert preemptions(daemon, jobs) == [1] * (NODES - 1) + [0]
+        assert sorted(cluster.put_back(jobs)) == jobs[:-1]
+        orders = daemon.json("orders")["orders"]
+        assert sorted(order["order"]["preemptor"] for order in orders) == trials
+
+
+def test_a_restart_of_slurmctld_loses_neither_marks_nor_what_it_did(cluster: LocalCluster, tmp_path: Path) -> None:
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        stubborn = "trap '' TERM; for _ in $(seq 3000); do sleep 0.1; done"
+        jobs = [best_effort(cluster, wrap=stubborn), *(best_effort(cluster) for _ in range(NODES - 1))]
+        wait_marked(cluster, jobs)
+        one = trial(cluster, "--job-name=te-1")
+        # It stays until KillWait has passed: slurmctld goes away while its victim is on its way.
+        cluster.wait_for(lambda: cluster.state(jobs[0]) != "RUNNING", "the victim to be on its way", timeout_s=30)
+        cluster.stop_slurmctld()
+        cluster.start_slurmctld()
+        cluster.wait_state(one, "RUNNING", timeout_s=60)
+        two = trial(cluster, "--job-name=te-2")
+        cluster.wait_state(two, "RUNNING", timeout_s=60)
+        often = Counter(cluster.put_back(jobs))
+        assert set(often.values()) == {1}
+        await_counted(daemon, jobs, len(often))
+        assert max(preemptions(daemon, jobs)) == 1
+
+
+def test_a_flood_of_te_jobs_has_no_more_victims_than_the_limits_allow(cluster: LocalCluster, tmp_path: Path) -> None:
+    configure(cluster, tmp_path, "max_preemptions_per_hour = 2\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        jobs = full(cluster)
+        wait_marked(cluster, jobs[:2])
+        trials = [trial(cluster, f"--job-name=te-{number}", wrap="sleep 1") for number in range(3 * NODES)]
+        for job_id in trials:
+            cluster.wait_state(job_id, "COMPLETED", timeout_s=120)
+        assert sorted(cluster.put_back(jobs)) == jobs[:2]
+        await_counted(daemon, jobs, 2)
+        assert marked(cluster) == []
+    undone = run_tesched("undo", TESCHED_CONFIG=str(tmp_path / "tesched.toml"))
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+
+
+def test_a_user_that_has_caused_enough_is_barred_on_a_real_slurm(cluster: LocalCluster, tmp_path: Path) -> None:
+    configure(cluster, tmp_path, "max_victims_for_te_user_hour = 1\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        jobs = full(cluster)
+        wait_marked(cluster, jobs)
+        cluster.wait_state(trial(cluster, "--job-name=te-1"), "RUNNING", timeout_s=60)
+        cluster.wait_for(lambda: "barred 0\n" in cluster.marks.read_text(), "the user to be barred", timeout_s=30)
+        two = trial(cluster, "--job-name=te-2")
+        cluster.wait_for(
+            lambda: "guard.max_victims_for_te_user_hour" in daemon.ask("explain", str(two)).stdout,
+            "the reason",
+            timeout_s=30,
+        )
+        assert len(cluster.put_back(jobs)) == 1
+        assert cluster.state(two) == "PENDING"
