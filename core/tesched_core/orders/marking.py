@@ -2,8 +2,8 @@
 
 With `guard.lever = "plugin"` no order asks a victim. The policy ranks the jobs that may be victims, before a TE job is
 there; the limits that count hold by how many are marked: if Slurm preempts all marked jobs before the next poll, no
-limit is passed. What Slurm did is seen, not believed: a marked job that is back in the queue, and a TE job that has
-started on its nodes since, become an order with one victim, which pays as any other does.
+limit is passed. What Slurm did is seen, not believed: a marked job that is back in the queue, and a TE job that waited
+then, become an order with one victim, which pays as any other does, though the TE job may have started elsewhere.
 
 A job that has declared a signal is not marked: what Slurm makes of a job that ends in its grace period depends on its
 release and on the exit status, and some are not run again. Of any other job Slurm ends the run and puts it back.
@@ -40,7 +40,7 @@ from tesched_core.policy import MarkJobs, Policy, View
 LARGEST, FINENESS = 2000.0, 1_000_000
 #: Users that the plugin bars at most: with more of them no job is marked.
 MOST_BARRED = 256
-#: Seconds after which a marked job that is back in the queue was put there by others, if no TE job has started.
+#: Seconds for which a TE job may yet start in the place of a marked job that is back in the queue: KillWait and more.
 STARTS_WITHIN_S = 60.0
 
 
