@@ -19,7 +19,20 @@ from benchmarks.broken_rules import MUTATIONS
 from benchmarks.mutation import Mutation
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "policies", "sim", "slurm", "db", "daemon", "report", "cli", "systemd", "slurm_test_cluster", "tests")
+ROOMS = (
+    "core",
+    "policies",
+    "predict",
+    "sim",
+    "slurm",
+    "db",
+    "daemon",
+    "report",
+    "cli",
+    "systemd",
+    "slurm_test_cluster",
+    "tests",
+)
 TESTS = (
     "tests/unit/policies/test_victim_search.py",
     "tests/unit/core/guard/test_budget.py",

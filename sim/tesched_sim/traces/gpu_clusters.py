@@ -46,12 +46,14 @@ def read_openb(path: Path) -> Recorded:
             continue
         rows.add(
             submit_s=created,
+            waited_s=begun - created,
             run_s=line.number("deletion_time") - begun,
             nodes=1,
             cpus=max(ceil(line.number("cpu_milli") / 1000), 1),
             mem_mib=int(line.number("memory_mib")),
             gpus=line.whole("num_gpu"),
             te=_class(line),
+            partition=line.text("qos"),
         )
     return rows.recorded()
 

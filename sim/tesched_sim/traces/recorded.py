@@ -29,6 +29,10 @@ class Recorded:
     users: tuple[str, ...]
     #: 1 TE, 0 BE, -1 not told
     te: NDArray[np.int8]
+    #: "" where not told
+    job_names: tuple[str, ...]
+    accounts: tuple[str, ...]
+    partitions: tuple[str, ...]
     #: how many lines were left out, by reason
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -53,6 +57,9 @@ class Rows:
     gpus: list[int] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     te: list[int] = field(default_factory=list)
+    job_names: list[str] = field(default_factory=list)
+    accounts: list[str] = field(default_factory=list)
+    partitions: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(
@@ -68,6 +75,9 @@ class Rows:
         gpus: int = -1,
         user: str = "",
         te: int = -1,
+        job_name: str = "",
+        account: str = "",
+        partition: str = "",
     ) -> None:
         """Take a job; one that never ran is left out."""
         if run_s <= 0:
@@ -83,6 +93,9 @@ class Rows:
         self.gpus.append(gpus)
         self.users.append(user)
         self.te.append(te)
+        self.job_names.append(job_name)
+        self.accounts.append(account)
+        self.partitions.append(partition)
 
     def recorded(self) -> Recorded:
         """Return them."""
@@ -98,5 +111,8 @@ class Rows:
             gpus=np.array(self.gpus, dtype=np.int64),
             users=tuple(self.users),
             te=np.array(self.te, dtype=np.int8),
+            job_names=tuple(self.job_names),
+            accounts=tuple(self.accounts),
+            partitions=tuple(self.partitions),
             left_out=self.left_out,
         )

@@ -3,8 +3,9 @@
     sacct --allusers --allocations --parsable2 --starttime now-7days --endtime now --state CD,F,TO,CA,NF,PR
           --format JobID,User,Submit,Start,End,ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem,AllocTRES,State
 
-Columns are found by their names; others may stand beside them. Steps, and jobs that never ran, are left out. A job that
-was requeued has several records, of which sacct prints the last.
+Columns are found by their names; others may stand beside them, of which JobName, Account and Partition are read, too.
+Steps, and jobs that never ran, are left out. A job that was requeued has several records, of which sacct prints the
+last.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ def read_sacct(path: Path) -> Recorded:
             mem_mib=_mem_mib(tres.get("mem", ""), line, nodes, cpus),
             gpus=int(float(tres.get("gres/gpu", "0") or 0)),
             user=line.text("User"),
+            job_name=line.text("JobName"),
+            account=line.text("Account"),
+            partition=line.text("Partition"),
         )
     return rows.recorded()
 

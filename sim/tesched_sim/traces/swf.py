@@ -1,6 +1,7 @@
 """The Standard Workload Format, version 2, of the Parallel Workloads Archive.
 
 A line has 18 numbers; -1 stands for "not known". Processors are taken for CPUs, memory is in KiB a processor.
+Users, groups (accounts) and programs (job names) are numbers there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from tesched_sim.traces.text import finite, lines_of
 from tesched_sim.workload import WorkloadError
 
 FIELDS = 18
-_SUBMIT, _WAIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB, _USER = 1, 2, 3, 4, 7, 8, 9, 11
+_SUBMIT, _WAIT, _RUN, _USED_CPUS, _WANTED_CPUS, _WANTED_S, _WANTED_KIB = 1, 2, 3, 4, 7, 8, 9
+_USER, _GROUP, _PROGRAM, _PARTITION = 11, 12, 13, 15
+#: Programs are told apart by letters: in a job's name, digits often count its runs.
+_LETTERS = str.maketrans("0123456789", "abcdefghij")
 
 
 def read_swf(path: Path) -> Recorded:
@@ -44,5 +48,12 @@ def read_swf(path: Path) -> Recorded:
             mem_mib=int(kib * cpus / 1024) if kib > 0 else -1,
             gpus=0,
             user=f"user{int(values[_USER])}",
+            account=_numbered("group", values[_GROUP]),
+            job_name=_numbered("program-", values[_PROGRAM]).translate(_LETTERS),
+            partition=_numbered("partition", values[_PARTITION]),
         )
     return rows.recorded()
+
+
+def _numbered(what: str, number: float) -> str:
+    return f"{what}{int(number)}" if number >= 0 else ""

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = (
-    *("core", "policies", "slurm", "db", "daemon", "sim", "cli", "report"),
+    *("core", "policies", "predict", "slurm", "db", "daemon", "sim", "cli", "report"),
     *("slurm_test_cluster", "benchmarks", "tests"),
 )
 #: every page that is read, but for those that are generated (docs/man)

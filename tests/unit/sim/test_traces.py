@@ -15,7 +15,7 @@ SWF = """\
 ; Version: 2
 ; MaxNodes: 8
 1 0 5 100 4 -1 -1 8 600 1024 1 7 1 -1 1 1 -1 -1
-2 10 -1 50 2 -1 -1 -1 -1 -1 1 8 1 -1 1 1 -1 -1
+2 10 -1 50 2 -1 -1 -1 -1 -1 1 8 1 1 1 -1 -1 -1
 3 20 -1 -1 2 -1 -1 2 -1 -1 0 8 1 -1 1 1 -1 -1
 4 30 -1 10 -1 -1 -1 -1 -1 -1 0 8 1 -1 1 1 -1 -1
 """
@@ -68,6 +68,8 @@ class TestSwf:
         assert found.limit_s[0] == 600
         assert np.isnan(found.limit_s[1])
         assert found.users == ("user7", "user8")
+        assert found.job_names == ("", "program-b")
+        assert (found.accounts, found.partitions) == (("group1", "group1"), ("partition1", ""))
         assert found.left_out == {"never ran": 1, "no processors are told": 1}
 
     def test_a_packed_file_is_unpacked(self, tmp_path: Path) -> None:
@@ -98,6 +100,8 @@ class TestGpuClusters:
     def test_openb(self, tmp_path: Path) -> None:
         found = traces.read(written(tmp_path, OPENB))
         assert found.run_s.tolist() == [95, 60]  # from when it was scheduled, where that is told
+        assert found.waited_s.tolist() == [5, 0]
+        assert found.partitions == ("LS", "BE")
         assert found.cpus.tolist() == [12, 2]
         assert (found.gpus.tolist(), found.te.tolist()) == ([1, 0], [1, 0])
         assert found.left_out == {"its end is not told": 1}

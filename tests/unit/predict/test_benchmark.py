@@ -1,0 +1,62 @@
+"""The benchmark of learned run times: what it learns, and what it says of bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.run_times import main
+
+HEAD = "timestamp,duration,num_gpus,gpu_time,cluster"
+
+
+def philly(path: Path, durations_s: list[int]) -> Path:
+    """Write a trace with a job each minute."""
+    lines = [f"2017-10-03 00:{minute:02}:00,{duration_s},1,1,vc" for minute, duration_s in enumerate(durations_s)]
+    path.write_text("\n".join([HEAD, *lines]) + "\n")
+    return path
+
+
+def rows(path: Path, *options: str) -> dict[str, tuple[int, list[float]]]:
+    found = CliRunner().invoke(main, [*options, "--json", str(path)])
+    assert found.exit_code == 0, found.output
+    (trace,) = json.loads(found.output)["traces"]
+    return {row["predictor"]: (row["predicted"], row["coverage"]) for row in trace["rows"]}
+
+
+def test_runs_that_have_not_ended_are_not_learned(tmp_path: Path) -> None:
+    # The first half: one run of 10 s, and nine that outlast the trace. All that is known: 10 s.
+    path = philly(tmp_path / "trace.csv", [10] + [9000] * 9 + [11] * 10)
+    assert rows(path) == {"learned": (10, [0.0] * 4), "all runs": (10, [0.0] * 4)}
+
+
+def test_runs_of_the_second_half_are_learned_only_online(tmp_path: Path) -> None:
+    path = philly(tmp_path / "trace.csv", [10] * 10 + [100] * 10)
+    assert rows(path)["all runs"][1] == [0.0] * 4
+    assert rows(path, "--online")["all runs"][1][3] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (HEAD + "\nyesterday,1,1,1,vc\n", "trace.csv:2: timestamp is 'yesterday'; it must be a time such as"),
+        ("duration_s,num_gpus\n10,1\n", "trace.csv:1: this format tells no time of submission"),
+        (HEAD + "\n2017-10-03 00:00:00,1,1,1,vc\n", "trace.csv: it has 1 jobs that ran; 10 are needed at least"),
+        ("what,ever\n", "trace.csv:1: this is the beginning of none of the formats"),
+    ],
+)
+def test_bad_input_is_named_with_what_would_be_right(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(text)
+    found = CliRunner().invoke(main, [str(path)])
+    assert found.exit_code == 2
+    assert says in found.output
+
+
+def test_no_trace_is_refused() -> None:
+    found = CliRunner().invoke(main, [])
+    assert found.exit_code == 2
+    assert "no trace is named" in found.output
