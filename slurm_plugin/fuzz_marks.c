@@ -21,12 +21,12 @@ static const char *const seeds[] = {
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 1790000000 1790003600\n18 41 4 30 suspend 0 0 0 99999999999\nend 2\n",
 	"tesched-marks 1\n2147483647 2147483647 2000000000 604800 requeue 65535 2147483647 0 0\nend 1\n",
 	"tesched-marks 1\n2 * 0 0 requeue 1 0 0 0\n1 * 0 0 requeue 1 0 0 0\nend 2\n",
-	"tesched-marks 1\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
+	"tesched-marks 1\nwait 2\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",
 };
 static const char *const words[] = {
 	"tesched-marks 1\n", "end ", "end 1\n", " * ", "requeue ", "suspend ", "\n", " ", "0", "4294967296", "-1",
-	"99999999999999999999999999999999", "tesched:te", ":", ";", ",", "barred ",
+	"99999999999999999999999999999999", "tesched:te", ":", ";", ",", "barred ", "wait ",
 };
 
 static struct {
@@ -70,18 +70,18 @@ static void feed(const char *input, size_t size)
 	char *text = malloc(size ? size : 1), *string = malloc(size + 1);
 	size_t lines, room;
 	mark_t *marks;
-	barred_t *barred = malloc(sizeof(barred_t));
+	te_rules_t *te = malloc(sizeof(te_rules_t));
 	long count;
 
-	require(text && string && barred, "no memory");
+	require(text && string && te, "no memory");
 	memcpy(text, input, size);
 	memcpy(string, input, size);
 	string[size] = '\0';
 	lines = marks_lines(text, size);
 	room = any(4) ? lines : (size_t) any(lines + 1);
 	marks = malloc(room ? room * sizeof(mark_t) : 1);
-	count = marks_parse(text, size, marks, room, barred);
-	require(barred->count <= MARKS_MAX_BARRED, "more users are barred than there is room for");
+	count = marks_parse(text, size, marks, room, te);
+	require(te->count <= MARKS_MAX_BARRED, "more users are barred than there is room for");
 	if (count < 0) {
 		require((size_t) -count <= lines + 1, "a line that is not there is said to be wrong");
 	} else {
@@ -99,9 +99,9 @@ static void feed(const char *input, size_t size)
 	require(!has_word(string, "") && !has_name(string, ""), "the empty word is found");
 	require(!has_word(string, "tesched:te") || strstr(string, "tesched:te"), "a word is found that is not there");
 	require(!has_name(string, "debug") || strstr(string, "debug"), "a name is found that is not there");
-	for (size_t i = 0; i < barred->count; i++)
-		require(count < 0 || is_barred(barred, barred->user[i]), "a barred user is not found");
-	free(barred);
+	for (size_t i = 0; i < te->count; i++)
+		require(count < 0 || is_barred(te, te->user[i]), "a barred user is not found");
+	free(te);
 	free(marks);
 	free(string);
 	free(text);

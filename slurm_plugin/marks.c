@@ -71,30 +71,42 @@ static bool take_mark(cursor_t *cursor, mark_t *mark)
 	return true;
 }
 
-static bool take_barred(cursor_t *cursor, barred_t *barred)
+static bool take_wait(cursor_t *cursor, te_rules_t *te)
+{
+	uint64_t seconds;
+	bool good = take_number(cursor, MARKS_MAX_WAIT_S, '\n', &seconds);
+
+	te->wait_s = good ? (uint32_t) seconds : 0;
+	return good;
+}
+
+static bool take_barred(cursor_t *cursor, te_rules_t *te)
 {
 	uint64_t user;
 
-	if (barred->count == MARKS_MAX_BARRED || !take_number(cursor, UINT32_MAX, '\n', &user))
+	if (te->count == MARKS_MAX_BARRED || !take_number(cursor, UINT32_MAX, '\n', &user))
 		return false;
-	if (barred->count && user <= barred->user[barred->count - 1])
+	if (te->count && user <= te->user[te->count - 1])
 		return false;
-	barred->user[barred->count++] = (uint32_t) user;
+	te->user[te->count++] = (uint32_t) user;
 	return true;
 }
 
-long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, barred_t *barred)
+long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te)
 {
 	cursor_t cursor = { text, text + size };
 	uint64_t said;
 	size_t count = 0;
 	long line = 2;
 
-	barred->count = 0;
+	te->count = 0;
+	te->wait_s = 0;
 	if (!take(&cursor, "tesched-marks 1\n"))
 		return -1;
+	if (take(&cursor, "wait ") && (line++, !take_wait(&cursor, te)))
+		return -2;
 	for (; take(&cursor, "barred "); line++)
-		if (!take_barred(&cursor, barred))
+		if (!take_barred(&cursor, te))
 			return -line;
 	for (; !take(&cursor, "end "); line++, count++) {
 		if (count == room || !take_mark(&cursor, &marks[count]))
@@ -107,10 +119,10 @@ long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, barr
 	return cursor.at == cursor.end ? (long) count : -line - 1;
 }
 
-bool is_barred(const barred_t *barred, uint32_t user)
+bool is_barred(const te_rules_t *te, uint32_t user)
 {
-	for (size_t i = 0; i < barred->count && barred->user[i] <= user; i++)
-		if (barred->user[i] == user)
+	for (size_t i = 0; i < te->count && te->user[i] <= user; i++)
+		if (te->user[i] == user)
 			return true;
 	return false;
 }

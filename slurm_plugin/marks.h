@@ -2,6 +2,7 @@
 /* The marks file: text that says which running jobs may be preempted. Knows nothing of Slurm, so that it can be fuzzed.
  *
  *     tesched-marks 1
+ *     wait 2
  *     barred 1000
  *     17 * 3 0 requeue 2 60 1790000000 1790003600
  *     18 41 4 30 requeue 2 60 1790000000 1790003600
@@ -9,6 +10,7 @@
  *
  * A line is: job id, preemptor (a job id, or * for any TE job), order (lowest first), grace period in seconds, mode
  * (requeue or suspend), limit of restarts, least run time in seconds, earliest and latest time (Unix seconds).
+ * The line `wait`, which may be left out, says for how many seconds a TE job awaits room that comes free by itself.
  * A line `barred` is a user whose TE jobs preempt no job, by user id; such lines come first, ascending.
  * One blank between two fields; numbers are decimal digits; lines ascend by job id; `end` has the number of marks.
  * A file that differs from this in one byte has no mark at all.
@@ -24,6 +26,7 @@
 #define MARKS_MAX_BYTES ((size_t) 24 << 20)
 #define MARKS_MAX_COUNT ((size_t) 250000)
 #define MARKS_MAX_BARRED 256
+#define MARKS_MAX_WAIT_S 3600
 #define MARKS_MAX_ORDER 2000000000
 #define MARKS_MAX_TRES 64
 #define MARKS_MAX_GRACE_S (7 * 24 * 3600)
@@ -41,16 +44,17 @@ typedef struct {
 } mark_t;
 
 typedef struct {
-	uint32_t user[MARKS_MAX_BARRED];
+	uint32_t wait_s;
+	uint32_t user[MARKS_MAX_BARRED]; /* that are barred */
 	size_t count;
-} barred_t;
+} te_rules_t;
 
-/* Read a marks file's text into `marks`, which has room for `room` of them, and `barred`. Return the count of marks; -n if
+/* Read a marks file's text into `marks`, which has room for `room` of them, and `te`. Return the count of marks; -n if
  * line n is wrong, among them one for which there is no room. Neither allocates nor reads beyond `size`. */
-extern long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, barred_t *barred);
+extern long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te);
 
 /* Return whether TE jobs of this user preempt no job. */
-extern bool is_barred(const barred_t *barred, uint32_t user);
+extern bool is_barred(const te_rules_t *te, uint32_t user);
 
 /* Return the mark of a job, NULL if it has none. */
 extern const mark_t *marks_find(const mark_t *marks, size_t count, uint32_t job_id);

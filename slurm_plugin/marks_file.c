@@ -29,7 +29,7 @@ static const char *read_marks(marks_file_t *file, int descriptor, char *text, si
 		return "it has too many lines";
 	if (!(file->marks = malloc((room + 1) * sizeof(mark_t))))
 		return "there is no memory for it";
-	count = marks_parse(text, size, file->marks, room, &file->barred);
+	count = marks_parse(text, size, file->marks, room, &file->te);
 	if (count < 0) {
 		(void) snprintf(wrong, sizeof(wrong), "line %ld is wrong", -count);
 		return wrong;

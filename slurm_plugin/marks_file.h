@@ -10,7 +10,7 @@
 typedef struct {
 	mark_t *marks;
 	size_t count; /* 0 if the file is missing or wrong */
-	barred_t barred;
+	te_rules_t te;
 	int64_t last_until; /* when the last mark expires */
 	char wrong[80]; /* what is wrong with the file; empty if nothing is */
 	struct stat seen; /* the file that was read */

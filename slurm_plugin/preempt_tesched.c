@@ -184,7 +184,9 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
 		return false;
-	return !is_barred(&file.barred, preemptor->user_id) && possible(mark, victim, preemptor) &&
+	if (preemptor->details && now - preemptor->details->begin_time < (time_t) file.te.wait_s)
+		return false;
+	return !is_barred(&file.te, preemptor->user_id) && possible(mark, victim, preemptor) &&
 	       mark_holds(mark, (uint32_t[]) { JOB_ID(preemptor), preemptor->array_job_id, preemptor->het_job_id },
 			  victim->restart_cnt, victim->start_time, now);
 }

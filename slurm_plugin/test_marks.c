@@ -19,30 +19,30 @@ static int failed;
 static long parse(const char *text)
 {
 	mark_t marks[8];
-	barred_t barred;
+	te_rules_t te;
 
-	return marks_parse(text, strlen(text), marks, 8, &barred);
+	return marks_parse(text, strlen(text), marks, 8, &te);
 }
 
 static void test_parser(void)
 {
 	mark_t marks[2];
-	barred_t barred;
-	const char *text = HEAD "barred 0\nbarred 4294967295\n" GOOD "18 41 4 30 suspend 65535 0 0 99999999999\nend 2\n";
+	te_rules_t te;
+	const char *text = HEAD "wait 2\nbarred 0\nbarred 4294967295\n" GOOD "18 41 4 30 suspend 65535 0 0 99999999999\nend 2\n";
 
-	CHECK(marks_lines(text, strlen(text)) == 6);
-	CHECK(marks_parse(text, strlen(text), marks, 2, &barred) == 2);
+	CHECK(marks_lines(text, strlen(text)) == 7);
+	CHECK(marks_parse(text, strlen(text), marks, 2, &te) == 2);
 	CHECK(marks[0].job_id == 17 && marks[0].preemptor == 0 && marks[0].prio == 3 && marks[0].grace_s == 0);
 	CHECK(!marks[0].suspend && marks[0].max_restarts == 2 && marks[0].least_run_s == 60);
 	CHECK(marks[0].after == 1000 && marks[0].until == 2000);
 	CHECK(marks[1].preemptor == 41 && marks[1].suspend && marks[1].until == INT64_C(99999999999));
-	CHECK(barred.count == 2 && is_barred(&barred, 0) && is_barred(&barred, UINT32_MAX) && !is_barred(&barred, 7));
-	CHECK(marks_parse(text, strlen(text), marks, 1, &barred) == -5);
+	CHECK(te.wait_s == 2 && te.count == 2 && is_barred(&te, 0) && is_barred(&te, UINT32_MAX) && !is_barred(&te, 7));
+	CHECK(marks_parse(text, strlen(text), marks, 1, &te) == -6);
 	CHECK(marks_find(marks, 2, 17) == &marks[0] && marks_find(marks, 2, 18) == &marks[1]);
 	CHECK(!marks_find(marks, 2, 16) && !marks_find(marks, 2, 19) && !marks_find(marks, 0, 17) && !marks_find(NULL, 0, 1));
 	/* Each prefix of a good file is a wrong one. */
 	for (size_t size = 0; size < strlen(text); size++)
-		CHECK(marks_parse(text, size, marks, 2, &barred) < 0);
+		CHECK(marks_parse(text, size, marks, 2, &te) < 0);
 	CHECK(parse(HEAD "end 0\n") == 0);
 	CHECK(parse("") == -1);
 	CHECK(parse("tesched-marks 2\nend 0\n") == -1);
@@ -53,6 +53,10 @@ static void test_parser(void)
 	CHECK(parse(HEAD "barred 7\nbarred 7\nend 0\n") == -3 && parse(HEAD "barred 7\nbarred 6\nend 0\n") == -3);
 	CHECK(parse(HEAD "barred 4294967296\nend 0\n") == -2 && parse(HEAD "barred x\nend 0\n") == -2);
 	CHECK(parse(HEAD GOOD "barred 7\nend 1\n") == -3);
+	CHECK(parse(HEAD "wait 0\nend 0\n") == 0 && parse(HEAD "wait 3600\nbarred 7\n" GOOD "end 1\n") == 1);
+	CHECK(parse(HEAD "wait 3601\nend 0\n") == -2 && parse(HEAD "wait\nend 0\n") == -2);
+	CHECK(parse(HEAD "wait 1\nwait 1\nend 0\n") == -3 && parse(HEAD "barred 7\nwait 1\nend 0\n") == -3);
+	CHECK(parse(HEAD "wait 2\nrubbish\n") == -3);
 	CHECK(parse(HEAD GOOD "16 * 3 0 requeue 2 60 1000 2000\nend 2\n") == -3);
 }
 
@@ -60,7 +64,7 @@ static void test_most_barred(void)
 {
 	char text[MARKS_MAX_BARRED * 16 + 64] = HEAD;
 	mark_t mark;
-	barred_t barred;
+	te_rules_t te;
 
 	for (int user = 0; user <= MARKS_MAX_BARRED; user++) {
 		char line[32];
@@ -69,12 +73,12 @@ static void test_most_barred(void)
 		strcat(text, line);
 		if (user == MARKS_MAX_BARRED - 1) {
 			strcat(text, "end 0\n");
-			CHECK(marks_parse(text, strlen(text), &mark, 1, &barred) == 0 && is_barred(&barred, 255));
+			CHECK(marks_parse(text, strlen(text), &mark, 1, &te) == 0 && is_barred(&te, 255));
 			text[strlen(text) - strlen("end 0\n")] = '\0';
 		}
 	}
 	strcat(text, "end 0\n");
-	CHECK(marks_parse(text, strlen(text), &mark, 1, &barred) == -2 - MARKS_MAX_BARRED);
+	CHECK(marks_parse(text, strlen(text), &mark, 1, &te) == -2 - MARKS_MAX_BARRED);
 }
 
 static void test_fields(void)
