@@ -26,7 +26,7 @@ from tesched_testcluster.definition import (
     Qos,
     parse_release,
 )
-from tesched_testcluster.local import LocalCluster, own_plugins
+from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.plugin_marks import Mark, marks_text, put_marks, put_text
@@ -402,7 +402,7 @@ def test_a_qos_makes_a_te_job(make_cluster: MakeCluster) -> None:
 
 
 def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: MakeCluster, tmp_path: Path) -> None:
-    source = (ROOT / "build" / "slurm_plugin" / "source").read_text().strip()
+    source = (PLUGIN_FOLDER / "source").read_text().strip()
     make = ["make", "-C", str(ROOT / "slurm_plugin"), f"SLURM_SOURCE={source}", f"BUILD={tmp_path}"]
     subprocess.run([*make, "CPPFLAGS=-D'BUILT_FOR=(SLURM_VERSION_NUMBER|255)'"], check=True, capture_output=True)
     definition = replace(DEFINITION, settings={"PluginDir": f"{own_plugins()}:{tmp_path}"})
