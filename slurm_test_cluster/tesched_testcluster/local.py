@@ -399,7 +399,7 @@ def own_plugins() -> str:
     """Return the folder of Slurm's own plugins. ClusterError if it is not in one of its usual places."""
     for pattern in ("usr/lib/*/slurm-wlm", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm"):
         for folder in Path("/").glob(pattern):
-            if (folder / "preempt_none.so").exists():
+            if (folder / "preempt_partition_prio.so").exists():
                 return str(folder)
     raise ClusterError("no folder below /usr has Slurm's plugins")
 
