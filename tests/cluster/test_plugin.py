@@ -308,7 +308,8 @@ def test_a_jobs_own_signal_is_sent(cluster: LocalCluster, status: int) -> None:
     te = trial(cluster, wrap="true")
     cluster.wait_state(te, "RUNNING", "COMPLETED")
     assert (cluster.shared / "told").read_text().split()[:2] == ["run0", "notice"]
-    if status == 99 or cluster.release >= (24, 11):  # tried: 24.11 and 26.05 put it back whatever its status, 22.05 does not
+    # 24.11 and 26.05 put it back whatever its exit status, 22.05 does not.
+    if status == 99 or cluster.release >= (24, 11):
         cluster.wait_state(job_id, "RUNNING", timeout_s=30)
         assert cluster.job(job_id)["Restarts"] == "1"
     else:
