@@ -10,10 +10,10 @@ PYTEST_WORKERS ?= 3
 # A file's tests share a cluster. In the order of the folders: the long files of tests/cluster first, the short ones last.
 IN_PARALLEL := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup install demo test test-busy test-docker test-clients plugin check format drawings bench clean
+.PHONY: help setup install demo test test-busy test-docker test-clients test-plugin-24 plugin check format drawings bench clean
 
 help:  ## List the targets.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	PYTHON='$(PYTHON)' slurm_test_cluster/make-venv.sh '$(VENV)'
@@ -27,9 +27,11 @@ install: setup  ## Install what tests and demo need besides: Slurm, PostgreSQL (
 
 # A configured source tree of the running Slurm; empty: Debian's source package of the installed version.
 SLURM_SOURCE ?=
+# Where the plugin and Debian's source are; the local test cluster takes the plugin from there, too.
+TESCHED_BUILD ?= $(CURDIR)/build
 plugin:  ## Build preempt/tesched for the installed Slurm, in build/slurm_plugin (SLURM_SOURCE=FOLDER: for that one).
-	@source='$(SLURM_SOURCE)'; source=$${source:-$$(slurm_plugin/debian-source.sh build)} \
-	  && $(MAKE) --no-print-directory -C slurm_plugin SLURM_SOURCE="$$(realpath "$$source")"
+	@source='$(SLURM_SOURCE)'; source=$${source:-$$(slurm_plugin/debian-source.sh '$(TESCHED_BUILD)')} \
+	  && $(MAKE) --no-print-directory -C slurm_plugin SLURM_SOURCE="$$(realpath "$$source")" BUILD='$(TESCHED_BUILD)/slurm_plugin'
 
 # On which cluster the demo runs: auto (containers where a Docker engine answers), docker, local.
 DEMO ?= auto
@@ -59,6 +61,11 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 	$(BIN)/python -m tesched_testcluster docker clients
 	$(BIN)/pytest -m clients
 	$(BIN)/python -m tesched_testcluster docker run --clients -- pytest tests/cluster -m clients
+
+test-plugin-24: setup  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
+	$(BIN)/python -m tesched_testcluster docker image --trixie
+	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
+	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_lever.py
 
 check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, and the checks of rooms and language.
 	$(BIN)/ruff check

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes sure that there is an image `debian:forky`, on which the Dockerfile beside this script builds.
+# Makes sure that there is an image `debian:SUITE`, on which a Dockerfile beside this script builds.
 #
-#   slurm_test_cluster/docker/base-image.sh
+#   slurm_test_cluster/docker/base-image.sh [SUITE]     # forky, if none is named
 #
 # Does nothing if the image is there, pulls it where an image registry can be reached, and otherwise makes it of this
 # host's own Debian mirror with debootstrap; that way needs root on a Debian host. What such a host has set up for its
@@ -10,7 +10,7 @@
 # TESCHED_DEBIAN_MIRROR names another mirror than the host's.
 set -eu
 
-suite=forky
+suite=${1:-forky}
 image=debian:$suite
 pull_timeout_s=60
 

@@ -10,7 +10,7 @@ import click
 from tesched_testcluster import docker
 from tesched_testcluster.docker import DockerCluster
 from tesched_testcluster.docker_clients import install_clients
-from tesched_testcluster.docker_image import CLIENTS_IMAGE, IMAGE, build_image, run_in_image
+from tesched_testcluster.docker_image import CLIENTS_IMAGE, IMAGE, TRIXIE_IMAGE, build_image, run_in_image
 from tesched_testcluster.docker_service import DEFAULT_NODES, MOST_NODES, docker_definition
 from tesched_testcluster.registry import UnknownClusterError
 
@@ -20,13 +20,14 @@ _name = click.option("--name", default=_DEFAULT_NAME, show_default=True, help="N
 
 @click.group(name="docker")
 def docker_commands() -> None:
-    """Run a real Slurm 26.05 in containers."""
+    """Run a real Slurm 26.05 in containers, or 24.11 in a single one."""
 
 
 @docker_commands.command()
-def image() -> None:
+@click.option("--trixie", is_flag=True, help="That of Slurm 24.11, in which `make test-plugin-24` runs.")
+def image(*, trixie: bool) -> None:
     """Build the image, and its base image where that is missing."""
-    build_image()
+    build_image(TRIXIE_IMAGE if trixie else IMAGE)
 
 
 @docker_commands.command()
@@ -84,7 +85,10 @@ def shell(*, name: str, user: str, place: str) -> None:
 
 @docker_commands.command(context_settings={"ignore_unknown_options": True})
 @click.option("--clients", "with_clients", is_flag=True, help="In the image with torch that `clients` makes.")
+@click.option("--trixie", is_flag=True, help="In the image of Slurm 24.11 that `image --trixie` makes.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(*, with_clients: bool, command: tuple[str, ...]) -> None:
+def run(*, with_clients: bool, trixie: bool, command: tuple[str, ...]) -> None:
     """Run a command, such as pytest, in a fresh container of the image, on the source as it is here."""
-    sys.exit(run_in_image(*command, image=CLIENTS_IMAGE if with_clients else IMAGE))
+    if with_clients and trixie:
+        raise click.UsageError("give either --clients or --trixie")
+    sys.exit(run_in_image(*command, image=CLIENTS_IMAGE if with_clients else TRIXIE_IMAGE if trixie else IMAGE))

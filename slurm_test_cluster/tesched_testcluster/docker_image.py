@@ -11,6 +11,8 @@ IMAGE = "tesched-test:26.05"
 #: the same Slurm, with torch, Lightning and Transformers
 CLIENTS_IMAGE = "tesched-clients:26.05"
 REPOSITORY = Path(__file__).resolve().parents[2]
+#: Slurm 24.11 of Debian trixie, and what builds preempt/tesched for it
+TRIXIE_IMAGE = "tesched-test:24.11"
 #: where Dockerfile and compose.yaml are
 FOLDER = REPOSITORY / "slurm_test_cluster" / "docker"
 
@@ -25,14 +27,15 @@ _VARIABLES = {
 def build_image(image: str = IMAGE, *, target: str = "main", quiet: bool = False) -> None:
     """Make the base image if it is missing, then the image, or bring it up to date. ClusterError if that fails.
 
-    `target` is a stage of Dockerfile.
+    `target` is a stage of the image's Dockerfile.
 
     What is printed goes to the terminal; with `quiet` only where something fails.
     """
+    suite, dockerfile = ("trixie", "Dockerfile.trixie") if image == TRIXIE_IMAGE else ("forky", "Dockerfile")
     for command in (
-        [str(FOLDER / "base-image.sh")],
+        [str(FOLDER / "base-image.sh"), suite],
         [
-            *("docker", "build", "--file", str(FOLDER / "Dockerfile")),
+            *("docker", "build", "--file", str(FOLDER / dockerfile)),
             *("--target", target, "--tag", image, str(REPOSITORY)),
         ],
     ):

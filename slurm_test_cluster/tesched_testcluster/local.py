@@ -49,8 +49,9 @@ _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "sq
 #: variables that would change what Slurm's clients do
 _FOREIGN = ("SLURM", "SBATCH_", "SALLOC_", "SQUEUE_", "SINFO_", "SCANCEL_", "SACCT_", "SRUN_")
 _PAUSE_S = 0.02
-#: preempt/tesched, where `make plugin` puts it
-_PLUGIN = Path(__file__).resolve().parents[2] / "build" / "slurm_plugin" / "preempt_tesched.so"
+#: where `make plugin` puts preempt/tesched; the Makefile takes TESCHED_BUILD from the environment, too
+PLUGIN_FOLDER = Path(os.environ.get("TESCHED_BUILD") or Path(__file__).resolve().parents[2] / "build") / "slurm_plugin"
+_PLUGIN = PLUGIN_FOLDER / "preempt_tesched.so"
 #: seconds that making an empty database may take on an idle machine, where it takes about two
 _DATABASE_TIMEOUT_S = 60.0
 
@@ -243,7 +244,7 @@ class LocalCluster(Cluster):
             first_port=first_port,
             user=pwd.getpwuid(os.getuid()).pw_name,
             address=_own_address(),
-            plugin_folders=(own_plugins(), str(_PLUGIN.parent)) if self.uses_plugin else (),
+            plugin_folders=(own_plugins(), str(PLUGIN_FOLDER)) if self.uses_plugin else (),
         )
 
     def _write_files(self, first_port: int) -> None:
@@ -403,7 +404,7 @@ def own_plugins() -> str:
     """Return the folder of Slurm's own plugins. ClusterError if it is not in one of its usual places."""
     for pattern in ("usr/lib/*/slurm-wlm", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm"):
         for folder in Path("/").glob(pattern):
-            if (folder / "preempt_none.so").exists():
+            if (folder / "preempt_partition_prio.so").exists():
                 return str(folder)
     raise ClusterError("no folder below /usr has Slurm's plugins")
 
