@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from tesched_core.model.arrays import NDArray, np
-from tesched_core.model.change import HOLD, THROTTLE, Mark
+from tesched_core.model.change import HOLD, THROTTLE, Mark, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusals, Why
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
@@ -214,8 +214,7 @@ class MarkJobs:
     """These running BE jobs may be preempted by Slurm's plugin, in the order of their marks, and no other."""
 
     marks: Mapping[JobId, Mark]
-    #: users whose TE jobs have made others leave as often as the limits allow: they preempt none
-    barred: frozenset[str] = frozenset()
+    te_rules: TeRules = field(default_factory=TeRules)
 
 
 Intent: TypeAlias = MakeRoom | AwaitRoom | LeverIntent | MarkJobs

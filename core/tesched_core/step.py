@@ -160,4 +160,4 @@ def _carried_out(memory: Memory, intents: Sequence[Intent], context: CycleContex
     orders = dict(memory.orders)
     for lever in levers:
         lever.carry_out([one for one in intents if isinstance(one, lever.intents)], orders, context)
-    return replace(memory, orders=orders, changes=context.changes_now(), barred=context.barred)
+    return replace(memory, orders=orders, changes=context.changes_now(), te_rules=context.te_rules)

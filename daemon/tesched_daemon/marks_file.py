@@ -26,10 +26,10 @@ class MarksFile:
     failure: str = ""
     _written: tuple[int, ...] | None = field(default=None)
 
-    def write(self, marks: Iterable[MarkLine], barred: Iterable[str] = ()) -> None:
+    def write(self, marks: Iterable[MarkLine], barred: Iterable[str] = (), wait_s: int = 0) -> None:
         """Replace it. Raises OSError, and keeps why."""
         try:
-            replace_file(self.path, text_of(marks, {_user_id(name) for name in barred}))
+            replace_file(self.path, text_of(marks, {_user_id(name) for name in barred}, wait_s))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
@@ -80,7 +80,7 @@ class MarkingActuator:
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=began)
         try:
-            self.file.write(action.marks, action.barred)
+            self.file.write(action.marks, action.barred, action.wait_s)
         except OSError:
             failure = Failure(kind=FailureKind.BUSY, message=self.file.failure)
             return Outcome(action=action, status=Status.FAILED, at=time.time(), failure=failure)
@@ -95,14 +95,15 @@ def _user_id(name: str) -> int:
         raise OSError(errno.ESRCH, f"there is no user {name} on this host") from None
 
 
-def text_of(marks: Iterable[MarkLine], barred: Collection[int] = ()) -> str:
-    """Return the file's text: first the ids of users whose TE jobs preempt none, then the marks by job id."""
+def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0) -> str:
+    """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then the marks by job id."""
     lines = [
         f"{one.job_id} * {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} {one.after} {one.until}"
         for one in sorted(marks, key=lambda one: one.job_id)
     ]
+    wait = [f"wait {wait_s}"] if wait_s else []
     users = [f"barred {user}" for user in sorted(barred)]
-    return "\n".join(["tesched-marks 1", *users, *lines, f"end {len(lines)}", ""])
+    return "\n".join(["tesched-marks 1", *wait, *users, *lines, f"end {len(lines)}", ""])
 
 
 def replace_file(path: Path, text: str) -> None:

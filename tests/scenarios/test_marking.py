@@ -8,18 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
-from tesched_core.model.cluster import Job, PluginSettings
+from tesched_core.model.cluster import Job, JobState, PluginSettings, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import changed_still, undo
 from tesched_core.policy import Policy, Proposal, View
 from tesched_core.step import step
 from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.patient import Patient
 
-from tests.builders import node, running, share, waiting
+from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
 SMALL, LARGE, TE = 1, 2, 9
@@ -191,6 +192,42 @@ def test_a_file_in_doubt_is_emptied_where_no_job_is_marked() -> None:
     drive = site(max_preemptions_per_hour=0)
     drive.start = replace(drive.start, marks_doubtful=True)
     assert written(drive, 0) == []
+
+
+class TestAwaited:
+    """Room that comes free by itself, on a cluster where jobs end all the time."""
+
+    def wait_s(self, ends: int, *, trial_cpus: int = 8, nodes: int = 1, **limits: Any) -> int:
+        """Return how long TE jobs are to wait when so many jobs of 16 CPUs have just ended."""
+        half = Request(cpus=16, mem_per_node_mib=1000)
+        ended = [
+            replace(waiting(100 + one, half, start_time=NOW - 61, end_time=NOW - 1), state=JobState.COMPLETED)
+            for one in range(ends)
+        ]
+        trial = waiting(TE, Request(cpus=trial_cpus, mem_per_node_mib=1000, min_nodes=nodes))
+        jobs = [running(SMALL, share("n1", 8)), trial, *ended]
+        self.drive = ordinary(Driver([node("n1")], jobs, limits=Limits(lever=YieldBy.PLUGIN, **limits)))
+        best_effort = {one.job_id: replace(self.drive.start.traits[one.job_id], job_class=JobClass.BE) for one in ended}
+        self.drive.start = self.drive.start.with_traits({**self.drive.start.traits, **best_effort})
+        (action,) = (one for one in self.drive.cycle(0) if isinstance(one, SetMarks))
+        return action.wait_s
+
+    def test_the_more_has_ended_lately_the_shorter_is_the_wait(self) -> None:
+        # 90 s divided by the ends, rounded up to a power of two.
+        assert [self.wait_s(ends) for ends in (90, 46, 45, 20, 12)] == [1, 2, 2, 8, 8]
+
+    def test_none_waits_where_little_ends_or_room_that_is_too_small(self) -> None:
+        assert self.wait_s(8) == 0, "90 / 8 s is longer than guard.wait_for_free_s"
+        assert self.wait_s(2) == 0
+        assert self.wait_s(90, trial_cpus=17) == 0
+        assert self.wait_s(90, nodes=2) == 0
+        assert self.wait_s(90, wait_for_free_s=0) == 0
+
+    def test_it_is_said_of_the_te_job(self) -> None:
+        assert self.wait_s(45) == 2
+        (told,) = (one for one in self.drive.decision.refusals if one.job_id == TE)
+        assert told.code is RefusalCode.SLURM_DECIDES, "it has waited as long"
+        assert "awaits room that comes free by itself for 2 s" in self.drive.decision.summary
 
 
 class TestWhatIsTold:

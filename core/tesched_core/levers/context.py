@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import Change
+from tesched_core.model.change import Change, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
@@ -54,8 +54,8 @@ class CycleContext:
     futile: dict[JobId, Futility] = field(default_factory=dict)
     #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
     changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
-    #: users whose TE jobs preempt no job by the marks
-    barred: frozenset[str] = frozenset()
+    #: what goes with the marks
+    te_rules: TeRules = field(default_factory=TeRules)
     #: no policy is asked: an admin has paused tesched
     paused: bool = False
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
@@ -79,7 +79,7 @@ class CycleContext:
             retry_at=dict(memory.retry_at),
             futile=dict(memory.futile),
             changes=copied(memory.changes),
-            barred=memory.barred,
+            te_rules=memory.te_rules,
         )
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders
 from tesched_core.model.actions import MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
-from tesched_core.model.change import MARK, Change, Field, Mark
+from tesched_core.model.change import MARK, Change, Field, Mark, TeRules
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -34,26 +34,26 @@ class MarkLever(Lever):
         """Write the marks, where they have changed or are to be renewed."""
         wanted = {job_id: mark for one in intents for job_id, mark in one.marks.items()}
         # Without a mark nothing is preempted, whoever asks.
-        barred = frozenset(user for one in intents for user in one.barred) if wanted else frozenset()
-        self._write(wanted, barred, context)
+        rules = next((one.te_rules for one in intents if wanted), TeRules())
+        self._write(wanted, rules, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Write that no job is marked."""
-        self._write({}, frozenset(), context)
+        self._write({}, TeRules(), context)
         marks = context.changes_of(self.name)
         for job_id in [job_id for job_id, one in marks.items() if one.restored or one.dry]:
             del marks[job_id]
 
-    def _write(self, wanted: Mapping[JobId, Mark], barred: frozenset[str], context: CycleContext) -> None:
+    def _write(self, wanted: Mapping[JobId, Mark], rules: TeRules, context: CycleContext) -> None:
         marks = context.changes_of(self.name)
         new = [job_id for job_id, mark in wanted.items() if job_id not in marks or marks[job_id].value != mark]
         ended = [job_id for job_id, one in marks.items() if job_id not in wanted and not one.restored]
         half_s = context.limits.mark_for_s / 2
         due = any(context.now - one.at > half_s and not one.restored for one in marks.values())
-        changed = new or ended or barred != context.barred
+        changed = new or ended or rules != context.te_rules
         if not (changed or due or context.snapshot.marks_doubtful):
             return
-        context.barred = barred
+        context.te_rules = rules
         since = {job_id: one.since for job_id, one in marks.items()}
         for job_id in ended:  # known until the file without it is written
             marks[job_id] = replace(marks[job_id], value=replace(marks[job_id].value, ended=True))
@@ -68,11 +68,19 @@ class MarkLever(Lever):
                 since=since.get(job_id, context.now),
             )
         text = f"{len(wanted)} job(s) may be preempted by Slurm ({len(new)} new or changed, {len(ended)} no more)"
-        if barred:
-            text += f"; TE jobs of {', '.join(sorted(barred))} preempt none, by the limits on what a user may cause"
+        if rules.barred:
+            text += (
+                f"; TE jobs of {', '.join(sorted(rules.barred))} preempt none, by the limits on what a user may cause"
+            )
+        if rules.wait_s:
+            text += f"; a TE job awaits room that comes free by itself for {rules.wait_s} s"
         reason = Reason(code=ReasonCode.MARKS, text=text)
         lines = tuple(self._line(job_id, wanted[job_id], context) for job_id in sorted(wanted))
-        context.actions.append(SetMarks(job_id=JobId(0), reason=reason, marks=lines, barred=tuple(sorted(barred))))
+        context.actions.append(
+            SetMarks(
+                job_id=JobId(0), reason=reason, marks=lines, barred=tuple(sorted(rules.barred)), wait_s=rules.wait_s
+            )
+        )
 
     def _line(self, job_id: JobId, mark: Mark, context: CycleContext) -> MarkLine:
         return MarkLine(

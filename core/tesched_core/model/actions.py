@@ -224,6 +224,8 @@ class SetMarks:
     marks: tuple[MarkLine, ...]
     #: users whose TE jobs preempt no job
     barred: tuple[str, ...] = ()
+    #: seconds for which a TE job awaits room that comes free by itself
+    wait_s: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,16 @@ class Mark:
     ended: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeRules:
+    """Rules for TE jobs that go with the marks."""
+
+    #: users whose TE jobs preempt no job: they have made others leave as often as the limits allow
+    barred: frozenset[str] = frozenset()
+    #: seconds for which a TE job awaits room that comes free by itself before Slurm preempts for it
+    wait_s: int = 0
+
+
 #: An int for all fields but the nodes and the mark.
 Value: TypeAlias = int | Nodes | Mark
 V = TypeVar("V")

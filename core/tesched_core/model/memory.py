@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import NODE_BINDING, Change, own_request
+from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.payment import Paid
@@ -69,8 +69,8 @@ class Memory:
     newly_lost: frozenset[JobId] = frozenset()
     #: remembered jobs that the last answers did not show, and since when. Not persisted
     missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
-    #: users whose TE jobs preempt no job by the last marks. Not persisted: a new process writes the marks anew
-    barred: frozenset[str] = frozenset()
+    #: what went with the last marks. Not persisted: a new process writes the marks anew
+    te_rules: TeRules = field(default_factory=TeRules)
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest

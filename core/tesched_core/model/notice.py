@@ -60,13 +60,13 @@ class ExitZero(StrEnum):
         """Return whether such a job is to run again, on this release of Slurm ("22.05.8").
 
         Slurm's own preemption with GraceTime, tried: 22.05 leaves a job that ends in its grace period alone, whatever
-        its exit status; 26.05 puts it back in the queue, whatever its exit status. Releases in between are taken for
-        22.05: a job that has finished is then not run twice.
+        its exit status; 24.11 and 26.05 put it back in the queue, whatever its exit status. Releases before 24.11 are
+        taken for 22.05: a job that has finished is then not run twice.
         """
         if self is not ExitZero.SLURM:
             return self is ExitZero.AGAIN
         numbers = re.findall(r"\d+", release)[:2]
-        return tuple(int(number) for number in numbers) >= (26, 5)
+        return tuple(int(number) for number in numbers) >= (24, 11)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import MARK, Change, Mark
+from tesched_core.model.change import MARK, Change, Mark, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, Why
 from tesched_core.model.limits import Limits
@@ -34,6 +34,7 @@ from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import leave
+from tesched_core.orders.turnover import wait_for_any
 from tesched_core.policy import MarkJobs, Policy, View
 
 #: Scores below this one become whole numbers of so many parts, since Slurm's are 31 bits wide.
@@ -82,8 +83,10 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
         )
     if len(barred) > MOST_BARRED:
         marks = {}
+    wait_s = wait_for_any(context)
     told: list[Refusal | Block] = [
-        _of_trial(job, barred.get(job.user) or _waits_for_slurm(job, len(marks), context)) for job in view.waiting
+        _of_trial(job, barred.get(job.user) or _waits_for_slurm(job, len(marks), wait_s, context))
+        for job in view.waiting
     ]
     if view.waiting:
         rows = np.flatnonzero(why >= 0)
@@ -98,7 +101,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
                 score=np.asarray(scores[rows], dtype=np.float64),
             )
         )
-    return MarkJobs(marks=marks, barred=frozenset(barred)), Refusals(told), ""
+    return MarkJobs(marks=marks, te_rules=TeRules(barred=frozenset(barred), wait_s=wait_s)), Refusals(told), ""
 
 
 def _why_not(job: Job, context: CycleContext) -> RefusalCode | None:
@@ -206,7 +209,7 @@ def _of_trial(job: Job, why: Why) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=why[0], text=why[1])
 
 
-def _waits_for_slurm(job: Job, marked_jobs: int, context: CycleContext) -> Why:
+def _waits_for_slurm(job: Job, marked_jobs: int, wait_s: int, context: CycleContext) -> Why:
     plugin = context.snapshot.settings.plugin
     if plugin is None:
         return RefusalCode.SLURM_DECIDES, "Slurm obeys no marks (`tesched doctor` says why), so it preempts none for it"
@@ -216,10 +219,11 @@ def _waits_for_slurm(job: Job, marked_jobs: int, context: CycleContext) -> Why:
             f"({job.qos or 'none'}) is one of TE jobs in slurm.conf (tesched_te_partition, tesched_te_qos)"
         )
         return RefusalCode.NO_TE_TO_SLURM, text
-    return (
-        RefusalCode.SLURM_DECIDES,
-        f"{marked_jobs} jobs are marked, and Slurm decides whether it preempts any of them",
-    )
+    eligible = job.submit_time if job.eligible_time is None else job.eligible_time
+    if context.now - eligible < wait_s:
+        return RefusalCode.AWAITS_FREE, f"so much comes free by itself that no job is preempted for it for {wait_s} s"
+    text = f"{marked_jobs} jobs are marked, and Slurm decides whether it preempts any of them"
+    return RefusalCode.SLURM_DECIDES, text
 
 
 def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:

@@ -23,18 +23,25 @@ Worked example
 
 from __future__ import annotations
 
+from math import ceil, log2
+
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode, Refusals
 from tesched_core.model.memory import Memory
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import Tres
+from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
 
 #: What ended in these last seconds counts, Slurm's MinJobAge permitting.
 WINDOW_S = 30.0
 #: A wait of so many times the mean is long enough in 95 of 100 cases: 1 - exp(-3).
 SURE = 3.0
+#: The plugin takes no longer wait.
+LONGEST_WAIT_S = 3600.0
+#: So many different requests of TE jobs are looked at, the newest ones.
+MOST_SHAPES = 50
 #: Fewer than these say nothing of the next one.
 LEAST_ENDS = 3
 
@@ -70,6 +77,27 @@ def await_turnover(plans: tuple[Plan, ...], memory: Memory, context: CycleContex
             Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=RefusalCode.AWAITS_FREE, text=text)
         )
     return tuple(kept), Refusals(refusals)
+
+
+def wait_for_any(context: CycleContext) -> int:
+    """Return for how many seconds any TE job is to await room that comes free by itself; 0: it is not.
+
+    For Slurm's plugin, which preempts for TE jobs that nobody knows yet: they are taken to be like those that Slurm
+    knows. It is the longest wait of these that is short enough, in the first place, and rounded up to a power of two,
+    so that it seldom changes.
+    """
+    most_s = min(context.limits.wait_for_free_s, float(context.snapshot.settings.kill_wait_s), LONGEST_WAIT_S)
+    ended = _ended_lately(context)
+    if most_s < 1 or len(ended) < LEAST_ENDS:
+        return 0
+    trials = (job for job in context.snapshot.jobs.values() if context.snapshot.job_class(job.job_id) is JobClass.TE)
+    shapes = {(job.partitions, job.request): job for job in trials}
+    waits = []
+    for job in list(shapes.values())[-MOST_SHAPES:]:
+        ends = sum(_would_do(job, one, context) for one in ended)
+        if ends >= LEAST_ENDS and SURE * WINDOW_S / ends <= most_s:
+            waits.append(SURE * WINDOW_S / ends)
+    return min(2 ** ceil(log2(max(waits))), int(most_s)) if waits and max(waits) > 1 else int(bool(waits))
 
 
 def _ended_lately(context: CycleContext) -> list[Job]:

@@ -46,6 +46,8 @@ def test_it_is_a_file_that_the_plugin_takes(file: MarksFile) -> None:
 def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
     file.write([LINE], barred=["nobody", "root", "4711"])
     assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
+    file.write([LINE], barred=["root"], wait_s=2)
+    assert file.path.read_text().startswith("tesched-marks 1\nwait 2\nbarred 0\n17 * 3")
 
 
 def test_a_user_that_is_not_known_here_leaves_the_file_as_it_is(file: MarksFile) -> None:
