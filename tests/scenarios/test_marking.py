@@ -1,4 +1,4 @@
-"""guard.lever = "plugin": which jobs are marked for Slurm's plugin, and what is made of what Slurm did."""
+"""guard.lever = "plugin": which jobs are marked for Slurm's plugin, and what goes with the marks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
-from tesched_core.model.cluster import Job, JobState, PluginSettings, Request
+from tesched_core.model.cluster import JobState, PluginSettings, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.undo import changed_still, undo
@@ -274,141 +273,3 @@ class TestWhatIsTold:
 )
 def test_the_word_of_an_administrator_makes_a_te_job_to_slurm(words: str, is_te: bool) -> None:
     assert PluginSettings().takes_for_te(replace(waiting(TE, cpus=1), admin_comment=words)) is is_te
-
-
-class TestWhatSlurmDid:
-    """A marked job is back in the queue."""
-
-    def site(self, *others: Job, **limits: Any) -> Driver:
-        jobs = [running(SMALL, share("n1", 8)), running(LARGE, share("n2", 32), user="bob"), waiting(TE, cpus=8)]
-        jobs += others
-        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=Limits(lever=YieldBy.PLUGIN, **limits)))
-        written(drive, 0)
-        return drive
-
-    def back(self, drive: Driver, at_s: float) -> None:
-        drive.requeued(SMALL)
-        drive.change(SMALL, submit_time=drive.snapshot(at_s).taken_at)
-
-    def test_a_te_job_in_its_place_makes_it_a_victim_that_pays_once(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        drive.starts(TE, share("n1", 8), at_s=11)
-        drive.cycle(12)
-        (order,) = drive.memory.open_orders()
-        (victim,) = order.victims
-        assert (order.preemptor, order.state, victim.job_id) == (TE, OrderState.SETTLING, SMALL)
-        assert "Slurm preempted it" in victim.why
-        assert drive.memory.preemptions == {SMALL: 1}
-        assert len(drive.memory.paid) == 1
-        drive.says(Status.SENT, *drive.decision.actions)
-        drive.cycle(14)
-        assert len(drive.memory.orders) == 1, "it is seen once"
-
-    def test_the_te_job_may_be_seen_a_while_later(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        assert written(drive, 12) == [LARGE]
-        drive.starts(TE, share("n1", 8), at_s=13)
-        drive.cycle(14)
-        assert drive.memory.preemptions == {SMALL: 1}
-
-    def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
-        (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
-        return action.barred
-
-    @pytest.mark.parametrize("limit", ["max_victims_for_te_user_hour", "max_victims_for_te_account_hour"])
-    def test_a_user_with_too_many_victims_is_barred_until_they_are_an_hour_old(self, limit: str) -> None:
-        # A limit of an account is one of each user of it that waits.
-        user = "eve" if "user" in limit else "mallory"
-        drive = self.site(waiting(TE + 1, cpus=8, user=user, account="lab"), **{limit: 1})
-        drive.jobs[JobId(TE)] = replace(drive.jobs[JobId(TE)], user="eve", account="lab")
-        self.back(drive, 10)
-        drive.starts(TE, share("n1", 8), at_s=11)
-        assert self.barred(drive, 12) == (user,)
-        drive.says(Status.SENT, *drive.decision.actions)
-        assert drive.cycle(16) == (), "it is written once"
-        refusals = {one.job_id: one for one in drive.decision.refusals}
-        assert refusals[JobId(TE + 1)].code is RefusalCode.CAUSED_LIMIT
-        assert limit in refusals[JobId(TE + 1)].text
-        assert self.barred(drive, 3700) == ()
-
-    def test_more_users_than_the_plugin_bars_are_no_reason_to_let_them_all(self) -> None:
-        trials = [waiting(100 + number, cpus=8, user=f"user{number}") for number in range(257)]
-        for count, all_barred in ((256, True), (257, False)):
-            jobs = [running(SMALL, share("n1", 8)), *trials[:count]]
-            limits = Limits(lever=YieldBy.PLUGIN, max_victims_for_te_account_hour=0)
-            drive = ordinary(Driver([node("n1")], jobs, limits=limits))
-            assert bool(drive.cycle(0)) is all_barred, "no job is marked"
-
-    def test_a_te_job_that_waited_then_and_started_elsewhere_has_cost_it_its_run_for_nothing(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        written(drive, 12)
-        drive.starts(TE, share("n2", 8), at_s=11)
-        drive.cycle(14)
-        assert drive.memory.open_orders() == (), "it may be another's room"
-        drive.cycle(75)
-        (order,) = drive.memory.open_orders()
-        assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_ELSEWHERE, True)
-        assert drive.memory.preemptions == {SMALL: 1}
-
-    def test_what_slurm_may_have_done_for_a_te_job_that_still_waits_counts(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        written(drive, 12)
-        drive.cycle(75)
-        (order,) = drive.memory.open_orders()
-        assert (order.preemptor, order.ending) == (TE, Ending.EXPIRED)
-        assert drive.memory.preemptions == {SMALL: 1}
-
-    def test_one_that_has_ended_before_that_is_seen_counts_and_is_back(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        drive.starts(TE, share("n1", 8), at_s=11)
-        drive.starts(SMALL, share("n2", 8), at_s=12)
-        drive.ends(SMALL)
-        drive.cycle(20)
-        assert drive.memory.preemptions == {SMALL: 1}
-        drive.says(Status.SENT, *drive.decision.actions)
-        drive.cycle(22)
-        (order,) = drive.memory.orders.values()
-        assert order.victims[0].state is VictimState.BACK
-
-    def test_it_is_not_marked_again_before_it_is_known_why_it_was_put_back(self) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        written(drive, 12)
-        drive.starts(SMALL, share("n2", 8), at_s=14)
-        assert drive.cycle(16) == ()
-        (told,) = (one for one in drive.decision.refusals if one.job_id == SMALL)
-        assert told.code is RefusalCode.COOL_DOWN
-        # It is counted then, and P is 1.
-        drive.cycle(75)
-        assert drive.memory.preemptions == {SMALL: 1}
-        assert set(drive.memory.changes_of("mark")) == {LARGE}
-
-    def test_a_te_job_that_came_to_its_nodes_later_is_not_what_it_was_put_back_for(self) -> None:
-        drive = self.site(waiting(TE + 1, cpus=8))
-        self.back(drive, 10)
-        drive.change(TE + 1, submit_time=drive.jobs[JobId(SMALL)].submit_time + 2)
-        drive.starts(TE + 1, share("n1", 8), at_s=13)
-        drive.starts(TE, share("n2", 8), at_s=11)
-        drive.cycle(14)
-        assert drive.memory.open_orders() == ()
-        drive.cycle(75)
-        (order,) = drive.memory.open_orders()
-        assert (order.preemptor, order.ending) == (TE, Ending.STARTED_ELSEWHERE)
-
-    @pytest.mark.parametrize("how", ["came later", "held"])
-    def test_one_that_others_have_put_back_has_paid_nothing(self, how: str) -> None:
-        drive = self.site()
-        self.back(drive, 10)
-        if how == "held":
-            drive.change(TE, reason="JobHeldUser", priority=0)
-        else:
-            drive.change(TE, submit_time=drive.jobs[JobId(SMALL)].submit_time + 2)
-        written(drive, 12)
-        drive.cycle(100)
-        assert (drive.memory.preemptions, drive.memory.open_orders()) == ({}, ())
-        assert set(drive.memory.changes_of("mark")) == {LARGE}
