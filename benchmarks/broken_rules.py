@@ -6,6 +6,7 @@ Over 400 lines: it is a list, one entry a rule.
 from __future__ import annotations
 
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
+from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -597,6 +598,7 @@ MUTATIONS = (
         "True",
     ),
     *FUTILITY_MUTATIONS,
+    *MARKING_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
     Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),

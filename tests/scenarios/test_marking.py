@@ -178,6 +178,24 @@ def test_no_more_jobs_of_a_node_are_marked_than_its_limit_has_left() -> None:
     assert written(ordinary(Driver([node("n1")], jobs, limits=limits)), 0) == [SMALL]
 
 
+@pytest.mark.parametrize("limit", ["max_preemptions_per_user_hour", "max_preemptions_per_account_hour"])
+def test_no_more_jobs_of_a_user_or_an_account_are_marked_than_its_limit_has_left(limit: str) -> None:
+    jobs = [running(SMALL, share("n1", 8), user="ada"), running(LARGE, share("n1", 16), user="ada")]
+    most: dict[str, Any] = {limit: 1}
+    limits = Limits(lever=YieldBy.PLUGIN, **most)
+    assert written(ordinary(Driver([node("n1")], jobs, limits=limits)), 0) == [SMALL]
+
+
+def test_the_marks_are_written_when_a_user_is_to_be_barred_and_nothing_else_has_changed() -> None:
+    jobs = [running(SMALL, share("n1", 8)), waiting(TE, cpus=8, user="eve", reason="JobHeldUser")]
+    limits = Limits(lever=YieldBy.PLUGIN, max_victims_for_te_account_hour=0)
+    drive = ordinary(Driver([node("n1")], jobs, limits=limits))
+    written(drive, 0)
+    drive.change(TE, reason="Resources")
+    (action,) = (one for one in drive.cycle(2) if isinstance(one, SetMarks))
+    assert action.barred == ("eve",)
+
+
 def test_a_file_in_doubt_is_written_anew() -> None:
     drive = site()
     written(drive, 0)

@@ -43,6 +43,20 @@ def test_it_is_a_file_that_the_plugin_takes(file: MarksFile) -> None:
     assert (file.doubt(), file.tampered()) == ("", "")
 
 
+def test_its_lines_ascend_by_job_id(file: MarksFile) -> None:
+    file.write([replace(LINE, job_id=JobId(one)) for one in (9, 100, 10)])
+    assert [line.split()[0] for line in file.path.read_text().splitlines()[1:-1]] == ["9", "10", "100"]
+
+
+def test_a_link_that_a_crash_or_another_user_has_left_beside_it_is_not_written_through(file: MarksFile) -> None:
+    other = file.path.with_name("other")
+    other.write_text("mine")
+    file.path.with_name(".marks.new").symlink_to(other)
+    file.write([LINE])
+    assert other.read_text() == "mine"
+    assert file.path.read_text().startswith("tesched-marks 1\n17")
+
+
 def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
     file.write([LINE], barred=["nobody", "root", "4711"])
     assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
