@@ -5,6 +5,7 @@ The jobs are those of `tesched_testcluster.kinds`; each has a node of its own, a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.slurm
 #: submitit's script declares one
 DECLARING = {"submitit", "submitit-comment"}
 TE = "--partition=te"
+SIGNAL = "it is not marked, as it has declared a signal"
 
 
 def under_the_plugin(kind: Kind) -> Kind:
@@ -31,17 +33,11 @@ def under_the_plugin(kind: Kind) -> Kind:
         return kind
     if not kind.declares and kind.name not in DECLARING:
         return replace(kind, explained="Slurm preempted it")
-    # It works until its second run, or until it finds this file.
-    stops = "".join(f"(sleep 20; touch {part}.stop) &\n" for part in kind.parts)
-    lines = kind.script.splitlines(keepends=True)
-    options = [line for line in lines if line.startswith("#")]
-    script = "".join([*options, stops, *(line for line in lines if not line.startswith("#"))])
     return replace(
         kind,
-        script=script if kind.how == "batch" else "",
         parts=dict.fromkeys(kind.parts, Ending.UNTOUCHED),
         parts_before_26={},
-        explained="it is not marked, as it has declared a signal",
+        explained=SIGNAL,
     )
 
 
@@ -69,10 +65,17 @@ def configured(stage: KindsOnStage, folder: Path) -> None:
     (folder / "conf.d" / "plugin.toml").write_text(lever)
 
 
-def preempted(stage: KindsOnStage, daemon: Daemon, marks: int) -> None:
-    """Let TE jobs ask for every node once so many jobs are marked, and wait until each job has ended."""
+def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, left_alone: Sequence[Kind] = ()) -> None:
+    """Let TE jobs ask for every node once so many jobs are marked, and wait until each job has ended.
+
+    Those that are `left_alone` would work for ever: each is told to stop once the reason is known.
+    """
     stage.cluster.wait_for(lambda: marked(stage) == marks, f"{marks} marks", timeout_s=60)
     stage.preempt(TE)
+    for kind in left_alone:
+        (job,) = stage.jobs(kind.name)
+        stage.cluster.wait_for(lambda job=job: SIGNAL in daemon.ask("explain", job).stdout, "the reason", timeout_s=60)  # type: ignore[misc]
+        (stage.folder / f"{kind.name}.stop").touch()
     stage.await_end()
     stage.cluster.wait_for(
         lambda: not daemon.json("status")["orders"] and daemon.json("status")["daemon"]["marks_trouble"] == "",
@@ -91,7 +94,8 @@ def test_every_kind_of_script_comes_back_or_is_left_alone_and_ends_once(
         stage.await_begun()
         configured(stage, tmp_path)
         with running_daemon(stage.cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-            preempted(stage, daemon, sum(1 if kind.name != "array" else 2 for kind in ordinary))
+            left_alone = [kind for kind in kinds if kind.explained == SIGNAL]
+            preempted(stage, daemon, sum(1 if kind.name != "array" else 2 for kind in ordinary), left_alone)
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
             tally = daemon.json("status")["tally"]
         assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []
