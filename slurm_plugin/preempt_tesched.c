@@ -156,12 +156,14 @@ static bool possible(const mark_t *mark, const job_record_t *victim, const job_r
 				  preemptor->part_ptr->priority_tier > victim->part_ptr->priority_tier);
 }
 
-/* Keep what a waiting job wants of CPUs, memory and, where they are in AccountingStorageTRES, GPUs. */
+/* Keep what a waiting job wants on each node of CPUs, memory and, where they are in AccountingStorageTRES, GPUs. */
 static void keep_wanted(const job_record_t *job)
 {
+	uint64_t nodes = job->tres_req_cnt && job->tres_req_cnt[TRES_ARRAY_NODE] ? job->tres_req_cnt[TRES_ARRAY_NODE] : 1;
+
 	wanted_count = job->tres_req_cnt && slurmctld_tres_cnt <= MARKS_MAX_TRES ? (size_t) slurmctld_tres_cnt : 0;
 	for (size_t i = 0; i < wanted_count; i++)
-		wanted[i] = i <= TRES_ARRAY_MEM || i >= TRES_ARRAY_TOTAL_CNT ? job->tres_req_cnt[i] : 0;
+		wanted[i] = i <= TRES_ARRAY_MEM || i >= TRES_ARRAY_TOTAL_CNT ? job->tres_req_cnt[i] / nodes : 0;
 }
 
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -146,7 +146,8 @@ def test_who_says_nothing_is_sent_away_and_is_in_nobodys_way(
     with ExitStack() as stack:
         silent = [stack.enter_context(connected(address)) for _ in range(MOST_CLIENTS + 20)]
         for channel in silent[20::3]:
-            channel.sendall(b"MUNGE:")
+            with suppress(BrokenPipeError):  # it may have had to go by now
+                channel.sendall(b"MUNGE:")
         assert [ask(address, each) for each in good] == ["ok\n"] * 5
         # Some of those that say nothing had to go.
         quiet = [channel for channel in silent if channel not in silent[20::3]]
