@@ -402,6 +402,26 @@ def test_a_qos_makes_a_te_job(make_cluster: MakeCluster) -> None:
     assert cluster.state(other) == "PENDING"
 
 
+def test_a_job_that_is_enough_alone_goes_before_several_that_are_cheaper(make_cluster: MakeCluster) -> None:
+    # With accounting Slurm counts GPUs; in CPUs these jobs are all alike.
+    accounts = Accounting(accounts=(Account(name="lab"),))
+    cluster = make_cluster(replace(DEFINITION, groups=(NodeGroup(count=2),), accounting=accounts))
+    large = best_effort(cluster, "--account=lab")
+    small = []
+    for _ in range(2):
+        job_id = cluster.sbatch("--account=lab", "--gres=gpu:4", "--output=/dev/null", wrap="sleep 300")
+        cluster.wait_state(job_id, "RUNNING")
+        small.append(job_id)
+    put_marks(cluster, Mark(job_id=large, prio=9), *(Mark(job_id=job_id, prio=1) for job_id in small))
+    cluster.wait_state(trial(cluster, "--account=lab"), "RUNNING")
+    assert cluster.put_back([large, *small]) == [large]
+    # And for what they are enough for, the cheaper one goes.
+    put_marks(cluster, Mark(job_id=small[1], prio=1), Mark(job_id=small[0], prio=2))
+    half = cluster.sbatch("--account=lab", "--gres=gpu:4", "--partition=te", "--output=/dev/null", wrap="sleep 300")
+    cluster.wait_state(half, "RUNNING")
+    assert cluster.put_back(small) == [small[1]]
+
+
 def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: MakeCluster, tmp_path: Path) -> None:
     source = (PLUGIN_FOLDER / "source").read_text().strip()
     make = ["make", "-C", str(ROOT / "slurm_plugin"), f"SLURM_SOURCE={source}", f"BUILD={tmp_path}"]

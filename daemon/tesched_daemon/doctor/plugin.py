@@ -46,7 +46,9 @@ def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], 
     yield from (warn(CHECK, text, advice) for text, advice in remarks(settings))
     if "gpu" in values.get("GresTypes", "").split(",") and "gres/gpu" not in values.get("AccountingStorageTRES", ""):
         text = "AccountingStorageTRES has no gres/gpu: which job alone is enough, Slurm tells by CPUs and memory only"
-        yield warn(CHECK, text, "set AccountingStorageTRES=gres/gpu in slurm.conf, then restart slurmctld")
+        yield warn(
+            CHECK, text, "set AccountingStorageTRES=gres/gpu in slurm.conf (it needs slurmdbd), then restart slurmctld"
+        )
     exempt = values.get("PreemptExemptTime", "NONE")
     if exempt not in {"NONE", "(null)", "00:00:00", ""}:
         text = (
