@@ -71,7 +71,7 @@ class BesideSlurm:
             daemon.wait(timeout=30)
 
         self.stack.push(end)
-        self.cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look", timeout_s=30)
+        self.cluster.wait_for(lambda: "did nothing" in log.read_text(), "the daemon's first look")
 
     def wait_for_end(self) -> None:
         """Return when no job is left, or the daemon has ended; raise after an hour."""

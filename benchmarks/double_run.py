@@ -222,7 +222,7 @@ class Bench:
         self._batch += 1
         victims = [self._submit(number) for number in range(count)]
         wanted = {victim.job_id for victim in victims}
-        self.cluster.wait_for(lambda: wanted <= {job for job, *_ in self._events()}, "a batch to begin", timeout_s=180)
+        self.cluster.wait_for(lambda: wanted <= {job for job, *_ in self._events()}, "a batch to begin")
         if self.counts.way == "plugin":
             put_marks(self.cluster, *(Mark(job_id=victim.job_id, max_restarts=1) for victim in victims))
         base = time.time()
@@ -243,7 +243,7 @@ class Bench:
         took_s = (time.time() - base - victims[0].at_s) / count
         # A machine that is too slow for the pace would requeue ever later than planned.
         self._step_s = max(STEP_S, 1.5 * took_s if took_s > self._step_s else self._step_s)
-        self.cluster.wait_for(self._over, "the batch to end", timeout_s=180)
+        self.cluster.wait_for(self._over, "the batch to end")
         self.counts.loads.append(os.getloadavg()[0])
         self._count(victims, called, base)
 

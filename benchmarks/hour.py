@@ -98,9 +98,7 @@ def main(*, minutes: int, minute_s: float, seed: int, limits: bool, savers: bool
                 return not cluster.run("squeue", "-h", "-t", "PD,R,CG,S").stdout.strip()
 
             cluster.wait_for(ended, "all jobs to end", timeout_s=minutes * minute_s * 4 + 300)
-            cluster.wait_for(
-                lambda: not json.loads(stage.tesched("status", "--json"))["orders"], "all orders to end", timeout_s=120
-            )
+            cluster.wait_for(lambda: not json.loads(stage.tesched("status", "--json"))["orders"], "all orders to end")
             good = _report(stage, jobs, ids)
     sys.exit(0 if good else 1)
 

@@ -154,7 +154,7 @@ class Stand:
         for job_id in self._victims:
             self._first_word(job_id)
         if self.way == "plugin":
-            self.cluster.wait_for(self._marked, "the marks of all victims", timeout_s=60)
+            self.cluster.wait_for(self._marked, "the marks of all victims")
         te, began, started = self._trial(phase)
         gone = [job_id for job_id in self._victims if self.cluster.state(job_id) != "RUNNING"]
         if len(gone) != 1:
@@ -187,7 +187,7 @@ class Stand:
         def look() -> float | None:
             return next((event.time for event in read_events(self.cluster.shared) if event.job_id == job_id), None)
 
-        return self.cluster.wait_for(look, f"job {job_id} to start", timeout_s=120) or 0.0
+        return self.cluster.wait_for(look, f"job {job_id} to start") or 0.0
 
     def _last_pass(self) -> float:
         """Return when slurmctld last made a pass of its own accord; 0 if it has made none yet."""

@@ -190,7 +190,6 @@ def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Out
                 cluster.wait_for(
                     lambda: not json.loads(stage.tesched("status", "--json"))["orders"],
                     "all orders to end",
-                    timeout_s=120,
                 )
                 return int(json.loads(stage.tesched("status", "--json"))["tally"]["futile"])
 

@@ -105,7 +105,7 @@ class Stage:
     def _choice(self, rng: Random) -> Choice | None:
         drawn = {self._submit(gpus): (gpus, rng.uniform(60, 36_000)) for gpus in _filling(rng)}
         for job_id in drawn:
-            self.cluster.wait_state(job_id, "RUNNING", timeout_s=60)
+            self.cluster.wait_state(job_id, "RUNNING")
         nodes, gpus = rng.choice(TE_SHAPES)
         te = self._submit(gpus, "--hold", "--partition=te", f"--nodes={nodes}")
         snapshot = self._snapshot(te)
@@ -118,7 +118,7 @@ class Stage:
         by_order = _victims(plan_all(view, lambda _view, _job: scores, in_order, why="").plans)
         self.cluster.run("scontrol", "release", str(te))
         try:
-            self.cluster.wait_state(te, "RUNNING", timeout_s=30)
+            self.cluster.wait_state(te, "RUNNING")
         except ClusterError:
             return None
         slurm = tuple(sorted(set(self.cluster.put_back(list(drawn)))))

@@ -18,8 +18,8 @@ from tesched_testcluster.patience import Patience, slowness
 
 T = TypeVar("T")
 
-#: seconds that one Slurm command may take
-COMMAND_TIMEOUT_S = 20.0
+#: seconds that one Slurm command may take on an idle machine
+COMMAND_TIMEOUT_S = 60.0
 
 #: seconds between two looks at what is awaited
 _PAUSE_S = 0.05
@@ -109,10 +109,11 @@ class Cluster(ABC):
         said = self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout
         return dict(line.split() for line in said.splitlines())
 
-    def wait_for(self, look: Callable[[], T], what: str, *, timeout_s: float = 20) -> T:
+    def wait_for(self, look: Callable[[], T], what: str, *, timeout_s: float | None = None) -> T:
         """Call `look` until it returns something true, and return that. WaitTimeoutError says `what` did not come.
 
-        Time-outs are those of an idle machine (`patience.py`).
+        Without `timeout_s` the wait is as long as what must come may take on any machine; otherwise so many seconds of
+        an idle one (`patience.py`).
         """
         patience = Patience(timeout_s)
         while True:
@@ -123,7 +124,7 @@ class Cluster(ABC):
                 raise WaitTimeoutError(f"waited {patience.waited_s:.0f} s for {what}; seen last: {seen!r}")
             time.sleep(_PAUSE_S)
 
-    def wait_state(self, job_id: int | str, *states: str, timeout_s: float = 20) -> dict[str, str]:
+    def wait_state(self, job_id: int | str, *states: str, timeout_s: float | None = None) -> dict[str, str]:
         """Wait until the job is in one of `states`, and return its fields. WaitTimeoutError quotes its last state."""
         patience = Patience(timeout_s)
         while True:
@@ -138,7 +139,7 @@ class Cluster(ABC):
                 )
             time.sleep(_PAUSE_S)
 
-    def cancel_all(self, *, timeout_s: float = 60) -> None:
+    def cancel_all(self, *, timeout_s: float | None = None) -> None:
         """Cancel every job and wait until none is left in the queue, not even a completing one."""
 
         def empty() -> bool:
@@ -146,7 +147,7 @@ class Cluster(ABC):
             # Pending ones first: they would start as soon as room is made.
             for state in ("PENDING", "RUNNING", "SUSPENDED"):
                 if left - {"COMPLETING"}:
-                    self.run("scancel", f"--state={state}", check=False, timeout_s=timeout_s)
+                    self.run("scancel", f"--state={state}", check=False)
             if not left:
                 return True
             self._end_job_processes()
@@ -178,7 +179,7 @@ class Cluster(ABC):
         """Make a node that is not idle usable again."""
         self.resume_node(name)
 
-    def wait_idle(self, *, timeout_s: float = 20) -> None:
+    def wait_idle(self, *, timeout_s: float | None = None) -> None:
         """Wait until every node is idle."""
 
         def all_idle() -> bool:

@@ -76,12 +76,10 @@ def _show(stage: Stage, console: Console) -> None:
         cluster.wait_for(
             lambda: all(cluster.state(job_id) == "COMPLETED" for job_id in everybody),
             "all jobs to complete",
-            timeout_s=120,
         )
         cluster.wait_for(
             lambda: all(view.order.ended_at is not None for view in _orders(stage)),
             "the orders to end, all put back",
-            timeout_s=20,
         )
         console.print()
         _report(_orders(stage), cluster, console)
@@ -136,7 +134,7 @@ def _trials(stage: Stage, console: Console) -> list[int]:
                 console.print(f"  {job.name} (job {job_id}, {job.gpus} GPUs) [bold green]runs after {took_s:.1f} s[/]")
         return not waiting
 
-    stage.cluster.wait_for(look, "the trial-and-error jobs to run", timeout_s=60)
+    stage.cluster.wait_for(look, "the trial-and-error jobs to run")
     return ids
 
 

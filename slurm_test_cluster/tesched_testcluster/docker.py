@@ -171,17 +171,17 @@ class DockerCluster(Cluster):
         with _engine_errors():
             self._container("slurmctld").stop(timeout=20)
 
-    def start_slurmctld(self, *, timeout_s: float = 30) -> None:
+    def start_slurmctld(self) -> None:
         """Start slurmctld again with the state that it saved, and wait until it answers."""
         with _engine_errors():
             self._container("slurmctld").start()
-        self.wait_for(self.is_answering, "slurmctld to answer", timeout_s=timeout_s)
+        self.wait_for(self.is_answering, "slurmctld to answer")
 
-    def restart_postgresql(self, *, timeout_s: float = 30) -> None:
+    def restart_postgresql(self) -> None:
         """Stop PostgreSQL in good order, which breaks its connections, start it and wait until it answers."""
         with _engine_errors():
             self._container("postgresql").restart(timeout=20)
-        self.wait_for(self.postgresql_answers, "PostgreSQL to answer", timeout_s=timeout_s)
+        self.wait_for(self.postgresql_answers, "PostgreSQL to answer")
 
     def postgresql_answers(self) -> bool:
         """Return whether PostgreSQL takes connections."""
@@ -244,7 +244,7 @@ class DockerCluster(Cluster):
     def _await_return(self, name: str) -> None:
         """Wait until a node that came back has reported to slurmctld and is usable."""
         # A resume before it reports would only make Slurm wait for its next ping.
-        self.wait_for(lambda: not _missed(self.node(name)["State"]), f"node {name} to report", timeout_s=60)
+        self.wait_for(lambda: not _missed(self.node(name)["State"]), f"node {name} to report")
         self.resume_node(name)
 
     def _compose_up(self, timeout_s: float) -> None:

@@ -30,7 +30,7 @@ from typing import Self
 from tesched_testcluster import local_accounting, processes, registry
 from tesched_testcluster.cluster import COMMAND_TIMEOUT_S, Cluster, ClusterError
 from tesched_testcluster.definition import ClusterDefinition, Placement, local_placement, parse_release
-from tesched_testcluster.patience import Patience, slowness
+from tesched_testcluster.patience import HANG_S, Patience, slowness
 from tesched_testcluster.render import (
     all_device_names,
     further_files,
@@ -130,10 +130,10 @@ class LocalCluster(Cluster):
             user=user,
         )
 
-    def up(self, *, timeout_s: float = 30) -> None:
+    def up(self, *, timeout_s: float | None = None) -> None:
         """Start every daemon and wait until all nodes are idle.
 
-        ClusterError if that fails or takes longer than `timeout_s`; nothing is left then.
+        ClusterError if that fails or takes longer than `timeout_s` (`patience.py`); nothing is left then.
         """
         require_slurm(accounting=self.definition.accounting is not None)
         if self.uses_plugin and not plugin_is_built():
@@ -208,14 +208,14 @@ class LocalCluster(Cluster):
         self.wait_for(lambda: "DOWN" not in self.node(name)["State"], f"node {name} to report")
         self.resume_node(name)
 
-    def stop_slurmctld(self, *, timeout_s: float = 20) -> None:
+    def stop_slurmctld(self, *, timeout_s: float | None = None) -> None:
         """Stop slurmctld in good order; it saves its state. Jobs go on."""
         processes.send(processes.find_processes(self.folder, "slurmctld"), signal.SIGTERM)
         self.wait_for(
             lambda: not processes.find_processes(self.folder, "slurmctld"), "slurmctld to stop", timeout_s=timeout_s
         )
 
-    def start_slurmctld(self, *, timeout_s: float = 20) -> None:
+    def start_slurmctld(self, *, timeout_s: float | None = None) -> None:
         """Start slurmctld again with the state that it saved, and wait until it answers."""
         self._launch({"slurmctld": ("slurmctld",)})
         self._await_ping(Patience(timeout_s))
@@ -334,7 +334,7 @@ class LocalCluster(Cluster):
         failed = []
         for name, process in started.items():
             try:
-                status = process.wait(COMMAND_TIMEOUT_S)
+                status = process.wait(HANG_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -57,7 +57,7 @@ def find_jobs(folder: Path, node: str | None = None) -> tuple[int, ...]:
     return _family(lambda _, environment: _in_job(environment, folder, node))
 
 
-def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float = 10) -> None:
+def end_processes(folder: Path, daemon: str | None = None, *, timeout_s: float | None = None) -> None:
     """Kill what `find_processes` finds, until nothing is left. TimeoutError names what would not go."""
     patience = Patience(timeout_s)
     while pids := find_processes(folder, daemon):

@@ -92,7 +92,7 @@ class LocalStage:
         with log.open("wb") as out:
             process = subprocess.Popen([_program(), "daemon", "--config", str(self._config)], stdout=out, stderr=out)
         try:
-            self.cluster.wait_for(lambda: FIRST_LOOK in log.read_text(), "the daemon's first look", timeout_s=30)
+            self.cluster.wait_for(lambda: FIRST_LOOK in log.read_text(), "the daemon's first look")
             yield
         except BaseException:
             sys.stderr.write(log.read_text())
@@ -129,9 +129,7 @@ class DockerStage:
         """Run the daemon until the block ends."""
         self.cluster.start_tesched()
         try:
-            self.cluster.wait_for(
-                lambda: FIRST_LOOK in self.cluster.tesched_log(), "the daemon's first look", timeout_s=60
-            )
+            self.cluster.wait_for(lambda: FIRST_LOOK in self.cluster.tesched_log(), "the daemon's first look")
             yield
         except BaseException:
             sys.stderr.write(self.cluster.tesched_log())

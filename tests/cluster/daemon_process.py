@@ -19,7 +19,8 @@ from tesched_testcluster.patience import slowness
 
 TESCHED = Path(sys.executable).with_name("tesched")
 
-#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes
+#: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes.
+#: What gives an order up after a time is set so that no busy machine comes to it: a test of that sets its own
 CONFIG = """
 mode = "{mode}"
 [store]
@@ -36,6 +37,9 @@ be = "{be}"
 [guard]
 min_run_time_s = 0
 cool_down_s = 0
+order_timeout_s = 600
+bind_for_s = 600
+retry_after_s = 5
 [classes]
 default_grace_period_s = 10
 [[classes.rules]]
@@ -125,7 +129,6 @@ def running_daemon(
         cluster.wait_for(
             lambda: any(word in log.read_text() for word in ("did nothing", "decided nothing")),
             "the daemon's first turn",
-            timeout_s=30,
         )
         yield daemon
     except BaseException:

@@ -84,6 +84,7 @@ def requeue(job_id: int, restarts: int = 0) -> Requeue:
     return Requeue(job_id=JobId(job_id), reason=WHY, restarts=restarts)
 
 
+@pytest.mark.gate
 def test_requeue(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
@@ -93,6 +94,7 @@ def test_requeue(cluster: LocalCluster, connect: Connect) -> None:
     assert cluster.wait_state(job_id, "RUNNING")["Restarts"] == "1"
 
 
+@pytest.mark.gate
 def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = cluster.sbatch(wrap="true")
@@ -101,6 +103,7 @@ def test_a_completed_job_is_not_run_again(cluster: LocalCluster, connect: Connec
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("COMPLETED", "0")
 
 
+@pytest.mark.gate
 def test_a_job_that_ends_after_the_look_is_not_run_again(cluster: LocalCluster, connect: Connect) -> None:
     # What the actuator sends once its look is over: slurmctld itself must leave the job alone.
     client = connect(cluster)
@@ -117,6 +120,7 @@ def test_a_job_that_ends_after_the_look_is_not_run_again(cluster: LocalCluster, 
         assert (cluster.state(ended), cluster.job(ended)["Restarts"]) == (state, "0")
 
 
+@pytest.mark.gate
 def test_a_job_that_has_failed_is_put_back_once(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = JobId(cluster.sbatch(wrap='test -n "$SLURM_RESTART_COUNT"'))
@@ -129,6 +133,7 @@ def test_a_job_that_has_failed_is_put_back_once(cluster: LocalCluster, connect: 
     assert refused(client, replace(again, job_id=runs)) is FailureKind.ALREADY_DONE
 
 
+@pytest.mark.gate
 def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
@@ -138,6 +143,7 @@ def test_another_run_than_the_one_meant_is_left_alone(cluster: LocalCluster, con
     assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "0")
 
 
+@pytest.mark.gate
 def test_who_was_frozen_after_the_look_leaves_the_next_run_alone(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     frozen_once: list[JobId] = []
@@ -160,6 +166,7 @@ def test_who_was_frozen_after_the_look_leaves_the_next_run_alone(cluster: LocalC
         assert (cluster.state(job_id), cluster.job(job_id)["Restarts"]) == ("RUNNING", "1")
 
 
+@pytest.mark.gate
 def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster, "--no-requeue")
@@ -167,11 +174,13 @@ def test_a_job_that_must_not_be_requeued_goes_on(cluster: LocalCluster, connect:
     assert cluster.state(job_id) == "RUNNING"
 
 
+@pytest.mark.gate
 def test_a_pending_job_is_not_requeued(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     assert refused(client, requeue(cluster.sbatch("--hold", wrap=SLEEP))) is FailureKind.ALREADY_DONE
 
 
+@pytest.mark.gate
 def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
@@ -182,6 +191,7 @@ def test_a_suspended_job_comes_back_not_held(cluster: LocalCluster, connect: Con
     assert priority(cluster, job_id) > 0
 
 
+@pytest.mark.gate
 def test_one_task_of_an_array(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     array = cluster.sbatch("--array=0-1", wrap=SLEEP)
@@ -200,6 +210,7 @@ def test_one_task_of_an_array(cluster: LocalCluster, connect: Connect) -> None:
     assert cluster.state(f"{array}_0") == "RUNNING"
 
 
+@pytest.mark.gate
 def test_throttle_of_an_array_with_finished_tasks_is_set_and_put_back(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     array = JobId(cluster.sbatch("--array=0-19%2", wrap=SLEEP))
@@ -232,6 +243,7 @@ def test_throttle_of_an_array_with_finished_tasks_is_set_and_put_back(cluster: L
     )
 
 
+@pytest.mark.gate
 def test_notice_to_the_script(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     told = cluster.shared / "told"
@@ -243,6 +255,7 @@ def test_notice_to_the_script(cluster: LocalCluster, connect: Connect) -> None:
     assert cluster.state(job_id) == "RUNNING"
 
 
+@pytest.mark.gate
 def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     told = cluster.shared / "child_told"
@@ -254,6 +267,7 @@ def test_notice_to_the_children_too(cluster: LocalCluster, connect: Connect) -> 
     cluster.wait_for(told.exists, "the child's notice")
 
 
+@pytest.mark.gate
 def test_suspend_and_resume(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
@@ -267,6 +281,7 @@ def test_suspend_and_resume(cluster: LocalCluster, connect: Connect) -> None:
     assert refused(client, Resume(job_id=job_id, reason=WHY)) is FailureKind.ALREADY_DONE
 
 
+@pytest.mark.gate
 def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
@@ -277,6 +292,7 @@ def test_nice_moves_the_priority_and_is_put_back(cluster: LocalCluster, connect:
     assert (priority(cluster, job_id), cluster.job(job_id)["Nice"]) == (before, "0")
 
 
+@pytest.mark.gate
 def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = running(cluster)
@@ -286,6 +302,7 @@ def test_nice_of_a_running_job_is_put_back(cluster: LocalCluster, connect: Conne
     assert (cluster.state(job_id), cluster.job(job_id)["Nice"]) == ("RUNNING", "0")
 
 
+@pytest.mark.gate
 def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
@@ -295,6 +312,7 @@ def test_after_an_explicit_priority_nice_is_ignored(cluster: LocalCluster, conne
     assert priority(cluster, job_id) == 1000
 
 
+@pytest.mark.gate
 def test_nodes_of_a_waiting_job_are_set_and_put_back(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
@@ -305,6 +323,7 @@ def test_nodes_of_a_waiting_job_are_set_and_put_back(cluster: LocalCluster, conn
     assert cluster.job(job_id)["ReqNodeList"] == "(null)"
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("tasks", [(), ("--ntasks-per-node=1",), ("--ntasks-per-node=2", "--cpus-per-task=2")])
 def test_a_range_of_nodes_becomes_a_number_of_certain_ones_and_back(
     cluster: LocalCluster, connect: Connect, tasks: tuple[str, ...]
@@ -328,12 +347,14 @@ def test_a_range_of_nodes_becomes_a_number_of_certain_ones_and_back(
     assert (cluster.job(job_id)["NumNodes"], cluster.job(job_id)["NodeList"]) == ("3", "n[5-7]")
 
 
+@pytest.mark.gate
 def test_nodes_of_a_running_job_are_not_touched(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     action = SetNodes(job_id=running(cluster), reason=WHY, nodes=(cluster.definition.node_names[0],), previous=())
     assert refused(client, action) is FailureKind.ALREADY_DONE
 
 
+@pytest.mark.gate
 def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = pending(cluster)
@@ -343,6 +364,7 @@ def test_hold_and_release(cluster: LocalCluster, connect: Connect) -> None:
     assert priority(cluster, job_id) > 0
 
 
+@pytest.mark.gate
 def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     unknown = JobId(999_999)
@@ -362,6 +384,7 @@ def test_an_unknown_job(cluster: LocalCluster, connect: Connect) -> None:
     }
 
 
+@pytest.mark.gate
 def test_a_job_cannot_hide_behind_its_name(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     forged = "x UserId=bob(1) GroupId=x(1) MCS_label= JobState=COMPLETED Restarts=9 Command=/x"
@@ -392,6 +415,7 @@ def test_a_hanging_controller_is_unreachable_in_time_and_answers_again_later(
     assert cluster.state(job_id) == "SUSPENDED"
 
 
+@pytest.mark.gate
 def test_a_dry_run_does_nothing(cluster: LocalCluster) -> None:
     job_id = running(cluster)
     assert DryRunActuator().act(requeue(job_id)).status is Status.WOULD

@@ -27,7 +27,7 @@ def trial(cluster: LocalCluster) -> int:
 
 def bound_to(cluster: LocalCluster, te: int) -> str:
     """Wait until the trial waits bound; return to which node."""
-    cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] != "(null)", "the trial to be bound", timeout_s=20)
+    cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] != "(null)", "the trial to be bound")
     assert cluster.state(te) == "PENDING"
     return cluster.job(te)["ReqNodeList"]
 
@@ -46,15 +46,15 @@ def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_l
             assert node == cluster.job(victim)["NodeList"]
             cluster.run("scancel", str(other))
             # The node that came free by itself is the next best-effort job's; the trial, which is ahead, lets it go by.
-            cluster.wait_state(rival, "RUNNING", timeout_s=30)
-            cluster.wait_state(te, "RUNNING", timeout_s=30)
+            cluster.wait_state(rival, "RUNNING")
+            cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] == node
-            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back", timeout_s=10)
+            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back")
             assert daemon.json("status")["tally"]["futile"] == 0
 
             # Put back in the queue later (its node failed, say), it may start anywhere.
             cluster.run("scontrol", "requeuehold", str(te))
-            cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] == "(null)", "it to be set free", timeout_s=20)
+            cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] == "(null)", "it to be set free")
             cluster.run("scancel", str(te))
 
 
@@ -67,7 +67,7 @@ def test_a_node_that_is_drained_sets_the_trial_free(tmp_path: Path, client_choic
             te = trial(cluster)
             first = bound_to(cluster, te)
             cluster.run("scontrol", "update", f"nodename={first}", "state=drain", "reason=test")
-            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] != first
 
 
@@ -86,13 +86,13 @@ def test_who_is_backfilled_into_the_room_is_asked_too(tmp_path: Path, client_cho
             te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=8, gpus=8, ticks=600), cluster.shared)
             bound_to(cluster, te)
             thief = half("be-thief")
-            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            cluster.wait_state(te, "RUNNING")
             (story,) = daemon.json("orders")["orders"]
             assert {one["job_id"] for one in story["order"]["victims"]} == {victim, thief}
-            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back", timeout_s=10)
+            cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back")
             cluster.run("scancel", str(te))
             # The order ends when both run again.
-            tally = cluster.wait_for(lambda: _ended(daemon.json("status")["tally"]), "the order to end", timeout_s=60)
+            tally = cluster.wait_for(lambda: _ended(daemon.json("status")["tally"]), "the order to end")
             assert tally is not None
             assert (tally["victims_left"], tally["futile"]) == (2, 0)
 

@@ -127,7 +127,7 @@ class Pair:
             return [] if found else [other]
 
         try:
-            (seen,) = self.cluster.wait_for(same, what, timeout_s=5)
+            (seen,) = self.cluster.wait_for(same, what)
         except ClusterError:
             pytest.fail(f"the clients differ over {what}:\n" + "\n".join(found))
         return seen
@@ -254,7 +254,7 @@ def test_every_client_sees_the_same_while_jobs_come_and_go(cluster: LocalCluster
     shrunk = pair.agreed("a job that gave nodes back")
     assert len(shrunk.jobs[JobId(jobs[2])].allocation) == 1
 
-    cluster.wait_for(lambda: cluster.job(jobs[0])["JobState"] == "RUNNING", "the requeued job to run", timeout_s=30)
+    cluster.wait_for(lambda: cluster.job(jobs[0])["JobState"] == "RUNNING", "the requeued job to run")
     again = pair.agreed("a job that runs again").jobs[JobId(jobs[0])]
     assert again.restarts == 1
     assert again.start_time != first.jobs[JobId(jobs[0])].start_time

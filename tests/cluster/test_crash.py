@@ -21,6 +21,7 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
 
 from tests.cluster.daemon_process import run_tesched, running_daemon, write_config
+from tests.cluster.gate import gated
 
 pytestmark = pytest.mark.slurm
 
@@ -64,7 +65,7 @@ def nobody_was_harmed(cluster: LocalCluster, ids: list[int], te: int, *, victims
     """Let all jobs end; assert that they ran to it, once, that no job had two notices, and that nothing is left."""
     (cluster.shared / HOLD.format(kind="be")).unlink(missing_ok=True)
     for job_id in (te, *ids):
-        cluster.wait_state(job_id, "COMPLETED", timeout_s=90)
+        cluster.wait_state(job_id, "COMPLETED")
     events = read_events(cluster.shared)
     for job_id in ids:
         seen = Counter(event.name for event in events if event.job_id == job_id)
@@ -78,24 +79,24 @@ def nobody_was_harmed(cluster: LocalCluster, ids: list[int], te: int, *, victims
     assert sum(event.name is EventName.NOTICE for event in events) <= victims
 
 
-@pytest.mark.parametrize("step", range(1, 12))
+@pytest.mark.parametrize("step", gated(range(1, 12), 4, 7))
 def test_a_new_daemon_goes_on(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
     config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
     # Of a job that has ended Slurm lets nothing be changed, and a new daemon may come late.
     (cluster.shared / HOLD.format(kind="te")).touch()
     ids, te = crash(cluster, config, step)
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-        cluster.wait_state(te, "RUNNING", timeout_s=30)
-        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back", timeout_s=60)
+        cluster.wait_state(te, "RUNNING")
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back")
         for kind in ("te", "be"):
             (cluster.shared / HOLD.format(kind=kind)).unlink()
-        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end", timeout_s=60)
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
         nobody_was_harmed(cluster, ids, te, victims=1)
         (order,) = daemon.json("orders")["orders"]
         assert order["order"]["ending"] == "started_here"
 
 
-@pytest.mark.parametrize("step", [2, 3, 4, 5, 7, 8, 10])
+@pytest.mark.parametrize("step", gated([2, 3, 4, 5, 7, 8, 10], 5))
 def test_undo_puts_all_back_without_a_daemon(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
     config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
     # Of a job that has ended Slurm lets nothing be changed.

@@ -115,7 +115,7 @@ def test_a_job_of_an_ordinary_user_runs_on_a_node_and_is_accounted(cluster: Dock
 
 def test_a_job_whose_environment_slurmd_must_make_runs(cluster: DockerCluster) -> None:
     job_id = cluster.sbatch("--export=NONE", wrap="true", user="bob")
-    cluster.wait_state(job_id, "COMPLETED", timeout_s=40)
+    cluster.wait_state(job_id, "COMPLETED")
 
 
 def test_an_operator_requeues_anybodys_job_and_an_ordinary_user_does_not(cluster: DockerCluster) -> None:
@@ -148,14 +148,14 @@ def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_
         cluster.wait_state(job_id, "RUNNING")
     with stage.daemon():
         te = cluster.sbatch("--qos=te", "--gres=gpu:2", "--mem=1000M", wrap="sleep 5", user="bob")
-        cluster.wait_state(te, "RUNNING", timeout_s=20)
+        cluster.wait_state(te, "RUNNING")
         (order,) = json.loads(stage.tesched("orders", "--json"))["orders"]
         (paid,) = order["order"]["victims"]
         assert paid["job_id"] in victims
         assert cluster.job(paid["job_id"])["Restarts"] == "1"
         assert "trial and error (TE)" in stage.tesched("explain", str(te))
-        cluster.wait_state(paid["job_id"], "COMPLETED", timeout_s=120)
-        cluster.wait_for(lambda: "no order is under way" in stage.tesched("status"), "the order to end", timeout_s=20)
+        cluster.wait_state(paid["job_id"], "COMPLETED")
+        cluster.wait_for(lambda: "no order is under way" in stage.tesched("status"), "the order to end")
         assert {cluster.job(job_id)["Nice"] for job_id in [*victims, te]} == {"0"}
 
 
@@ -185,18 +185,18 @@ def test_a_killed_node_is_down_and_comes_back_with_its_job(cluster: DockerCluste
     assert cluster.node_states()["n1"].startswith("down")
     cluster.wait_state(job_id, "PENDING")
     cluster.revive_node("n1")
-    fields = cluster.wait_state(job_id, "RUNNING", timeout_s=60)
+    fields = cluster.wait_state(job_id, "RUNNING")
     assert (fields["NodeList"], fields["Restarts"]) == ("n1", "1")
 
 
 def test_a_node_without_network_is_missed_and_comes_back(cluster: DockerCluster) -> None:
     job_id = run_job(cluster, "--nodelist=n3")
     cluster.cut_network("n3")
-    cluster.wait_for(lambda: cluster.node_states()["n3"] == "down*", "n3 to be missed", timeout_s=90)
+    cluster.wait_for(lambda: cluster.node_states()["n3"] == "down*", "n3 to be missed")
     assert set(cluster.node_states().values()) == {"idle", "down*"}
     cluster.wait_state(job_id, "PENDING")
     cluster.restore_network("n3")
-    fields = cluster.wait_state(job_id, "RUNNING", timeout_s=60)
+    fields = cluster.wait_state(job_id, "RUNNING")
     assert (fields["NodeList"], fields["Restarts"]) == ("n3", "1")
 
 
@@ -207,7 +207,7 @@ def test_slurmctld_stops_and_starts_and_still_knows_its_jobs(cluster: DockerClus
     cluster.start_slurmctld()
     assert cluster.state(job_id) == "RUNNING"
     # The nodes find it again by themselves.
-    cluster.wait_state(cluster.sbatch(wrap="true", user="bob"), "COMPLETED", timeout_s=40)
+    cluster.wait_state(cluster.sbatch(wrap="true", user="bob"), "COMPLETED")
 
 
 def test_postgresql_takes_tesched_with_its_password_and_nobody_without(cluster: DockerCluster) -> None:

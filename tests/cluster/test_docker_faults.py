@@ -86,16 +86,14 @@ def test_nothing_is_lost_and_nothing_done_twice(
         def asked() -> list[Event]:
             return [event for event in events() if event.name is EventName.NOTICE]
 
-        cluster.wait_for(asked, "a victim's notice", timeout_s=20)
+        cluster.wait_for(asked, "a victim's notice")
         began = time.monotonic()
         fault(cluster, asked()[0].job_id)
-        cluster.wait_state(trial, "COMPLETED", timeout_s=120)
+        cluster.wait_state(trial, "COMPLETED")
         print(f"{fault.__name__}: the trial had run {time.monotonic() - began:.0f} s after the notice")  # noqa: T201 - pytest shows it
         for job_id in best_effort:
-            cluster.wait_state(job_id, "COMPLETED", timeout_s=180)
-        cluster.wait_for(
-            lambda: not json.loads(stage.tesched("status", "--json"))["orders"], "all orders to end", timeout_s=60
-        )
+            cluster.wait_state(job_id, "COMPLETED")
+        cluster.wait_for(lambda: not json.loads(stage.tesched("status", "--json"))["orders"], "all orders to end")
         health = json.loads(stage.tesched("status", "--json"))["health"]
         assert health.startswith("well"), health
     told = Counter((event.job_id, event.restarts) for event in events() if event.name is EventName.NOTICE)

@@ -42,19 +42,19 @@ def test_no_victim_is_asked_until_the_limit_is_gone(cluster: DockerCluster) -> N
         return found
 
     first = submit("te-0", gpus=2, kind="te")
-    cluster.wait_state(first, "RUNNING", timeout_s=60)
+    cluster.wait_state(first, "RUNNING")
     for number in range(NODES):
-        cluster.wait_state(submit(f"be-{number}", gpus=8 if number else 6, kind="be"), "RUNNING", timeout_s=60)
+        cluster.wait_state(submit(f"be-{number}", gpus=8 if number else 6, kind="be"), "RUNNING")
     submit("be-next", gpus=8, kind="be")
     with stage.daemon():
         te = submit("te-1", "--nice=500", gpus=4, kind="te")
-        cluster.wait_for(lambda: cluster.job(te)["Reason"].startswith("QOSMax"), "the limit to show", timeout_s=60)
+        cluster.wait_for(lambda: cluster.job(te)["Reason"].startswith("QOSMax"), "the limit to show")
         nice = cluster.job(te)["Nice"]
         cycle = status()["daemon"]["cycle"]
-        cluster.wait_for(lambda: status()["daemon"]["cycle"] >= cycle + LOOKS, "many looks", timeout_s=120)
+        cluster.wait_for(lambda: status()["daemon"]["cycle"] >= cycle + LOOKS, "many looks")
         assert cluster.put_back() == []
         assert cluster.job(te)["Nice"] == nice != "500", "it is raised once, and stays at the head"
         cluster.run("scancel", str(first))
-        cluster.wait_state(te, "RUNNING", timeout_s=60)
-        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "500", "its nice value to be put back", timeout_s=30)
+        cluster.wait_state(te, "RUNNING")
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "500", "its nice value to be put back")
         assert status()["tally"]["futile"] == 0

@@ -75,6 +75,7 @@ def site(cluster: LocalCluster, folder: Path, more: str = "", mode: str = "enfor
     return path
 
 
+@pytest.mark.gate
 def test_a_healthy_cluster_with_its_daemon_gives_no_fail_and_no_warning(cluster: LocalCluster, tmp_path: Path) -> None:
     with running_daemon(cluster, tmp_path, ClientChoice.AUTO) as daemon:
         found = doctor(daemon.config)

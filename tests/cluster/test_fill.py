@@ -15,6 +15,7 @@ from tests.cluster.daemon_process import running_daemon
 pytestmark = pytest.mark.slurm
 
 
+@pytest.mark.gate
 def test_a_short_job_fills_the_hole_before_the_first_which_does_not_wait_longer(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
@@ -37,17 +38,16 @@ def test_a_short_job_fills_the_hole_before_the_first_which_does_not_wait_longer(
                 f"job {job_id} to wait for room",
             )
         with running_daemon(cluster, tmp_path, one_client, policy="none+fill") as daemon:
-            cluster.wait_state(short, "RUNNING", timeout_s=30)
+            cluster.wait_state(short, "RUNNING")
             assert cluster.state(first) == "PENDING"
             assert cluster.state(late) == "PENDING", "it would end after the holder"
-            cluster.wait_for(lambda: cluster.job(short)["Nice"] == "0", "its nice value to be put back", timeout_s=10)
+            cluster.wait_for(lambda: cluster.job(short)["Nice"] == "0", "its nice value to be put back")
             assert {job_id: cluster.job(job_id)["Priority"] for job_id in before} == before
             cluster.run("scancel", str(short))
             cluster.wait_for(
                 lambda: f"would delay job {first}" in daemon.ask("explain", str(late)).stdout,
                 "explain to say whom the late one would delay, now that it fits",
-                timeout_s=10,
             )
             cluster.run("scancel", str(holder))
             for job_id in (first, late):
-                cluster.wait_state(job_id, "COMPLETED", timeout_s=60)
+                cluster.wait_state(job_id, "COMPLETED")

@@ -29,7 +29,7 @@ def trial(cluster: LocalCluster, *options: str, gpus: int = 4) -> int:
 def looks(cluster: LocalCluster, daemon: Daemon, more: int) -> None:
     """Wait until the daemon has looked so often again."""
     now = daemon.json("status")["daemon"]["cycle"]
-    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= now + more, f"{more} looks", timeout_s=60)
+    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= now + more, f"{more} looks")
 
 
 def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
@@ -46,17 +46,18 @@ def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
         with running_daemon(cluster, tmp_path, one_client) as daemon:
             te = trial(cluster, "--licenses=soft:1")
             assert cluster.job(te)["Reason"] in {"Priority", "None"}
-            cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Licenses", "Slurm to look at it", timeout_s=30)
+            cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Licenses", "Slurm to look at it")
             nice = cluster.job(te)["Nice"]
             looks(cluster, daemon, 20)
             assert cluster.put_back() == []
             assert cluster.state(victim) == "RUNNING"
             assert cluster.job(te)["Nice"] == nice != "0", "it stays at the head, and is raised once"
             cluster.run("scancel", str(with_licence))
-            cluster.wait_state(te, "RUNNING", timeout_s=60)
-            cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back", timeout_s=20)
+            cluster.wait_state(te, "RUNNING")
+            cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back")
 
 
+@pytest.mark.gate
 def test_a_running_job_that_was_held_stays_held_after_its_requeue(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),))) as cluster:
         victim = best_effort(cluster, "be-1")
@@ -64,14 +65,14 @@ def test_a_running_job_that_was_held_stays_held_after_its_requeue(tmp_path: Path
         cluster.run("scontrol", "hold", str(victim))
         with running_daemon(cluster, tmp_path, one_client) as daemon:
             te = trial(cluster)
-            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            cluster.wait_state(te, "RUNNING")
             cluster.run("scancel", str(te))
             looks(cluster, daemon, 16)
             held = cluster.job(victim)
             assert (held["JobState"], held["Priority"]) == ("PENDING", "0")
             # Its order is followed until the job runs again; a person's release is all that it waits for.
             cluster.run("scontrol", "release", str(victim))
-            cluster.wait_state(victim, "RUNNING", timeout_s=60)
+            cluster.wait_state(victim, "RUNNING")
 
 
 def test_all_tasks_of_an_array_that_start_together_get_their_nice_value_back(
@@ -88,13 +89,12 @@ def test_all_tasks_of_an_array_that_start_together_get_their_nice_value_back(
                 names = [f"{te}_{task}" for task in range(4)]
                 return [name for name in names if cluster.job(name)["JobState"] == "RUNNING"]
 
-            cluster.wait_for(lambda: len(running()) == 4, "all tasks to run", timeout_s=60)
-            cluster.wait_for(
-                lambda: {cluster.job(name)["Nice"] for name in running()} == {"0"}, "their nice values", timeout_s=20
-            )
+            cluster.wait_for(lambda: len(running()) == 4, "all tasks to run")
+            cluster.wait_for(lambda: {cluster.job(name)["Nice"] for name in running()} == {"0"}, "their nice values")
             cluster.run("scancel", str(te), str(rival))
 
 
+@pytest.mark.gate
 def test_a_job_of_another_partition_over_the_same_nodes_does_not_take_the_room(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
@@ -108,7 +108,7 @@ def test_a_job_of_another_partition_over_the_same_nodes_does_not_take_the_room(
         best_effort(cluster, "be-3")
         with running_daemon(cluster, tmp_path, one_client) as daemon:
             te = trial(cluster, "--partition=te", gpus=8)
-            cluster.wait_state(te, "RUNNING", timeout_s=60)
+            cluster.wait_state(te, "RUNNING")
             looks(cluster, daemon, 4)
             assert len(cluster.put_back()) == 1
             assert daemon.json("status")["tally"]["futile"] == 0

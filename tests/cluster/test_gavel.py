@@ -82,11 +82,9 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
         said = cluster.job(misplaced)["Comment"].replace("workload=any", "workload=fits-v")
         cluster.run("scontrol", "update", f"jobid={misplaced}", f"comment={said}")
         with gavel(cluster, tmp_path, one_client) as daemon:
-            cluster.wait_for(
-                lambda: cluster.job(misplaced)["NodeList"] == "v100-1", "it to be where it is fast", timeout_s=60
-            )
+            cluster.wait_for(lambda: cluster.job(misplaced)["NodeList"] == "v100-1", "it to be where it is fast")
             # What it has done so far is not lost: the run on the other node goes on from there.
-            again = cluster.wait_for(lambda: restart_of(cluster, misplaced), "it to say that it goes on", timeout_s=20)
+            again = cluster.wait_for(lambda: restart_of(cluster, misplaced), "it to say that it goes on")
             assert again is not None
             assert again.ticks_done > 0
             said = daemon.ask("explain", str(misplaced)).stdout
@@ -94,6 +92,7 @@ def test_a_training_moves_to_where_it_is_fast_and_goes_on_from_its_checkpoint(
             assert "its turn is on" in said
 
 
+@pytest.mark.gate
 def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_types()) as cluster:
         running = [training(cluster, f"be-{number}", "any") for number in range(2)]
@@ -102,8 +101,8 @@ def test_who_waits_is_held_has_its_turn_and_is_released_by_undo(tmp_path: Path, 
         late = training(cluster, "be-late", "any")
         with gavel(cluster, tmp_path, one_client) as daemon:
             # It may be its turn a moment later; what was done to it is in the log.
-            cluster.wait_for(lambda: f"hold job {late}: sent" in daemon.log.read_text(), "it to be held", timeout_s=30)
-            cluster.wait_state(late, "RUNNING", timeout_s=60)
+            cluster.wait_for(lambda: f"hold job {late}: sent" in daemon.log.read_text(), "it to be held")
+            cluster.wait_state(late, "RUNNING")
             cluster.wait_for(
                 lambda: any(cluster.state(job_id) == "PENDING" for job_id in running), "one of the others to wait"
             )
@@ -123,13 +122,12 @@ def test_a_trial_comes_before_the_rounds(tmp_path: Path, one_client: ClientChoic
             cluster.wait_state(job_id, "RUNNING")
         with gavel(cluster, tmp_path, one_client):
             trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=100), cluster.shared)
-            cluster.wait_state(trial, "RUNNING", timeout_s=30)
-            cluster.wait_state(trial, "COMPLETED", timeout_s=60)
+            cluster.wait_state(trial, "RUNNING")
+            cluster.wait_state(trial, "COMPLETED")
             assert cluster.job(trial)["Restarts"] == "0"
             cluster.wait_for(
                 lambda: sum(cluster.state(job_id) == "RUNNING" for job_id in trainings) == 2,
                 "two trainings to have the two GPUs again",
-                timeout_s=60,
             )
 
 
@@ -154,14 +152,12 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
             cluster.wait_for(
                 lambda: {cluster.job(job_id)["NodeList"] for job_id in pair} == {"v100-1"},
                 "both to be on the fast GPU",
-                timeout_s=60,
             )
             # While one of them is on its way, a round may have been made without it.
             cluster.wait_for(
                 lambda: f"on one GPU with job {pair[1]}" in daemon.ask("explain", str(pair[0])).stdout,
                 "explain to name the partner",
-                timeout_s=30,
             )
             whole = training(cluster, "be-whole", "fits-k", ticks=100)
-            cluster.wait_state(whole, "RUNNING", timeout_s=60)
+            cluster.wait_state(whole, "RUNNING")
             assert "shares GPUs of v100 (2 a GPU), k80 (2 a GPU)" in daemon.ask("doctor").stdout

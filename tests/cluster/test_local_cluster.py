@@ -61,6 +61,7 @@ def test_what_was_put_back_is_read_past_the_lines_that_a_job_forges(cluster: Loc
     cluster.wait_for(lambda: cluster.put_back({forged, again, 999999}) == [again], "the job that was put back")
 
 
+@pytest.mark.gate
 def test_comes_up_with_every_node_idle_and_as_large_as_defined(cluster: LocalCluster) -> None:
     assert cluster.node_states() == {f"n{number}": "idle" for number in range(1, 9)}
     node = cluster.node("n8")
@@ -96,6 +97,7 @@ def test_typed_gpus_are_given_by_type(make_cluster: MakeCluster) -> None:
     cluster.wait_for(lambda: cluster.job(too_many)["Reason"] == "Resources", "the third to find no room")
 
 
+@pytest.mark.gate
 def test_down_leaves_no_process_and_no_folder() -> None:
     with LocalCluster(SMALL) as cluster:
         # One that ignores TERM, and one with processes that hide behind an empty environment.
@@ -266,7 +268,7 @@ def test_a_noticed_job_writes_a_checkpoint_comes_back_and_loses_no_tick(
     notice = wait_event(cluster, job_id, EventName.NOTICE)
     assert left.ticks_done == notice.ticks_done
     assert 0.3 <= left.time - notice.time < 3
-    fields = cluster.wait_state(job_id, "COMPLETED", timeout_s=40)
+    fields = cluster.wait_state(job_id, "COMPLETED")
     assert (fields["Restarts"], fields["ExitCode"]) == ("1", "0:0")
     names = [event.name for event in events_of(cluster, job_id) if event.name is not EventName.CHECKPOINT]
     assert names == [EventName.START, EventName.NOTICE, EventName.LEAVE, EventName.RESTART, EventName.DONE]
@@ -292,7 +294,7 @@ def test_a_job_that_stays_writes_a_checkpoint_and_loses_little_to_a_requeue(clus
     cluster.run("scancel", "--signal=USR1", "--batch", str(job_id))
     saved = wait_event(cluster, job_id, EventName.CHECKPOINT)
     cluster.run("scontrol", "requeue", str(job_id))
-    assert cluster.wait_state(job_id, "COMPLETED", timeout_s=40)["Restarts"] == "1"
+    assert cluster.wait_state(job_id, "COMPLETED")["Restarts"] == "1"
     assert wait_event(cluster, job_id, EventName.RESTART).ticks_done == saved.ticks_done
 
 
@@ -310,7 +312,7 @@ def test_a_job_that_saves_on_sigterm_declares_nothing_and_loses_no_tick(cluster:
     wait_ticks(cluster, job_id, 10)
     assert "Comment" not in cluster.job(job_id)
     cluster.run("scontrol", "requeue", str(job_id))
-    assert cluster.wait_state(job_id, "COMPLETED", timeout_s=40)["Restarts"] == "1"
+    assert cluster.wait_state(job_id, "COMPLETED")["Restarts"] == "1"
     left, restart = (wait_event(cluster, job_id, name).ticks_done for name in (EventName.LEAVE, EventName.RESTART))
     assert left == restart
 
@@ -323,7 +325,7 @@ def test_a_killed_node_comes_back_and_its_job_runs_again(cluster: LocalCluster) 
     assert cluster.node_states()["n3"].startswith("down")
     cluster.wait_state(job_id, "PENDING")
     cluster.revive_node("n3")
-    fields = cluster.wait_state(job_id, "RUNNING", timeout_s=40)
+    fields = cluster.wait_state(job_id, "RUNNING")
     assert (fields["NodeList"], fields["Restarts"]) == ("n3", "1")
 
 
@@ -340,6 +342,7 @@ def test_slurmctld_stops_and_starts_and_still_knows_its_jobs(cluster: LocalClust
     cluster.wait_state(waiting, "COMPLETED")
 
 
+@pytest.mark.gate
 def test_reset_puts_back_whatever_a_test_did(cluster: LocalCluster) -> None:
     for _ in range(3):
         cluster.sbatch("--gres=gpu:8", wrap="trap '' TERM; while :; do sleep 1; done")

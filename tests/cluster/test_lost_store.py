@@ -13,6 +13,7 @@ from tests.cluster.daemon_process import running_daemon
 pytestmark = pytest.mark.slurm
 
 
+@pytest.mark.gate
 def test_a_daemon_without_its_store_asks_no_job_to_yield(cluster: LocalCluster, tmp_path: Path) -> None:
     store, away = tmp_path / "tesched.sqlite", tmp_path / "away.sqlite"
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
@@ -32,6 +33,6 @@ def test_a_daemon_without_its_store_asks_no_job_to_yield(cluster: LocalCluster, 
         assert cluster.job(trial)["Nice"] == "0"
         assert "requeue job" not in daemon.log.read_text()
         away.rename(store)
-        cluster.wait_state(trial, "RUNNING", "COMPLETED", timeout_s=60)
+        cluster.wait_state(trial, "RUNNING", "COMPLETED")
     assert daemon.ask("status").returncode == 3
     assert "stopped at" in daemon.ask("status").stdout

@@ -54,6 +54,7 @@ def seconds_waited(cluster: LocalCluster, job_id: int) -> float:
     return float(waited)
 
 
+@pytest.mark.gate
 def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkpoint(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
@@ -65,29 +66,26 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
     with running_daemon(cluster, tmp_path, client_choice) as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=80), cluster.shared)
         first = cluster.job(te)["Priority"]
-        cluster.wait_state(te, "RUNNING", timeout_s=10)
+        cluster.wait_state(te, "RUNNING")
         assert cluster.state(rival) == "PENDING"
         paid = [event.job_id for event in read_events(cluster.shared) if event.name is EventName.NOTICE]
         assert len(paid) == 1
         assert paid[0] in victims
-        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back", timeout_s=10)
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back")
         assert cluster.job(te)["Priority"] == first
         cluster.wait_for(
             lambda: int(cluster.job(paid[0])["Priority"]) > int(cluster.job(rival)["Priority"]),
             "the victim to be ahead of who waited before it",
-            timeout_s=10,
         )
         trials_end.unlink()
         # Of a job that has ended Slurm lets nothing be changed.
-        cluster.wait_state(paid[0], "RUNNING", timeout_s=60)
+        cluster.wait_state(paid[0], "RUNNING")
         cluster.wait_for(lambda: cluster.job(paid[0])["Nice"] == "0", "the victim's nice value to be put back")
         (cluster.shared / HOLD.format(kind="be")).unlink()
-        cluster.wait_state(paid[0], "COMPLETED", timeout_s=60)
-        cluster.wait_for(
-            lambda: not daemon.json("status")["orders"], "the order to end once its victim is back", timeout_s=20
-        )
+        cluster.wait_state(paid[0], "COMPLETED")
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end once its victim is back")
         for job_id in victims:
-            cluster.wait_state(job_id, "COMPLETED", timeout_s=60)
+            cluster.wait_state(job_id, "COMPLETED")
         for job_id, priority in before.items():
             seen = cluster.job(job_id)
             assert seen["Nice"] == "0", job_id
@@ -116,19 +114,20 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
         assert daemon.json("status")["daemon"]["client"].startswith(client_choice)
 
 
+@pytest.mark.gate
 def test_an_ordinary_victim_is_requeued_at_once_and_ends_once(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)
     with running_daemon(cluster, tmp_path, client_choice) as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
-        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=20)
+        cluster.wait_state(te, "RUNNING", "COMPLETED")
         (paid,) = cluster.put_back(victims)
         assert paid in victims
         (cluster.shared / HOLD.format(kind="be")).unlink()
         for job_id in (te, *victims):
-            cluster.wait_state(job_id, "COMPLETED", timeout_s=60)
-        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end", timeout_s=20)
+            cluster.wait_state(job_id, "COMPLETED")
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
         done = [event.job_id for event in read_events(cluster.shared) if event.name is EventName.DONE]
         assert sorted(done) == sorted([te, *victims])
         story = [event for event in read_events(cluster.shared) if event.job_id == paid]
@@ -141,13 +140,14 @@ def test_an_ordinary_victim_is_requeued_at_once_and_ends_once(
         assert (tally["lost"], tally["futile"]) == (0, 0)
 
 
+@pytest.mark.gate
 def test_shadow_mode_decides_and_touches_nothing(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     victims = fill(cluster)
     with running_daemon(cluster, tmp_path, client_choice, mode="shadow") as daemon:
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
-        cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision", timeout_s=15)
+        cluster.wait_for(lambda: f"room for job {te}" in daemon.log.read_text(), "a shadow decision")
         assert cluster.put_back(victims) == []
         assert cluster.job(te)["Nice"] == "0"
         assert cluster.state(te) == "PENDING"
@@ -160,13 +160,14 @@ def test_a_victim_that_ignores_its_notice_is_requeued_when_its_grace_is_over(
     victims = fill(cluster, "ignore", ticks=400, checkpoint_every=1)
     with running_daemon(cluster, tmp_path, client_choice):
         te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=10), cluster.shared)
-        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
+        cluster.wait_state(te, "RUNNING", "COMPLETED")
         # The look before the end of the grace period may come half a second early. That the victim was put back, and
         # did not end by itself, says that the notice alone did not do.
         assert seconds_waited(cluster, te) >= 9
         assert sum(int(cluster.job(job_id)["Restarts"]) for job_id in victims) == 1
 
 
+@pytest.mark.gate
 def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
@@ -184,12 +185,12 @@ def test_a_te_job_that_is_held_or_waits_for_another_makes_nobody_yield(
             cluster.wait_for(
                 lambda job_id=job_id, word=word: word in daemon.ask("explain", str(job_id)).stdout,  # type: ignore[misc]
                 f"an explanation of job {job_id}",
-                timeout_s=15,
             )
         assert cluster.put_back(victims) == []
         assert {cluster.state(job_id) for job_id in victims} == {"RUNNING"}
 
 
+@pytest.mark.gate
 def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
     cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
@@ -204,11 +205,10 @@ def test_patient_lets_a_te_job_take_the_room_of_whoever_ends_by_himself(
         cluster.wait_for(
             lambda: "first in the queue, for room that comes free by itself" in daemon.ask("explain", str(te)).stdout,
             "an explanation of its patience",
-            timeout_s=10,
         )
         (cluster.shared / HOLD.format(kind="be")).unlink()
-        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=30)
+        cluster.wait_state(te, "RUNNING", "COMPLETED")
         waits = [job_id for job_id in rivals if cluster.state(job_id) == "PENDING"]
         assert waits  # it did not wait behind them
         assert cluster.put_back(victims) == []
-        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back", timeout_s=10)
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "the TE job's nice value to be put back")

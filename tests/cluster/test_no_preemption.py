@@ -72,15 +72,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             jobs[case] = submit(cluster, job, cluster.shared)
         with running_daemon(cluster, folder, ClientChoice.COMMANDS) as daemon:
             wants = set(jobs.values())
-            cluster.wait_for(lambda: _refused_firmly(daemon, wants), "a reason for every job", timeout_s=30)
+            cluster.wait_for(lambda: _refused_firmly(daemon, wants), "a reason for every job")
             looked = daemon.json("status")["daemon"]["cycle"]
-            cluster.wait_for(
-                lambda: daemon.json("status")["daemon"]["cycle"] >= looked + 6, "six more looks", timeout_s=30
-            )
+            cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= looked + 6, "six more looks")
             yield Stage(cluster=cluster, daemon=daemon, jobs=jobs)
             job = LoadJob(name="te-last", kind="te", cpus=2, gpus=2, ticks=10)
             last = submit(cluster, job, cluster.shared)
-            cluster.wait_state(last, "RUNNING", "COMPLETED", timeout_s=20)
+            cluster.wait_state(last, "RUNNING", "COMPLETED")
             assert len(cluster.put_back()) == 1, "of all these jobs, only the last one had room made for it"
 
 
@@ -95,6 +93,7 @@ def _code(daemon: Daemon, job_id: int) -> str | None:
     return next((one["code"] for one in refusals if one["job_id"] == one["preemptor"] == job_id), None)
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("case", CASES)
 def test_nobody_yields_and_explain_says_why(stage: Stage, case: str) -> None:
     job_id = stage.jobs[case]

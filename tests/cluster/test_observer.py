@@ -47,6 +47,7 @@ def shares(seen: Job) -> list[tuple[str, int, int, tuple[tuple[str, int], ...]]]
     return [(share.node, share.tres.cpus, share.tres.mem_mib, share.tres.gres) for share in seen.allocation]
 
 
+@pytest.mark.gate
 def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
     made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
     assert not look(connect(made)).jobs
@@ -61,10 +62,11 @@ def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, con
     assert not watcher.looked_at(JobId(new))
     assert watcher.looked_at(JobId(held))
     assert watcher.looked_at(JobId(999_999))
-    made.wait_for(lambda: watcher.looked_at(JobId(new)), "slurmctld to look at the job", timeout_s=60)
+    made.wait_for(lambda: watcher.looked_at(JobId(new)), "slurmctld to look at the job")
     assert made.job(new)["JobState"] != "PENDING"
 
 
+@pytest.mark.gate
 def test_settings(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     settings = look(client).settings
@@ -75,6 +77,7 @@ def test_settings(cluster: LocalCluster, connect: Connect) -> None:
     assert settings.memory_is_shared_out
 
 
+@pytest.mark.gate
 def test_a_plain_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     before = time.time()
@@ -91,6 +94,7 @@ def test_a_plain_job(cluster: LocalCluster, connect: Connect) -> None:
     assert seen.end_time is None
 
 
+@pytest.mark.gate
 def test_an_array(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     array = cluster.sbatch("--array=0-9%2", wrap=SLEEP)
@@ -109,6 +113,7 @@ def test_an_array(cluster: LocalCluster, connect: Connect) -> None:
     assert task.nodes == ("n1",)
 
 
+@pytest.mark.gate
 def test_an_uneven_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "-N2", "-n6", "--gpus=4")
@@ -121,6 +126,7 @@ def test_an_uneven_job(cluster: LocalCluster, connect: Connect) -> None:
     assert seen.request.gres_per_job == (("gpu", 4),)
 
 
+@pytest.mark.gate
 def test_typed_gpus_and_features(make_cluster: MakeCluster, connect: Connect) -> None:
     made = make_cluster(
         ClusterDefinition(groups=(NodeGroup(count=1, gres={"gpu:a100": 4, "gpu:v100": 2}, features=("ib", "fast")),))
@@ -135,6 +141,7 @@ def test_typed_gpus_and_features(make_cluster: MakeCluster, connect: Connect) ->
     assert node.features == {"ib", "fast"}
 
 
+@pytest.mark.gate
 def test_an_exclusive_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "--exclusive")
@@ -142,6 +149,7 @@ def test_an_exclusive_job(cluster: LocalCluster, connect: Connect) -> None:
     assert shares(seen) == [("n1", 32, 32000, (("gpu", 8),))]
 
 
+@pytest.mark.gate
 def test_what_pending_jobs_ask_for(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     span = cluster.sbatch("-N", "2-4", "--mem=2G", "--hold", wrap=SLEEP)
@@ -154,6 +162,7 @@ def test_what_pending_jobs_ask_for(cluster: LocalCluster, connect: Connect) -> N
     assert (request.required_nodes, request.excluded_nodes) == (("n2", "n3"), ("n5",))
 
 
+@pytest.mark.gate
 def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts_them(
     make_cluster: MakeCluster, connect: Connect
 ) -> None:
@@ -183,6 +192,7 @@ def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts
         assert takes[-1] == 1200
 
 
+@pytest.mark.gate
 def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     before = time.time()
@@ -203,6 +213,7 @@ def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
     assert third.dependency == f"afterok:{held}(unfulfilled)"
 
 
+@pytest.mark.gate
 def test_a_reservation(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.create_reservation("r1", nodes="n[6-7]", duration="60")
@@ -214,6 +225,7 @@ def test_a_reservation(cluster: LocalCluster, connect: Connect) -> None:
     assert reservation.end_time - reservation.start_time == 3600
 
 
+@pytest.mark.gate
 def test_nodes(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.drain_node("n8", "bad fan State=IDLE [a@b]")
@@ -227,6 +239,7 @@ def test_nodes(cluster: LocalCluster, connect: Connect) -> None:
     assert nodes["n1"].partitions == {"main", "debug"}
 
 
+@pytest.mark.gate
 def test_partitions(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.run("scontrol", "update", "partitionname=debug", "state=down")
@@ -236,6 +249,7 @@ def test_partitions(cluster: LocalCluster, connect: Connect) -> None:
     assert seen["main"].nodes == {f"n{number}" for number in range(1, 9)}
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     "name",
     [
@@ -253,6 +267,7 @@ def test_a_name_forges_nothing(cluster: LocalCluster, connect: Connect, name: st
     assert seen.nodes == ("n1",)
 
 
+@pytest.mark.gate
 def test_a_name_takes_the_place_of_no_other_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     meant = running(cluster, client)
@@ -264,6 +279,7 @@ def test_a_name_takes_the_place_of_no_other_job(cluster: LocalCluster, connect: 
     assert (again.name, again.user, again.state, again.nodes) == (meant.name, "root", JobState.RUNNING, ("n1",))
 
 
+@pytest.mark.gate
 def test_a_suspended_job_keeps_its_room(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     seen = running(cluster, client, "--gres=gpu:1")
@@ -273,6 +289,7 @@ def test_a_suspended_job_keeps_its_room(cluster: LocalCluster, connect: Connect)
     assert shares(suspended) == [("n1", 1, 1000, (("gpu", 1),))]
 
 
+@pytest.mark.gate
 def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = cluster.sbatch(wrap="exit 3")
@@ -282,6 +299,7 @@ def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
     assert seen.end_time is not None
 
 
+@pytest.mark.gate
 def test_a_job_killed_by_a_signal(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     job_id = cluster.sbatch(wrap="kill -9 $$")
@@ -289,6 +307,7 @@ def test_a_job_killed_by_a_signal(cluster: LocalCluster, connect: Connect) -> No
     assert job(client, job_id).exit_signal == 9
 
 
+@pytest.mark.gate
 def test_an_interactive_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     cluster.run("salloc", "--no-shell", "-J", "shell")
@@ -296,6 +315,7 @@ def test_an_interactive_job(cluster: LocalCluster, connect: Connect) -> None:
     assert (seen.name, seen.batch, seen.nodes) == ("shell", False, ("n1",))
 
 
+@pytest.mark.gate
 def test_a_heterogeneous_job(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     said = cluster.run("sbatch", "--parsable", "-J", "two", f"--wrap={SLEEP}", ":", "--gpus=1").stdout
@@ -337,6 +357,7 @@ def test_a_controller_that_hangs(cluster: LocalCluster, connect: Connect) -> Non
     look(client)
 
 
+@pytest.mark.gate
 def test_waiting_tasks_of_an_array_that_have_a_record_of_their_own(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)
     array = cluster.sbatch("--array=0-3", "--begin=now+1hour", wrap=SLEEP)

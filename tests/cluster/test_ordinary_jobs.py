@@ -37,7 +37,7 @@ def test_every_kind_of_script_comes_back_and_ends_once(
         with running_daemon(cluster, tmp_path, client_choice) as daemon:
             stage.preempt()
             stage.await_end()
-            cluster.wait_state(dependent, "COMPLETED", timeout_s=20)
+            cluster.wait_state(dependent, "COMPLETED")
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
             tally = daemon.json("status")["tally"]
         assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []

@@ -54,6 +54,7 @@ def pdors(cluster: LocalCluster, folder: Path, client: ClientChoice) -> Iterator
         yield daemon
 
 
+@pytest.mark.gate
 def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Path, one_client: ClientChoice) -> None:
     with LocalCluster(two_racks()) as cluster:
         fillers = {
@@ -78,7 +79,7 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
             assert "2 nodes in rack r2" in said
             assert "next best" in said
             cluster.run("scancel", str(fillers["n4"]))
-            cluster.wait_state(job_id, "RUNNING", timeout_s=20)
+            cluster.wait_state(job_id, "RUNNING")
             assert (cluster.job(job_id)["NodeList"], cluster.job(job_id)["NumNodes"]) == ("n[3-4]", "2")
             config = daemon.config
         undo = run_tesched("undo", TESCHED_CONFIG=str(config))
@@ -92,12 +93,10 @@ def test_a_trial_comes_first_and_who_made_room_is_planned_anew(tmp_path: Path, o
     with LocalCluster(two_racks()) as cluster, pdors(cluster, tmp_path, one_client) as daemon:
         trainings = [training(cluster, f"be-{number}", "--nodes=2") for number in range(2)]
         for job_id in trainings:
-            cluster.wait_state(job_id, "RUNNING", timeout_s=30)
+            cluster.wait_state(job_id, "RUNNING")
         assert {cluster.job(job_id)["NodeList"] for job_id in trainings} == {"n[1-2]", "n[3-4]"}
         trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=20), cluster.shared)
-        cluster.wait_state(trial, "COMPLETED", timeout_s=60)
+        cluster.wait_state(trial, "COMPLETED")
         victim = next(job_id for job_id in trainings if cluster.job(job_id)["Restarts"] == "1")
         cluster.wait_for(lambda: "preempted" in daemon.ask("explain", str(victim)).stdout, "it to be planned anew")
-        cluster.wait_for(
-            lambda: all(cluster.state(job_id) == "RUNNING" for job_id in trainings), "both to run", timeout_s=60
-        )
+        cluster.wait_for(lambda: all(cluster.state(job_id) == "RUNNING" for job_id in trainings), "both to run")

@@ -29,6 +29,7 @@ from tesched_testcluster.definition import (
 from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
 
 from tests.cluster.conftest import MakeCluster
+from tests.cluster.gate import gated
 from tests.cluster.plugin_marks import Mark, marks_text, put_marks, put_text
 
 pytestmark = pytest.mark.slurm
@@ -104,7 +105,7 @@ def passes(cluster: LocalCluster) -> int:
 def let_it_look(cluster: LocalCluster) -> None:
     """Wait until slurmctld has made three passes more. The backfill scheduler makes none while nothing changes."""
     before = passes(cluster)
-    cluster.wait_for(lambda: passes(cluster) >= before + 3, "three passes", timeout_s=60)
+    cluster.wait_for(lambda: passes(cluster) >= before + 3, "three passes")
 
 
 def untouched(cluster: LocalCluster, jobs: list[int]) -> None:
@@ -120,6 +121,7 @@ def said(cluster: LocalCluster, since: int) -> list[str]:
     return [line.partition("preempt/tesched: ")[2] for line in lines if "preempt/tesched: " in line]
 
 
+@pytest.mark.gate
 def test_the_marked_job_alone_is_preempted_and_runs_again(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     te = trial(cluster, wrap="true")
@@ -128,11 +130,12 @@ def test_the_marked_job_alone_is_preempted_and_runs_again(cluster: LocalCluster)
     put_marks(cluster, Mark(job_id=jobs[2]))
     cluster.wait_state(te, "RUNNING", "COMPLETED")
     cluster.wait_for(lambda: cluster.put_back(jobs) == [jobs[2]], "one requeue")
-    cluster.wait_state(jobs[2], "RUNNING", timeout_s=30)
+    cluster.wait_state(jobs[2], "RUNNING")
     untouched(cluster, [job_id for job_id in jobs if job_id != jobs[2]])
     assert cluster.put_back(jobs) == [jobs[2]]
 
 
+@pytest.mark.gate
 def test_marks_are_taken_in_their_order(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     order = [jobs[1], jobs[3], jobs[0], jobs[2]]
@@ -222,7 +225,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", gated(BAD, "missing"))
 def test_by_a_mark_that_does_not_hold_no_job_is_preempted(cluster: LocalCluster, case: str) -> None:
     if case == "of another user" and os.getuid():
         pytest.skip("only root can give a file away")
@@ -251,7 +254,7 @@ def test_a_job_is_preempted_as_often_as_its_mark_says(cluster: LocalCluster) -> 
     jobs = full(cluster)
     cluster.run("scontrol", "requeue", str(jobs[0]))
     cluster.wait_for(lambda: cluster.put_back(jobs) == [jobs[0]], "its restart")
-    cluster.wait_state(jobs[0], "RUNNING", timeout_s=30)
+    cluster.wait_state(jobs[0], "RUNNING")
     put_marks(cluster, Mark(job_id=jobs[0], max_restarts=1), Mark(job_id=jobs[1], prio=9))
     te = trial(cluster)
     cluster.wait_state(te, "RUNNING")
@@ -310,7 +313,7 @@ def test_a_jobs_own_signal_is_sent(cluster: LocalCluster, status: int) -> None:
     assert (cluster.shared / "told").read_text().split()[:2] == ["run0", "notice"]
     # 24.11 and 26.05 put it back whatever its exit status, 22.05 does not.
     if status == 99 or cluster.release >= (24, 11):
-        cluster.wait_state(job_id, "RUNNING", timeout_s=30)
+        cluster.wait_state(job_id, "RUNNING")
         assert cluster.job(job_id)["Restarts"] == "1"
     else:
         cluster.wait_state(job_id, "COMPLETED")
@@ -323,7 +326,7 @@ def test_a_job_in_its_grace_period_is_the_only_victim(cluster: LocalCluster) -> 
     cluster.wait_for(lambda: cluster.job(jobs[0])["PreemptTime"] != "None", "its grace period")
     # The daemon takes the mark away as soon as it sees that.
     put_marks(cluster, *(Mark(job_id=job_id, prio=9, grace_s=5) for job_id in jobs[1:]))
-    cluster.wait_state(te, "RUNNING", timeout_s=40)
+    cluster.wait_state(te, "RUNNING")
     assert cluster.put_back(jobs) == [jobs[0]]
     untouched(cluster, jobs[1:])
 
@@ -333,6 +336,7 @@ def newest(cluster: LocalCluster, *, above: int) -> list[int]:
     return [number for job in cluster.jobs() if (number := int(job["JobId"])) > above]
 
 
+@pytest.mark.gate
 def test_a_job_that_slurm_cannot_requeue_is_not_killed(cluster: LocalCluster) -> None:
     fixed = [best_effort(cluster, "--no-requeue") for _ in range(2)]
     command = ["srun", "--gres=gpu:8", "--quiet", "sleep", "300"]
@@ -360,7 +364,7 @@ def test_marks_hold_after_a_restart_of_slurmctld(cluster: LocalCluster) -> None:
     cluster.stop_slurmctld()
     cluster.start_slurmctld()
     te = trial(cluster)
-    cluster.wait_state(te, "RUNNING", timeout_s=40)
+    cluster.wait_state(te, "RUNNING")
     assert cluster.put_back(jobs) == [jobs[3]]
 
 

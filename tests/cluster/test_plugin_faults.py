@@ -58,6 +58,7 @@ def await_counted(daemon: Daemon, jobs: list[int], count: int) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.gate
 def test_a_daemon_that_is_killed_again_and_again_counts_each_preemption_once(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -70,7 +71,7 @@ def test_a_daemon_that_is_killed_again_and_again_counts_each_preemption_once(
             await_counted(daemon, jobs, victims - 1)
             raise ProcessLookupError
         trials.append(trial(cluster, f"--job-name=te-{victims}"))
-        cluster.wait_state(trials[-1], "RUNNING", timeout_s=60)
+        cluster.wait_state(trials[-1], "RUNNING")
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
         await_counted(daemon, jobs, NODES - 1)
         assert preemptions(daemon, jobs) == [1] * (NODES - 1) + [0]
@@ -86,18 +87,19 @@ def test_a_restart_of_slurmctld_loses_neither_marks_nor_what_it_did(cluster: Loc
         wait_marked(cluster, jobs)
         one = trial(cluster, "--job-name=te-1")
         # It stays until KillWait has passed: slurmctld goes away while its victim is on its way.
-        cluster.wait_for(lambda: cluster.state(jobs[0]) != "RUNNING", "the victim to be on its way", timeout_s=30)
+        cluster.wait_for(lambda: cluster.state(jobs[0]) != "RUNNING", "the victim to be on its way")
         cluster.stop_slurmctld()
         cluster.start_slurmctld()
-        cluster.wait_state(one, "RUNNING", timeout_s=60)
+        cluster.wait_state(one, "RUNNING")
         two = trial(cluster, "--job-name=te-2")
-        cluster.wait_state(two, "RUNNING", timeout_s=60)
+        cluster.wait_state(two, "RUNNING")
         often = Counter(cluster.put_back(jobs))
         assert set(often.values()) == {1}
         await_counted(daemon, jobs, len(often))
         assert max(preemptions(daemon, jobs)) == 1
 
 
+@pytest.mark.gate
 def test_a_flood_of_te_jobs_has_no_more_victims_than_the_limits_allow(cluster: LocalCluster, tmp_path: Path) -> None:
     configure(cluster, tmp_path, "max_preemptions_per_hour = 2\n")
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
@@ -105,7 +107,7 @@ def test_a_flood_of_te_jobs_has_no_more_victims_than_the_limits_allow(cluster: L
         wait_marked(cluster, jobs[:2])
         trials = [trial(cluster, f"--job-name=te-{number}", wrap="sleep 1") for number in range(3 * NODES)]
         for job_id in trials:
-            cluster.wait_state(job_id, "COMPLETED", timeout_s=120)
+            cluster.wait_state(job_id, "COMPLETED")
         assert sorted(cluster.put_back(jobs)) == jobs[:2]
         await_counted(daemon, jobs, 2)
         assert marked(cluster) == []
@@ -113,18 +115,18 @@ def test_a_flood_of_te_jobs_has_no_more_victims_than_the_limits_allow(cluster: L
     assert undone.returncode == 0, undone.stdout + undone.stderr
 
 
+@pytest.mark.gate
 def test_a_user_that_has_caused_enough_is_barred_on_a_real_slurm(cluster: LocalCluster, tmp_path: Path) -> None:
     configure(cluster, tmp_path, "max_victims_for_te_user_hour = 1\n")
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
         jobs = full(cluster)
         wait_marked(cluster, jobs)
-        cluster.wait_state(trial(cluster, "--job-name=te-1"), "RUNNING", timeout_s=60)
-        cluster.wait_for(lambda: "barred 0\n" in cluster.marks.read_text(), "the user to be barred", timeout_s=30)
+        cluster.wait_state(trial(cluster, "--job-name=te-1"), "RUNNING")
+        cluster.wait_for(lambda: "barred 0\n" in cluster.marks.read_text(), "the user to be barred")
         two = trial(cluster, "--job-name=te-2")
         cluster.wait_for(
             lambda: "guard.max_victims_for_te_user_hour" in daemon.ask("explain", str(two)).stdout,
             "the reason",
-            timeout_s=30,
         )
         assert len(cluster.put_back(jobs)) == 1
         assert cluster.state(two) == "PENDING"

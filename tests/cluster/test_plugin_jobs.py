@@ -70,20 +70,20 @@ def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, left_alone: Seque
 
     Those that are `left_alone` would work for ever: each is told to stop once the reason is known.
     """
-    stage.cluster.wait_for(lambda: marked(stage) == marks, f"{marks} marks", timeout_s=60)
+    stage.cluster.wait_for(lambda: marked(stage) == marks, f"{marks} marks")
     stage.preempt(TE)
     for kind in left_alone:
         (job,) = stage.jobs(kind.name)
-        stage.cluster.wait_for(lambda job=job: SIGNAL in daemon.ask("explain", job).stdout, "the reason", timeout_s=60)  # type: ignore[misc]
+        stage.cluster.wait_for(lambda job=job: SIGNAL in daemon.ask("explain", job).stdout, "the reason")  # type: ignore[misc]
         (stage.folder / f"{kind.name}.stop").touch()
     stage.await_end()
     stage.cluster.wait_for(
         lambda: not daemon.json("status")["orders"] and daemon.json("status")["daemon"]["marks_trouble"] == "",
         "the orders to end",
-        timeout_s=120,
     )
 
 
+@pytest.mark.gate
 def test_every_kind_of_script_comes_back_or_is_left_alone_and_ends_once(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:

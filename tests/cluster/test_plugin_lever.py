@@ -42,9 +42,10 @@ def marked(cluster: LocalCluster) -> list[int]:
 
 def wait_marked(cluster: LocalCluster, jobs: list[int]) -> None:
     """Wait until these jobs are marked, and no other."""
-    cluster.wait_for(lambda: marked(cluster) == sorted(jobs), f"marks of {jobs}", timeout_s=30)
+    cluster.wait_for(lambda: marked(cluster) == sorted(jobs), f"marks of {jobs}")
 
 
+@pytest.mark.gate
 def test_slurm_preempts_the_cheapest_marked_job_and_the_daemon_records_it(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -52,20 +53,19 @@ def test_slurm_preempts_the_cheapest_marked_job_and_the_daemon_records_it(
         jobs = full(cluster)
         wait_marked(cluster, jobs)
         one = trial(cluster, "--job-name=te-1", wrap="sleep 5")
-        cluster.wait_state(one, "RUNNING", "COMPLETED", timeout_s=60)
+        cluster.wait_state(one, "RUNNING", "COMPLETED")
         assert cluster.put_back(jobs) == [jobs[0]], "all have the same score, so the lowest id goes first"
-        cluster.wait_for(
-            lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order", timeout_s=30
-        )
-        cluster.wait_state(jobs[0], "RUNNING", timeout_s=60)
+        cluster.wait_for(lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order")
+        cluster.wait_state(jobs[0], "RUNNING")
         # P is 1: it is not marked again, and a second TE job costs another one.
         wait_marked(cluster, jobs[1:])
         two = trial(cluster, "--job-name=te-2", wrap="sleep 5")
-        cluster.wait_state(two, "RUNNING", "COMPLETED", timeout_s=60)
+        cluster.wait_state(two, "RUNNING", "COMPLETED")
         assert sorted(cluster.put_back(jobs)) == jobs[:2]
         assert int(cluster.job(jobs[0])["Restarts"]) == 1
 
 
+@pytest.mark.gate
 def test_slurm_goes_on_without_the_daemon_and_the_next_one_takes_over(cluster: LocalCluster, tmp_path: Path) -> None:
     jobs: list[int] = []
     with suppress(ProcessLookupError), running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
@@ -73,12 +73,10 @@ def test_slurm_goes_on_without_the_daemon_and_the_next_one_takes_over(cluster: L
         wait_marked(cluster, jobs)
         raise ProcessLookupError  # the daemon is killed
     one = trial(cluster, "--job-name=te-1", wrap="sleep 300")
-    cluster.wait_state(one, "RUNNING", timeout_s=60)
+    cluster.wait_state(one, "RUNNING")
     assert cluster.put_back(jobs) == [jobs[0]]
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-        cluster.wait_for(
-            lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order", timeout_s=30
-        )
+        cluster.wait_for(lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order")
         often = {job["job_id"]: job["preemptions"] for job in daemon.json("jobs")["jobs"]}
         assert [often[job_id] for job_id in jobs] == [1, 0, 0, 0]
     assert marked(cluster) == jobs[1:]
@@ -90,9 +88,7 @@ def test_slurm_goes_on_without_the_daemon_and_the_next_one_takes_over(cluster: L
 def test_shadow_mode_marks_no_job(cluster: LocalCluster, tmp_path: Path) -> None:
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, mode="shadow") as daemon:
         best_effort(cluster)
-        cluster.wait_for(
-            lambda: "may be preempted by Slurm (1 new" in daemon.log.read_text(), "the record", timeout_s=30
-        )
+        cluster.wait_for(lambda: "may be preempted by Slurm (1 new" in daemon.log.read_text(), "the record")
     assert not cluster.marks.exists()
 
 
@@ -108,6 +104,7 @@ def test_the_doctor_says_that_slurm_obeys_the_marks_and_of_which_release_the_plu
         assert f"is of Slurm {release}, as slurmctld is" in flat
 
 
+@pytest.mark.gate
 def test_a_file_that_another_process_touches_is_written_anew_and_is_red_until_then(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -119,14 +116,12 @@ def test_a_file_that_another_process_touches_is_written_anew_and_is_red_until_th
         # What can't be mended stays red: a folder stands where the file is to be.
         cluster.marks.unlink()
         cluster.marks.mkdir()
-        cluster.wait_for(
-            lambda: "marks cannot be written" in daemon.json("status")["daemon"]["marks_trouble"], "red", timeout_s=30
-        )
+        cluster.wait_for(lambda: "marks cannot be written" in daemon.json("status")["daemon"]["marks_trouble"], "red")
         cluster.marks.rmdir()
         wait_marked(cluster, jobs)
-        cluster.wait_for(lambda: daemon.json("status")["daemon"]["marks_trouble"] == "", "no red", timeout_s=30)
+        cluster.wait_for(lambda: daemon.json("status")["daemon"]["marks_trouble"] == "", "no red")
         te = trial(cluster, "--job-name=te-1", wrap="sleep 5")
-        cluster.wait_state(te, "RUNNING", "COMPLETED", timeout_s=60)
+        cluster.wait_state(te, "RUNNING", "COMPLETED")
 
 
 def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -138,5 +133,4 @@ def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tm
                 "Slurm preempts none for it: neither its partition (main)" in daemon.ask("explain", str(other)).stdout
             ),
             "the reason",
-            timeout_s=30,
         )

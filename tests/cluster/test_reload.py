@@ -24,6 +24,7 @@ def until(told: socket.socket, wanted: Callable[[dict[str, str]], bool]) -> dict
             return said
 
 
+@pytest.mark.gate
 def test_sighup_has_conf_d_read_a_bad_file_refused_and_systemd_told(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,10 +54,11 @@ def all_losses(cluster: LocalCluster, daemon: Daemon, job: str) -> list[tuple[in
     def found() -> list[tuple[int, float]]:
         return points(told(daemon, job).get("report"))
 
-    cluster.wait_for(lambda: len(found()) == ITERATIONS, f"the losses of {job}", timeout_s=30)
+    cluster.wait_for(lambda: len(found()) == ITERATIONS, f"the losses of {job}")
     return found()
 
 
+@pytest.mark.gate
 def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else_is_heard(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
@@ -88,7 +89,7 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
         forger = [sys.executable, "-c", FORGER, f"{array}_1"]
         subprocess.run(forger, env={**os.environ, **there}, check=True, timeout=20)
         said = f"user 65534 has sent one for job {array}_1 of user root"
-        cluster.wait_for(lambda: said in daemon.log.read_text(), "the refusal in the log", timeout_s=20)
+        cluster.wait_for(lambda: said in daemon.log.read_text(), "the refusal in the log")
         together = told(daemon, f"{array}_1")["array"]
         # The mean of 1, 2 and 3; the work of all three.
         assert [loss for _, loss in points(together)] == pytest.approx([2 * 0.64**k for k in range(ITERATIONS)])
@@ -100,5 +101,5 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
         assert daemon.ask("status", "--html", str(page)).returncode == 0
         assert f"job {array}_*, parabola of root" in page.read_text()
         go.touch()
-        cluster.wait_for(lambda: not daemon.json("status")["trainings"]["shown"], "the end", timeout_s=30)
+        cluster.wait_for(lambda: not daemon.json("status")["trainings"]["shown"], "the end")
         assert [path.read_text() for path in cluster.shared.glob("*.out")] == ["", "", ""]

@@ -73,17 +73,16 @@ def report_of(daemon: Daemon, job: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.gate
 def test_the_losses_of_a_training_reach_the_store_and_explain(typed: LocalCluster, spool: Path, daemon: Daemon) -> None:
     script = typed.shared / "train.py"
     script.write_text(TRAINING.format(iterations=len(LOSSES)))
     job_id = submit(typed, spool, f"{sys.executable} {script}", "--job-name=be-training")
     # While it still trains ...
-    typed.wait_for(lambda: report_of(daemon, str(job_id)).get("points"), "its first losses", timeout_s=30)
-    typed.wait_state(job_id, "COMPLETED", timeout_s=30)
+    typed.wait_for(lambda: report_of(daemon, str(job_id)).get("points"), "its first losses")
+    typed.wait_state(job_id, "COMPLETED")
     # ... and its last words.
-    typed.wait_for(
-        lambda: len(report_of(daemon, str(job_id))["points"]) == len(LOSSES), "all of its losses", timeout_s=30
-    )
+    typed.wait_for(lambda: len(report_of(daemon, str(job_id))["points"]) == len(LOSSES), "all of its losses")
     found = report_of(daemon, str(job_id))
     assert [point["iteration"] for point in found["points"]] == list(range(len(LOSSES)))
     assert [point["loss"] for point in found["points"]] == pytest.approx(LOSSES, rel=1e-6)
@@ -117,7 +116,7 @@ def test_each_task_of_an_array_tells_by_the_command_and_by_a_file_that_is_follow
     array = submit(typed, spool, script, "--array=4-5")
     for task in (4, 5):
         name = f"{array}_{task}"
-        typed.wait_for(lambda name=name: len(report_of(daemon, name).get("points", [])) == 3, name, timeout_s=60)  # type: ignore[misc]
+        typed.wait_for(lambda name=name: len(report_of(daemon, name).get("points", [])) == 3, name)  # type: ignore[misc]
         points = report_of(daemon, name)["points"]
         assert [(point["iteration"], point["loss"]) for point in points] == [(1, task / 10), (2, 0.05), (3, 0.01)]
     (speed,) = daemon.json("throughputs", "list")["throughputs"]
@@ -141,8 +140,8 @@ def test_a_file_of_another_user_is_refused_and_told_and_the_daemon_goes_on(
             os.chown(made, 65534, 65534)
         made.rename(mine / f"{job_id}.json")
     said = f"the report of job {forged} is not used: the file belongs to user 65534, the job to user 0"
-    typed.wait_for(lambda: said in daemon.log.read_text(), "the refusal in the log", timeout_s=20)
-    typed.wait_for(lambda: report_of(daemon, str(honest)).get("points"), "the honest job's loss", timeout_s=20)
+    typed.wait_for(lambda: said in daemon.log.read_text(), "the refusal in the log")
+    typed.wait_for(lambda: report_of(daemon, str(honest)).get("points"), "the honest job's loss")
     assert report_of(daemon, str(forged))["points"] == []
     assert "report  not used: the file belongs to user 65534" in daemon.ask("explain", str(forged)).stdout
     assert daemon.log.read_text().count(said) == 1

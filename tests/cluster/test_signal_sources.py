@@ -72,12 +72,12 @@ def test_the_signal_is_found_where_it_was_declared(
         alone = ("-N1", "--exclusive", "--mem=100", f"--chdir={stage.folder}")
         wrapped = cluster.sbatch(*alone, "--job-name=be-wrapped", wrap=WRAPPED)
         stage.await_begun()
-        cluster.wait_for(lambda: stage.events("wrapped"), "the wrapped command to begin", timeout_s=60)
+        cluster.wait_for(lambda: stage.events("wrapped"), "the wrapped command to begin")
         with running_daemon(cluster, tmp_path, client_choice) as daemon:
             stage.preempt()
             node = cluster.job(wrapped)["NodeList"]
             cluster.sbatch("--job-name=te", *alone, f"--nodelist={node}", wrap="sleep 0.5")
-            cluster.wait_state(wrapped, "COMPLETED", timeout_s=120)
+            cluster.wait_state(wrapped, "COMPLETED")
             stage.await_end()
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
             assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []

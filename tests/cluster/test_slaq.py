@@ -91,11 +91,12 @@ def test_a_training_has_all_workers_until_another_comes_and_both_come_to_their_e
         said = " ".join(daemon.ask("explain", str(first)).stdout.split())
         return "it is foretold to fall by" in said and f"of the workers that {CPUS} CPUs hold" in said
 
-    cluster.wait_for(both_are_told, "a forecast, and its workers", timeout_s=30)
+    cluster.wait_for(both_are_told, "a forecast, and its workers")
     for name in ("first", "second"):
-        cluster.wait_for(partial(is_done, cluster, name), f"the {name} one to be done", timeout_s=60)
+        cluster.wait_for(partial(is_done, cluster, name), f"the {name} one to be done")
 
 
+@pytest.mark.gate
 def test_throttles_are_put_back_by_undo(cluster: LocalCluster, daemon: Daemon) -> None:
     free = cluster.sbatch("--array=0-99", "--comment=elastic", "--mem=100M", "--job-name=be-a", wrap="sleep 300")
     limited = cluster.sbatch("--array=0-99%5", "--comment=elastic", "--mem=100M", "--job-name=be-b", wrap="sleep 300")
@@ -123,7 +124,7 @@ def test_a_trial_takes_the_room_of_the_training_that_gains_least(cluster: LocalC
     # Of two that are alike FitGpp asks the one with the lower id.
     learning, learned = alone("learning", 0.99), alone("learned", 0.1)
     for job_id in (learning, learned):
-        cluster.wait_for(partial(foretold, job_id), "a forecast", timeout_s=30)
+        cluster.wait_for(partial(foretold, job_id), "a forecast")
     trial = cluster.sbatch("--job-name=te-1", f"--cpus-per-task={CPUS // 2}", "--mem=100M", wrap="sleep 1")
     cluster.wait_state(trial, "RUNNING", "COMPLETED")
     assert [cluster.job(job_id)["Restarts"] for job_id in (learning, learned)] == ["0", "1"]

@@ -55,22 +55,22 @@ def test_a_full_cluster_of_ordinary_scripts_makes_room_and_each_ends_once(
     options = (*LAB, "--job-name=be-stubborn", "--gres=gpu:8", "--mem=1000M", "--output=/dev/null")
     stubborn = cluster.sbatch(*options, wrap=STUBBORN)
     for job_id in (*ordinary, stubborn):
-        cluster.wait_state(job_id, "RUNNING", timeout_s=90)
+        cluster.wait_state(job_id, "RUNNING")
     cluster.wait_for((cluster.shared / "stubborn").exists, "its first word")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         # The first, on the stubborn one's node, waits for its KillWait; two more need a node each.
         there = (*LAB, f"--nodelist={cluster.job(stubborn)['NodeList']}")
         trials = [trial(cluster, 0, there)]
         # Else one of the others might ask for that node.
-        cluster.wait_for(lambda: daemon.json("status")["orders"], "room to be made", timeout_s=60)
+        cluster.wait_for(lambda: daemon.json("status")["orders"], "room to be made")
         trials += [trial(cluster, number, LAB) for number in (1, 2)]
         for job_id in trials:
-            cluster.wait_state(job_id, "RUNNING", timeout_s=120)
+            cluster.wait_state(job_id, "RUNNING")
         for hold in holds:
             hold.unlink()
         for job_id in (*trials, *ordinary, stubborn):
             cluster.wait_state(job_id, "COMPLETED", timeout_s=300)
-        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the orders to end", timeout_s=60)
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the orders to end")
         tally = daemon.json("status")["tally"]
         assert (tally["lost"], tally["futile"]) == (0, 0)
     put_back = cluster.put_back()

@@ -24,6 +24,7 @@ from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.daemon_process import running_daemon
+from tests.cluster.gate import gated
 from tests.flooding import flooding
 
 pytestmark = pytest.mark.slurm
@@ -114,7 +115,7 @@ def controller_log(cluster: LocalCluster) -> str:
     return (cluster.folder / "log" / "slurmctld.log").read_text()
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", gated(LIBRARIES, "lua-posix"))
 def test_a_trial_on_a_full_cluster_starts_long_before_the_next_poll(
     make_cluster: MakeCluster, folder: Path, library: str
 ) -> None:

@@ -76,7 +76,7 @@ def preempts(cluster: LocalCluster, job: int) -> None:
     """Submit a trial for the job's node; wait until it has run."""
     node = cluster.job(job)["NodeList"]
     trial = cluster.sbatch("--job-name=te-secret", "-N1", "--exclusive", "--mem=100", f"-w{node}", wrap="sleep 0.5")
-    cluster.wait_state(trial, "COMPLETED", timeout_s=30)
+    cluster.wait_state(trial, "COMPLETED")
 
 
 def comment(cluster: LocalCluster, job: int) -> str:
@@ -116,6 +116,7 @@ def shared_store(folder: Path) -> None:
         shutil.chown(file, group=GROUP)
 
 
+@pytest.mark.gate
 def test_the_user_is_told_in_the_jobs_record_and_by_the_command_and_sees_it_by_mine(
     cluster: LocalCluster, folder: Path, client_choice: ClientChoice
 ) -> None:
@@ -144,7 +145,7 @@ def test_the_user_is_told_in_the_jobs_record_and_by_the_command_and_sees_it_by_m
         assert "is left" in status["tally"]["not_noted_why"]
         cluster.wait_for(lambda: daemon.json("status")["daemon"]["told"]["told"] == 2, "the count of the command")
         # The record still says it when the job has run again.
-        cluster.wait_state(job, "COMPLETED", timeout_s=40)
+        cluster.wait_state(job, "COMPLETED")
         assert NOTE.fullmatch(comment(cluster, job))
         shared_store(folder)
         _mine(daemon, job, sites, others)
@@ -209,8 +210,8 @@ def test_mode_shadow_tells_nobody_and_a_user_without_the_right_is_no_trouble(
         cluster.sbatch("--job-name=te", "-N1", "--exclusive", "--mem=100", f"-w{node}", wrap="true")
         cluster.wait_for(lambda: daemon.json("status")["tally"]["shadow"] == 1, "an order of mode shadow")
         cluster.run("scontrol", "requeue", str(job))
-        cluster.wait_state(job, "PENDING", "COMPLETED", timeout_s=30)
-        cluster.wait_state(job, "COMPLETED", timeout_s=60)
+        cluster.wait_state(job, "PENDING", "COMPLETED")
+        cluster.wait_state(job, "COMPLETED")
         assert daemon.json("status")["tally"]["noted"] == 0
     assert comment(cluster, job) in {"", "(null)"}
     assert facts(told) == []

@@ -26,11 +26,10 @@ def test_what_was_stands_beside_what_would_have_been(
         ]
         ids.append(submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=20), cluster.shared))
         for job_id in ids:
-            cluster.wait_state(job_id, "COMPLETED", timeout_s=30)
+            cluster.wait_state(job_id, "COMPLETED")
         cluster.wait_for(
             lambda: sum(queue["slowdown"]["count"] for queue in daemon.json("status")["queues"]) == len(ids),
             "the daemon to see all jobs end",
-            timeout_s=15,
         )
         found = daemon.json("whatif", "--policy", "fifo,fitgpp,patient")
         assert (found["jobs"], found["left_out"]) == (4, 0)
