@@ -7,10 +7,13 @@ BIN := $(VENV)/bin
 PYTHON ?= python3
 # One more than the cores of a small machine: most tests wait for Slurm.
 PYTEST_WORKERS ?= 3
-# A file's tests share a cluster. In the order of the folders: the long files of tests/cluster first, the short ones last.
+# A file's tests share a cluster. In the order of tests/conftest.py: the longest files first.
 IN_PARALLEL := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
+# What fails in tests/cluster and tests/integration runs a second time, alone; what passes then is printed as FLAKY.
+TWO_PASSES := $(BIN)/python -m tests.two_passes $(IN_PARALLEL)
 
-.PHONY: help setup install demo test test-busy test-docker test-clients test-plugin-24 plugin check format drawings bench clean
+.PHONY: help setup install demo test test-all test-busy test-clients test-cluster test-docker-cluster test-flaky test-images \
+  test-nightly test-plugin-24 test-release-26 plugin check format drawings bench clean
 
 help:  ## List the targets.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -39,22 +42,40 @@ demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that st
 	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
 	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
 
-test: install plugin  ## Run all tests: on a real Slurm and PostgreSQL here and, where a Docker engine answers, in containers.
+test: install plugin  ## The gate, ten minutes: all tests but those of tests/cluster that are not marked `gate`.
 	@$(MAKE) --no-print-directory -C slurm_plugin test
-	$(BIN)/pytest $(IN_PARALLEL) -m 'not docker and not clients'
-	@if docker info >/dev/null 2>&1; then $(MAKE) --no-print-directory test-docker; else \
-	  echo 'No Docker engine answers: not run are the Docker cluster (make test-docker) and all that needs Slurm 26.05,'; \
-	  echo 'the pyslurm client among it.'; fi
+	$(TWO_PASSES) -m 'not slurm and not docker and not clients or gate'
+	@$(BIN)/python -m tests.full_run say
+
+test-all: install plugin  ## All tests, on all releases of Slurm (needs Docker); the result goes to tests/full-run.json.
+	$(BIN)/python -m tests.full_run run
+
+test-cluster: install plugin  ## What `make test` leaves out of tests/cluster, on this host's Slurm.
+	$(TWO_PASSES) tests/cluster -m 'not gate and not docker and not clients'
 
 # What is run beside the loops; a part of it in a shorter time: make test-busy BUSY='.venv/bin/pytest tests/cluster/test_x.py'
 BUSY ?= $(MAKE) --no-print-directory test
-test-busy: install  ## Run all tests beside eight busy loops: a test that waits for a time, not for a condition, fails.
+test-busy: install plugin  ## Run the gate beside eight busy loops: a test that waits for a time, not for a condition, fails.
 	slurm_test_cluster/with-busy-loops.sh 8 $(BUSY)
 
-test-docker: install  ## Run the tests of the Docker cluster, and those of Slurm with pyslurm on Slurm 26.05.
+test-flaky: install plugin  ## Run each test that make test called FLAKY 20 times beside four busy loops.
+	slurm_test_cluster/with-busy-loops.sh 4 $(BIN)/python -m tests.flaky_again
+
+test-images: setup  ## Build the images of Slurm 26.05 and 24.11 (needs Docker), where they are not there already.
 	$(BIN)/python -m tesched_testcluster docker image
-	$(BIN)/pytest -m docker
-	$(BIN)/python -m tesched_testcluster docker run -- pytest tests/cluster -m 'not docker and not clients' $(IN_PARALLEL)
+	$(BIN)/python -m tesched_testcluster docker image --trixie
+
+test-docker-cluster: test-images  ## Run the tests of the Docker cluster.
+	$(TWO_PASSES) tests/cluster -m docker
+
+test-release-26: test-images  ## Run what differs by release on Slurm 26.05 with pyslurm, in a container.
+	$(BIN)/python -m tesched_testcluster docker run -- \
+	  python -m tests.two_passes $(IN_PARALLEL) tests/cluster -m 'release and not docker and not clients'
+
+test-nightly: install test-images  ## Run all of tests/cluster on Slurm 26.05, and ten times as many, random examples.
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(IN_PARALLEL) tests/properties tests/unit
+	$(BIN)/python -m tesched_testcluster docker run -- \
+	  python -m tests.two_passes $(IN_PARALLEL) tests/cluster -m 'not docker and not clients'
 
 # 216 MB of Debian's packages (torch for CPUs) and 90 MB of PyPI's, once; 1.5 GB in .clients and the image.
 test-clients: install  ## Run trainings with Lightning and Transformers, on this host's Slurm and on 26.05 (needs Docker).
@@ -62,8 +83,7 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 	$(BIN)/pytest -m clients
 	$(BIN)/python -m tesched_testcluster docker run --clients -- pytest tests/cluster -m clients
 
-test-plugin-24: setup  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
-	$(BIN)/python -m tesched_testcluster docker image --trixie
+test-plugin-24: test-images  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
 	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
 	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_lever.py
 
