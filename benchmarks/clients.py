@@ -21,11 +21,10 @@ from rich.table import Table
 from tesched_cli.common import console
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.kinds import KINDS, Ending, Kind
 from tesched_testcluster.kinds_stage import KindsOnStage, Outcome, torch_bin
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import running_daemon
 
 SHIPPED = Path(__file__).parents[1] / "systemd" / "tesched.toml"
 NO_TORCH = "not run: torch is not installed for jobs; make test-clients installs it"

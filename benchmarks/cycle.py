@@ -33,9 +33,8 @@ from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
 from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.harness.slurm_clients import CLIENTS
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import CLIENTS
 
 #: jobs and nodes
 SIZES = ((1_000, 100), (10_000, 1_000), (100_000, 10_000))

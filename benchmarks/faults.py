@@ -1,6 +1,6 @@
 """The daemon through faults of every kind: `python -m benchmarks.faults --examples N`.
 
-Runs the stateful test of `tests/properties/test_faults.py` for longer than `make test` does, prints how often each kind
+Runs the state machine of `tests/properties/test_faults.py` for longer than `make test` does, prints how often each kind
 of fault happened and how orders ended, then what was found. A violation ends the command with status 1. Each example
 takes about a third of a second; with `--shrink`, one that fails is made as small as possible first, which may take
 minutes.
@@ -13,15 +13,10 @@ import logging
 import sys
 import time
 import traceback
-from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
-
-ROOT = str(Path(__file__).parents[1])
-sys.path.insert(0, ROOT)
-
-from tests.properties.test_faults import Faults  # noqa: E402 - the tests are no package
+from tesched_testcluster.harness.faults.machine import Faults
 
 
 def main() -> int:

@@ -40,10 +40,9 @@ from tesched_db.engine import open_store
 from tesched_db.tables import ActionRow, CycleRow
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition, Scheduling
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import running_daemon
 
 Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from tesched_core.model.actions import Failure
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client
+from tesched_testcluster.harness.slurm_clients import CLIENTS, connecting
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import CLIENTS, connecting
 
 SIZES = (100, 1_000, 10_000)
 ROUNDS = 7

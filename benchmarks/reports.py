@@ -22,8 +22,7 @@ from tesched_daemon.job_reports.socket import listening
 from tesched_daemon.job_reports.spool import Spool
 from tesched_report.document import Document, Point
 from tesched_report.reporter import Reporter
-
-from tests.private_munged import private_munged
+from tesched_testcluster.harness.private_munged import private_munged
 
 CALLS = 100_000
 JOBS = 4000

@@ -22,9 +22,8 @@ from tesched_db import migrate
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.journal import SqlJournal
-
-from tests.private_postgresql import private_postgresql
-from tests.store_examples import BE, TE, Writer
+from tesched_testcluster.harness.private_postgresql import private_postgresql
+from tesched_testcluster.harness.store_examples import BE, TE, Writer
 
 ROUNDS = 20
 SIZES = (1_000, 10_000)

@@ -23,8 +23,18 @@ from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.reports import Throughput
 from tesched_db.tables import DaemonRow
-
-from tests.store_examples import BE, TE, Writer, job, moved, order, refusal, remembering, report, victim
+from tesched_testcluster.harness.store_examples import (
+    BE,
+    TE,
+    Writer,
+    job,
+    moved,
+    order,
+    refusal,
+    remembering,
+    report,
+    victim,
+)
 
 #: Every command that prints users' text and needs no Slurm, with the name of the text in it.
 COMMANDS = (

@@ -8,9 +8,8 @@ from contextlib import ExitStack
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition
+from tesched_testcluster.harness.slurm_clients import CLIENTS, Connect, connecting
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import CLIENTS, Connect, connecting
 
 MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
 

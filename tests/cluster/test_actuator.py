@@ -31,9 +31,8 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
 from tesched_slurm.commands_actuator import CommandsActuator, DryRunActuator
 from tesched_slurm.run_command import Commands
+from tesched_testcluster.harness.slurm_clients import Connect, hanging
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import Connect, hanging
 
 pytestmark = pytest.mark.slurm
 

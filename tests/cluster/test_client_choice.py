@@ -8,10 +8,9 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import NoPyslurmError, choose
 from tesched_slurm.run_command import Commands
+from tesched_testcluster.harness.daemon_process import run_tesched
+from tesched_testcluster.harness.slurm_clients import CLIENTS
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import run_tesched
-from tests.cluster.slurm_clients import CLIENTS
 
 pytestmark = pytest.mark.slurm
 

@@ -13,9 +13,8 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.slurm_clients import CLIENTS, connecting
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import CLIENTS, connecting
 
 #: what the commands client gives is compared with what each other one gives, or with its own where it is alone
 OTHERS = CLIENTS[1:] or CLIENTS

@@ -19,10 +19,10 @@ from tesched_cli.main import main
 from tesched_db import migrate
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import running_daemon
 
 pytestmark = pytest.mark.slurm
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
-
-from benchmarks.double_run import bench_of
+from tesched_testcluster.harness.double_run import bench_of
 
 pytestmark = pytest.mark.slurm
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import running_daemon
 
 pytestmark = pytest.mark.slurm
 

@@ -17,13 +17,13 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.harness.hostile import ordinary_user, run
+from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
-from benchmarks.hostile import ordinary_user, run
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import Daemon, running_daemon
 from tests.cluster.gate import gated
-from tests.cluster.slurm_clients import Connect
 
 pytestmark = pytest.mark.slurm
 
@@ -216,7 +216,7 @@ def test_jobs_that_come_and_go_during_a_poll_are_never_mixed_up(make_cluster: Ma
 def test_what_is_read_is_what_was_submitted(make_cluster: MakeCluster) -> None:
     """Random text in every field; `python -m benchmarks.hostile` does it with 20,000 jobs."""
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=4),)))
-    assert run(cluster, 300, seed=7, quiet=True) == []
+    assert run(cluster, 300, seed=7) == []
 
 
 @pytest.mark.parametrize("text", ["[/x]", "[bold red]x", "\x1b[2J\x1b]0;owned\x07", "a\nb\rc", "\u202egnp.exe"])

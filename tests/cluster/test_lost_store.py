@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import running_daemon
 
 pytestmark = pytest.mark.slurm
 

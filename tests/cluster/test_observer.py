@@ -14,9 +14,8 @@ from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import demand_of
 from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.slurm_clients import Connect, hanging
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import Connect, hanging
 
 pytestmark = pytest.mark.slurm
 

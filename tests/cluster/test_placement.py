@@ -9,8 +9,7 @@ from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
 import pytest
-
-from benchmarks.placement import Case, Verdict, run_cluster
+from tesched_testcluster.harness.placement import Case, Verdict, run_cluster
 
 pytestmark = pytest.mark.slurm
 

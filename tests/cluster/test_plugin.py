@@ -26,11 +26,11 @@ from tesched_testcluster.definition import (
     Qos,
     parse_release,
 )
+from tesched_testcluster.harness.plugin_marks import Mark, marks_text, put_marks, put_text
 from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated
-from tests.cluster.plugin_marks import Mark, marks_text, put_marks, put_text
 
 pytestmark = pytest.mark.slurm
 

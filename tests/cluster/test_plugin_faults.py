@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
-from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
 from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, trial
 from tests.cluster.test_plugin_lever import marked, wait_marked
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.kinds import ARRAY, CLIENTS, NEVER, SCRIPTS, Ending, Kind
 from tesched_testcluster.kinds_stage import KindsOnStage
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import Daemon, running_daemon
 from tests.cluster.test_plugin import build_plugin
 
 pytestmark = pytest.mark.slurm

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.daemon_process import run_tesched, running_daemon
 from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full, trial
 
 pytestmark = pytest.mark.slurm

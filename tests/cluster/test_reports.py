@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import TESCHED, Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import TESCHED, Daemon, running_daemon
 
 pytestmark = pytest.mark.slurm
 

@@ -12,9 +12,8 @@ from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
+from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.slurm_clients import Connect
 
 pytestmark = pytest.mark.slurm
 

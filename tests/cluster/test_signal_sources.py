@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.kinds import WAITS, Ending, batch
 from tesched_testcluster.kinds_stage import KindsOnStage
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import running_daemon
 
 pytestmark = pytest.mark.slurm
 

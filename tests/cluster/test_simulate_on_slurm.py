@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tesched_testcluster.harness.daemon_process import run_tesched
 from tesched_testcluster.local import LocalCluster
-
-from tests.cluster.daemon_process import run_tesched
 
 pytestmark = pytest.mark.slurm
 

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
-
-from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon
 
 pytestmark = pytest.mark.slurm
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import stock_definition
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import HOLD, EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import running_daemon
 
 pytestmark = pytest.mark.slurm
 

@@ -19,11 +19,11 @@ from tesched_daemon.wakeup_shares import LEFT, POKES, TURNED_AWAY
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster import processes
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import running_daemon
 from tests.cluster.gate import gated
 from tests.flooding import flooding
 

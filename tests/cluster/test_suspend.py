@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon, write_config
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.daemon_process import Daemon, run_tesched, running_daemon, write_config
 from tests.cluster.gate import gated
 
 pytestmark = pytest.mark.slurm

@@ -19,10 +19,9 @@ from typing import Any
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness.daemon_process import TESCHED, Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
-
-from tests.cluster.daemon_process import TESCHED, Daemon, running_daemon
 
 pytestmark = pytest.mark.slurm
 

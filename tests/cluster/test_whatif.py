@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon, write_config
 from tesched_testcluster.load import LoadJob, submit
 
 from tests.cluster.conftest import MakeCluster
-from tests.cluster.daemon_process import run_tesched, running_daemon, write_config
 
 pytestmark = pytest.mark.slurm
 

@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import Engine
 from tesched_db import migrate
 from tesched_db.engine import open_store
-
-from tests.private_munged import private_munged
-from tests.private_postgresql import NoPostgresqlError, PrivatePostgresql, private_postgresql
+from tesched_testcluster.harness.private_munged import private_munged
+from tesched_testcluster.harness.private_postgresql import NoPostgresqlError, PrivatePostgresql, private_postgresql
 
 _BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 

@@ -22,10 +22,10 @@ from tesched_core.policy import LeverIntent, Policy, Proposal, View
 from tesched_daemon.plausibility import doubt
 from tesched_db.journal import SqlJournal
 from tesched_db.queries import changed_jobs
+from tesched_testcluster.harness.store_examples import Writer
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
-from tests.store_examples import Writer
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "add-a-lever.md"
 RUNS, WAITS = 1, 2

@@ -23,8 +23,7 @@ from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.resources import JobId
 from tesched_db import migrate
 from tesched_db.engine import open_store
-
-from tests.store_examples import Writer, job, snapshot
+from tesched_testcluster.harness.store_examples import Writer, job, snapshot
 
 TESCHED = Path(sys.executable).with_name("tesched")
 

@@ -23,9 +23,9 @@ from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, JobMemoryRow
+from tesched_testcluster.harness.store_examples import DOWN
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
-from tests.store_examples import DOWN
 
 BEGAN = time.time()
 

@@ -12,8 +12,7 @@ from tesched_db import queries as read
 from tesched_db.job_rows import CHUNK
 from tesched_db.tables import HistoryRow, JobRow
 from tesched_db.views import JobFilter, JobStory
-
-from tests.store_examples import DOWN, Writer, job, report, rows
+from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report, rows
 
 RUNNING, PENDING, COMPLETED = JobState.RUNNING, JobState.PENDING, JobState.COMPLETED
 

@@ -20,8 +20,7 @@ from tesched_db.engine import writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, HistoryRow, JobRow, RefusalRow
-
-from tests.store_examples import (
+from tesched_testcluster.harness.store_examples import (
     DOWN,
     Writer,
     job,

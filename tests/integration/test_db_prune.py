@@ -16,8 +16,17 @@ from tesched_db.journal import SqlJournal
 from tesched_db.retention import Pruned, prune
 from tesched_db.tables import ActionRow, CycleRow, HistoryRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import JobFilter
-
-from tests.store_examples import Writer, job, moved, notice, order, refusal, remembering, rows, victim
+from tesched_testcluster.harness.store_examples import (
+    Writer,
+    job,
+    moved,
+    notice,
+    order,
+    refusal,
+    remembering,
+    rows,
+    victim,
+)
 
 ENDED = OrderState.ENDED
 

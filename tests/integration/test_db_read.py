@@ -8,8 +8,7 @@ from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db.views import OrderFilter
-
-from tests.store_examples import Writer, job, moved, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, job, moved, order, remembering, victim
 
 LEFT, BACK, SPARED = VictimState.LEFT, VictimState.BACK, VictimState.SPARED
 

@@ -15,8 +15,7 @@ from tesched_db import reports
 from tesched_db.reports import Throughput
 from tesched_db.retention import prune
 from tesched_db.tables import ProgressRow, ReportRow, ThroughputRow
-
-from tests.store_examples import Writer, job, rows, snapshot
+from tesched_testcluster.harness.store_examples import Writer, job, rows, snapshot
 
 GPU = Request(gres_per_node=(("gpu", 2),))
 

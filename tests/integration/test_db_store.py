@@ -22,10 +22,9 @@ from tesched_db.engine import SCHEMA, make_engine, open_store, reading, writing
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import DaemonRow, JobRow
-
-from tests import private_postgresql
-from tests.private_postgresql import PrivatePostgresql
-from tests.store_examples import DOWN, Writer, job, report
+from tesched_testcluster.harness import private_postgresql
+from tesched_testcluster.harness.private_postgresql import PrivatePostgresql
+from tesched_testcluster.harness.store_examples import DOWN, Writer, job, report
 
 Opened = Callable[..., Engine]
 
@@ -179,7 +178,7 @@ from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError
 from tesched_db.journal import Identity
-from tests.store_examples import Writer, job
+from tesched_testcluster.harness.store_examples import Writer, job
 Identity.here()
 if os.geteuid() == 0:
     os.seteuid(65534)
@@ -283,7 +282,7 @@ def test_a_server_that_comes_back_is_used_again(store: Engine, request: pytest.F
 _WRITER = """
 import sys
 from tesched_db.engine import open_store
-from tests.store_examples import Writer, job, notice, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, job, notice, order, remembering, victim
 writer = Writer(open_store(sys.argv[1]))
 at = 100.0
 while True:

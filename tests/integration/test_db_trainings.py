@@ -14,8 +14,7 @@ from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.resources import JobId, Tres
 from tesched_db import trainings
 from tesched_db.trainings import Share, TrainingView
-
-from tests.store_examples import Writer, job, snapshot
+from tesched_testcluster.harness.store_examples import Writer, job, snapshot
 
 ARRAY = JobId(20)
 

@@ -11,10 +11,9 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.resources import JobId
 from tesched_policies.fitgpp import FitGpp
-
-from tests.properties.faulty_daemon import Fault, Port, What
-from tests.properties.faulty_site import LIMITS, Site
-from tests.properties.faulty_slurm import CPUS, MIN_JOB_AGE_S, Answer, Work
+from tesched_testcluster.harness.faults.faulty_daemon import Fault, Port, What
+from tesched_testcluster.harness.faults.faulty_site import LIMITS, Site
+from tesched_testcluster.harness.faults.faulty_slurm import CPUS, MIN_JOB_AGE_S, Answer, Work
 
 VICTIM, TRIAL = JobId(1), JobId(2)
 

@@ -18,8 +18,7 @@ from tesched_db.journal import Identity, SqlJournal
 from tesched_db.lease import LEASE, LeaseError, pause, unpause
 from tesched_db.process import ticks_of
 from tesched_db.tables import DaemonRow, StandbyRow
-
-from tests.store_examples import job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import job, order, remembering, victim
 
 HERE = Identity.here()
 #: on hosts of their own, so that neither can tell whether the other is alive

@@ -8,8 +8,7 @@ from sqlalchemy import Engine
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_db import queries as read
 from tesched_db.journal import SqlJournal
-
-from tests.store_examples import Writer, job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
 
 
 def left(job_id: int, asked_at: float, left_at: float, **more: Any) -> Victim:

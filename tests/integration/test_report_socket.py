@@ -23,9 +23,9 @@ from tesched_daemon.job_reports.socket import MOST_CLIENTS, MOST_MESSAGE, listen
 from tesched_report import reporter as reporter_module
 from tesched_report.reporter import Reporter
 from tesched_report.sender import send
+from tesched_testcluster.harness.private_munged import private_munged
 from tesched_testcluster.patience import Patience
 
-from tests.private_munged import private_munged
 from tests.sent_reports import report
 
 ME = os.geteuid()

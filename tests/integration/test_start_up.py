@@ -13,8 +13,7 @@ from tesched_cli.main import COMMANDS, main
 from tesched_core.model.cluster import JobState
 from tesched_db import migrate
 from tesched_db.engine import open_store
-
-from tests.store_examples import Writer, job, notice, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, job, notice, order, remembering, victim
 
 HEAVY = frozenset({"alembic", "apscheduler", "matplotlib", "msgspec", "numpy", "rich", "scipy", "sqlalchemy"})
 PROGRAM = """

@@ -18,9 +18,9 @@ from tesched_db import migrate
 from tesched_db.engine import make_engine, open_store
 from tesched_db.errors import StoreError
 from tesched_db.journal import Identity, SqlJournal
+from tesched_testcluster.harness.store_examples import Writer, job
 
 from tests.loop_parts import Cluster, Notebook, loop_of
-from tests.store_examples import Writer, job
 
 Opened = Callable[..., Engine]
 
@@ -230,7 +230,7 @@ from tesched_db import lease, migrate
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError
-from tests.store_examples import Writer
+from tesched_testcluster.harness.store_examples import Writer
 os.setegid(65534)
 os.seteuid(65534)
 try:

@@ -11,9 +11,9 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.missing import MOST_S
 from tesched_daemon.plausibility import doubt, without_namesakes
+from tesched_testcluster.harness.store_examples import order, remembering, victim
 
 from tests.builders import cluster, node, running, share
-from tests.store_examples import order, remembering, victim
 
 FORGETS_S = 300
 SETTINGS = SlurmSettings(min_job_age_s=FORGETS_S)

@@ -69,3 +69,31 @@ def test_no_module_of_a_policy_is_named_in_core_or_in_the_store() -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tesched_policies")
     ]
     assert imports == []
+
+
+def names_imported(path: Path) -> set[str]:
+    """Return the outermost names that a file imports: `tests` of `from tests.builders import node`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found |= {(node.module or "").partition(".")[0]}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("folder", "barred"),
+    [
+        ("tests", {"benchmarks"}),
+        ("benchmarks", {"tests"}),
+        ("slurm_test_cluster", {"tests", "benchmarks"}),
+        ("docs/examples", {"tests", "benchmarks"}),
+    ],
+)
+def test_neither_tests_nor_benchmarks_are_imported_from_outside(folder: str, barred: set[str]) -> None:
+    """What both need is in `tesched_testcluster.harness`."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    assert files
+    found = {str(path.relative_to(ROOT)): names_imported(path) & barred for path in files}
+    assert {path: names for path, names in found.items() if names} == {}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tesched_core.guard.budget import paying
-
-from tests.store_examples import victim
+from tesched_testcluster.harness.store_examples import victim
 
 
 def test_a_run_of_a_hundred_seconds_on_two_nodes_costs_two_hundred_node_seconds() -> None:

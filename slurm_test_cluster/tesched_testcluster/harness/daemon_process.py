@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tesched_slurm.client_choice import ClientChoice
+
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
 

@@ -14,7 +14,7 @@ from tesched_core.model.order import HOLDS_ROOM, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
-from tests.properties.faulty_slurm import CPUS, FaultySlurm
+from tesched_testcluster.harness.faults.faulty_slurm import CPUS, FaultySlurm
 
 
 @dataclass(kw_only=True)

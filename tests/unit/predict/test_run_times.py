@@ -1,14 +1,14 @@
-"""The benchmark of learned run times: what it learns, and what it says of bad input."""
+"""Learned run times beside a trace: what is learned, and what is said of a bad trace."""
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from benchmarks.run_times import main
+from tesched_predict.quantiles import PARENT_RUNS
+from tesched_sim.workload import WorkloadError
+from tesched_testcluster.harness.run_times import measure
 
 HEAD = "timestamp,duration,num_gpus,gpu_time,cluster"
 
@@ -20,23 +20,21 @@ def philly(path: Path, durations_s: list[int]) -> Path:
     return path
 
 
-def rows(path: Path, *options: str) -> dict[str, tuple[int, list[float]]]:
-    found = CliRunner().invoke(main, [*options, "--json", str(path)])
-    assert found.exit_code == 0, found.output
-    (trace,) = json.loads(found.output)["traces"]
-    return {row["predictor"]: (row["predicted"], row["coverage"]) for row in trace["rows"]}
+def rows(path: Path, *, online: bool = False) -> dict[str, tuple[int, tuple[float, ...]]]:
+    figures = measure(path, online=online, parent_runs=PARENT_RUNS)
+    return {row.predictor: (row.predicted, row.coverage) for row in figures.rows}
 
 
 def test_runs_that_have_not_ended_are_not_learned(tmp_path: Path) -> None:
     # The first half: one run of 10 s, and nine that outlast the trace. All that is known: 10 s.
     path = philly(tmp_path / "trace.csv", [10] + [9000] * 9 + [11] * 10)
-    assert rows(path) == {"learned": (10, [0.0] * 4), "all runs": (10, [0.0] * 4)}
+    assert rows(path) == {"learned": (10, (0.0,) * 4), "all runs": (10, (0.0,) * 4)}
 
 
 def test_runs_of_the_second_half_are_learned_only_online(tmp_path: Path) -> None:
     path = philly(tmp_path / "trace.csv", [10] * 10 + [100] * 10)
-    assert rows(path)["all runs"][1] == [0.0] * 4
-    assert rows(path, "--online")["all runs"][1][3] > 0
+    assert rows(path)["all runs"][1] == (0.0,) * 4
+    assert rows(path, online=True)["all runs"][1][3] > 0
 
 
 @pytest.mark.parametrize(
@@ -51,12 +49,5 @@ def test_runs_of_the_second_half_are_learned_only_online(tmp_path: Path) -> None
 def test_bad_input_is_named_with_what_would_be_right(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "trace.csv"
     path.write_text(text)
-    found = CliRunner().invoke(main, [str(path)])
-    assert found.exit_code == 2
-    assert says in found.output
-
-
-def test_no_trace_is_refused() -> None:
-    found = CliRunner().invoke(main, [])
-    assert found.exit_code == 2
-    assert "no trace is named" in found.output
+    with pytest.raises(WorkloadError, match=re.escape(says)):
+        measure(path, online=False, parent_runs=PARENT_RUNS)

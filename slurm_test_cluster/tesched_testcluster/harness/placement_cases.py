@@ -1,4 +1,4 @@
-"""Random clusters and random requests for `benchmarks.placement`, each drawn from a seed.
+"""Random clusters and random requests for `placement.py`, each drawn from a seed.
 
 Requests are those of a mixed site: mostly CPUs, memory and GPUs in Slurm's many ways to ask for them, at times several
 nodes, partitions and features, and rarely what placement does not model.

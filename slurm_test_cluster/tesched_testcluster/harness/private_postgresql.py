@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 
-START_S = 30.0
+from tesched_testcluster.patience import HANG_S, Patience
 
 #: Where Debian and Red Hat put the server's programs, which are not on the path.
 _PLACES = ("/usr/lib/postgresql", "/usr")
@@ -59,12 +59,12 @@ class PrivatePostgresql:
 
     def wait(self, server: subprocess.Popen[bytes]) -> None:
         """Wait until the server answers."""
-        deadline = time.monotonic() + START_S
+        patience = Patience()
         while True:
             try:
                 self._connect().close()
             except psycopg.OperationalError:
-                if server.poll() is not None or time.monotonic() > deadline:
+                if server.poll() is not None or patience.is_over():
                     raise
                 time.sleep(0.05)
             else:
@@ -108,7 +108,7 @@ def private_postgresql(*, fsync: bool = False) -> Iterator[PrivatePostgresql]:
         finally:
             # "Fast shutdown": does not wait for open connections.
             server.send_signal(signal.SIGINT)
-            server.wait(timeout=START_S)
+            server.wait(timeout=HANG_S)
     finally:
         shutil.rmtree(folder)
 

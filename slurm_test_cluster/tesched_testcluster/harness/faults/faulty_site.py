@@ -26,9 +26,9 @@ from tesched_db import lease, migrate
 from tesched_db.engine import open_store
 from tesched_db.journal import Identity, SqlJournal
 
-from tests.properties.faulty_daemon import Crash, Daemon, Fault
-from tests.properties.faulty_ledger import Ledger
-from tests.properties.faulty_slurm import Clock, FaultySlurm
+from tesched_testcluster.harness.faults.faulty_daemon import Crash, Daemon, Fault
+from tesched_testcluster.harness.faults.faulty_ledger import Ledger
+from tesched_testcluster.harness.faults.faulty_slurm import Clock, FaultySlurm
 
 LIMITS = Limits(
     min_run_time_s=2,

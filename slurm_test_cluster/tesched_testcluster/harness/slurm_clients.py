@@ -12,6 +12,7 @@ from typing import Protocol
 from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.clients import Client, choose
 from tesched_slurm.run_command import Commands
+
 from tesched_testcluster import processes
 from tesched_testcluster.local import LocalCluster
 

@@ -39,8 +39,8 @@ from tesched_daemon.loop import Loop
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
 
-from tests.properties.faulty_ledger import Ledger
-from tests.properties.faulty_slurm import MIN_JOB_AGE_S, FaultySlurm
+from tesched_testcluster.harness.faults.faulty_ledger import Ledger
+from tesched_testcluster.harness.faults.faulty_slurm import MIN_JOB_AGE_S, FaultySlurm
 
 
 class Crash(BaseException):

@@ -1,4 +1,4 @@
-"""A munged of a test's own: its key, its socket, gone with the test."""
+"""A munged of one's own: its key, its socket, gone with what asked for it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tesched_testcluster.patience import HANG_S, Patience
+
+
+class NoMungeError(Exception):
+    """Munge is not installed."""
 
 
 @contextmanager
 def private_munged(folder: Path) -> Iterator[str]:
-    """Run a munged in this folder; give the path of its socket."""
+    """Run a munged in this folder; give the path of its socket. Raises NoMungeError."""
     if not shutil.which("munged"):
-        pytest.fail("munged is not installed: slurm_test_cluster/install-slurm.sh installs it")
+        raise NoMungeError("munged is not installed: slurm_test_cluster/install-slurm.sh installs it")
     folder.chmod(0o755)
     key = folder / "key"
     key.write_bytes(os.urandom(1024))
@@ -26,12 +30,12 @@ def private_munged(folder: Path) -> Iterator[str]:
     options = [f"--{name}={path}" for name, path in files.items()]
     process = subprocess.Popen(["munged", "--foreground", "--force", f"--key-file={key}", *options])
     try:
-        end = time.monotonic() + 10
+        patience = Patience()
         while not files["socket"].exists():
             assert process.poll() is None, "munged did not start"
-            assert time.monotonic() < end, "munged did not come"
+            assert not patience.is_over(), "munged did not come"
             time.sleep(0.01)
         yield str(files["socket"])
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(HANG_S)

@@ -1,0 +1,1 @@
+"""What tests and benchmarks share beside a test cluster: daemons, clients, marks, a store, measurements."""

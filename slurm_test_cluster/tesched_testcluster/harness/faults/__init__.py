@@ -1,0 +1,1 @@
+"""A daemon, its store and its Slurm through faults of every kind, as a state machine of Hypothesis."""

@@ -1,0 +1,316 @@
+"""tesched's answer to a request against what a real Slurm does.
+
+On random small clusters, full of random best-effort jobs that sleep, random trial-and-error jobs are submitted, one at
+a time. tesched (its observer, and FitGpp's planning) says: it fits now; it fits on these nodes if these jobs go; or why
+neither. Then exactly those jobs go, the job is bound to those nodes as the daemon binds it, and Slurm shows what it
+does. Where tesched refused, all jobs go, and Slurm shows whether it would have started the job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+import numpy as np
+from tesched_core.intake.pending_reason import WANTS_ROOM
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.demand import demands_of
+from tesched_core.policy import Eligibility, MakeRoom, View
+from tesched_policies.fitgpp import FitGpp
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import choose
+from tesched_slurm.run_command import Commands
+
+from tesched_testcluster.cluster import ClusterError
+from tesched_testcluster.harness.placement_cases import cluster_of, plain, request, running_request
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import Patience
+
+#: best-effort jobs that run on a cluster, more or less
+FILL = 12
+#: so few that new ones are submitted
+LOW = 9
+#: seconds (of an idle machine) that Slurm has to start a job for which there is room, and to leave alone one for which
+#: there is none
+STARTS_WITHIN_S, STAYS_FOR_S = 6.0, 2.5
+_PAUSE_S = 0.04
+_BE = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
+_TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
+
+
+class Verdict(StrEnum):
+    """Verdict on a case."""
+
+    #: tesched and Slurm agree: it started where tesched said, at once or after its victims had gone
+    STARTED = "started"
+    #: both say no
+    REFUSED = "refused"
+    #: Slurm says that room would not help, whatever tesched would say
+    SLURM_SAYS_NO = "Slurm says why"
+    #: sbatch refused it
+    INVALID = "not submitted"
+    #: victims left, and it did not start there
+    FUTILE = "FUTILE"
+    #: it was to start at once, and did not
+    NO_ROOM = "NO ROOM"
+    #: it started without the victims that tesched named
+    NEEDLESS = "NEEDLESS"
+    #: refused, and Slurm would have started it
+    MISSED = "MISSED"
+    #: refused as not modelled, and Slurm would have started it
+    NOT_MODELLED = "NOT MODELLED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One request, and what came of it."""
+
+    cluster: str
+    options: str
+    verdict: Verdict
+    tesched: str = ""
+    slurm: str = ""
+    #: on one node it holds more than tesched had said
+    took_more: str = ""
+
+
+@dataclass(kw_only=True)
+class Oracle:
+    """A cluster that is asked."""
+
+    cluster: LocalCluster
+    seed: str
+    about: str = ""
+    rng: Random = field(default_factory=Random)
+    _pool: list[int] = field(default_factory=list)
+
+    def cases(self, count: int) -> Iterator[Case]:
+        """Ask for so many requests, one after the other."""
+        commands = Commands(slurm_conf=str(self.cluster.slurm_conf), timeout_s=20)
+        self._observer = choose(ClientChoice.COMMANDS, commands).observer
+        script = self.cluster.shared / "sleep.sh"
+        script.write_text("#!/bin/sh\nexec sleep 3000\n")
+        self._script = script
+        for number in range(count):
+            # By itself: what one case has drawn, which depends on what runs at that moment, changes no later one.
+            self.rng = Random(f"{self.seed}/{number}")  # noqa: S311 - nothing secret
+            self._fill()
+            options = request(self.rng, self.cluster.definition)
+            case = self._case(options)
+            if case is not None:
+                yield case
+
+    def _sbatch(self, *options: str) -> int | str:
+        done = self.cluster.run("sbatch", "--parsable", "-o/dev/null", *options, str(self._script), check=False)
+        return int(done.stdout.strip().partition(";")[0]) if done.returncode == 0 else done.stderr.strip()
+
+    def _states(self) -> dict[int, tuple[str, str]]:
+        said = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%A|%T|%r").stdout
+        rows = (line.split("|", 2) for line in said.splitlines())
+        return {int(job_id): (state, reason) for job_id, state, reason in rows}
+
+    def _fill(self) -> None:
+        states = self._states()
+        self._pool = [job_id for job_id in self._pool if states.get(job_id, ("",))[0] == "RUNNING"]
+        if len(self._pool) > LOW:
+            return
+        new = []
+        for _ in range(FILL - len(self._pool)):
+            job_id = self._sbatch(*running_request(self.rng, self.cluster.definition))
+            if isinstance(job_id, int):
+                new.append(job_id)
+        if not new:
+            return
+
+        def looked_at() -> bool:
+            seen = self._states()
+            return all(seen[one][0] != "PENDING" or seen[one][1] != "None" for one in new if one in seen)
+
+        self._wait(looked_at, 5.0)
+        states = self._states()
+        waiting = [one for one in new if states.get(one, ("",))[0] == "PENDING"]
+        self._end(waiting)
+        self._pool += [one for one in new if one not in waiting]
+
+    def _end(self, job_ids: list[int]) -> bool:
+        if not job_ids:
+            return True
+        self.cluster.run("scancel", *map(str, job_ids), check=False)
+        gone = self._wait(lambda: all(self._states().get(one, ("",))[0] in _GONE for one in job_ids), 8.0)
+        self._pool = [one for one in self._pool if one not in job_ids]
+        return gone
+
+    def _wait(self, look: object, timeout_s: float) -> bool:
+        patience = Patience(timeout_s)
+        while not patience.is_over():
+            if look():  # type: ignore[operator]
+                return True
+            time.sleep(_PAUSE_S)
+        return False
+
+    def _case(self, options: list[str]) -> Case | None:
+        said = " ".join(options)
+        te = self._sbatch("-H", *options)
+        if isinstance(te, str):
+            return Case(cluster=self.about, options=said, verdict=Verdict.INVALID, slurm=te)
+        try:
+            snapshot = self._snapshot(te)
+            plan, refusal = _asked(snapshot)
+            verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal)
+        finally:
+            self._end([te])
+        return Case(
+            cluster=self.about, options=said, verdict=verdict, tesched=tesched, slurm=slurm, took_more=took_more
+        )
+
+    def _snapshot(self, te: int) -> Snapshot:
+        patience = Patience(8.0)
+        while not patience.is_over():
+            seen = self._observer.observe()
+            if isinstance(seen, Failure):
+                raise ClusterError(seen.message)
+            mine = [job for job in seen.jobs.values() if job.completing]
+            if not mine and JobId(te) in seen.jobs:
+                return seen.with_traits({job_id: _TE if job_id == te else _BE for job_id in seen.jobs})
+            time.sleep(_PAUSE_S)
+        raise ClusterError("jobs go on completing")
+
+    def _judge(
+        self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None
+    ) -> tuple[Verdict, str, str, str]:
+        victims = list(plan.victim_ids) if plan else []
+        if plan is None:
+            text = f"refuses: {refusal.code}: {refusal.text}" if refusal else "says nothing"
+        elif victims:
+            text = f"on {','.join(plan.nodes)} if {victims} go"
+        else:
+            text = f"now, on {','.join(plan.nodes)}"
+        self.cluster.run("scontrol", "release", str(te), check=False)  # Slurm also says here what can never start
+        self._wait(lambda: self._reason(te)[1] not in {"None", "JobHeldUser"}, 4.0)
+        state, reason = self._reason(te)
+        if state == "PENDING" and plan is not None and not victims:
+            self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)
+            state, reason = self._reason(te)
+        if state == "PENDING" and reason not in WANTS_ROOM:
+            return Verdict.SLURM_SAYS_NO, text, reason, ""
+        if state != "PENDING":
+            now = self._observer.observe()
+            job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
+            where = f"started on {_held(job)}"
+            if plan is None:
+                code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
+                return code, text, f"{where}, no victim had to go", ""
+            if victims:
+                return Verdict.NEEDLESS, text, where, ""
+            return Verdict.STARTED, text, where, _more(job, snapshot, te)
+        if plan is not None and not victims:
+            return Verdict.NO_ROOM, text, f"waits: {reason}", ""
+        return self._after(te, snapshot, plan, refusal, text)
+
+    def _after(
+        self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None, text: str
+    ) -> tuple[Verdict, str, str, str]:
+        """Let the victims go, or all jobs where tesched refused."""
+        if plan is None:
+            self._end(list(self._pool))
+            started = self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S)
+            state, reason = self._reason(te)
+            if not started:
+                return Verdict.REFUSED, text, f"{state} {reason}, with no other job there", ""
+            now = self._observer.observe()
+            job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
+            code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
+            return code, text, f"started on {_held(job)}", ""
+        bound = self.cluster.run(
+            "scontrol", "update", f"jobid={te}", f"reqnodelist={','.join(plan.nodes)}", check=False
+        )
+        self._end([int(job_id) for job_id in plan.victim_ids])
+        self._wait(lambda: self._reason(te)[0] != "PENDING", STARTS_WITHIN_S)
+        state, reason = self._reason(te)
+        if state == "PENDING":
+            record = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
+            record = " ".join(word for word in record.split() if word.split("=")[0] in _SHOWN)
+            nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout
+            held = [
+                " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in nodes.splitlines()
+            ]
+            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {record} {held}", ""
+        now = self._observer.observe()
+        job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
+        if job is not None and not set(plan.nodes) <= set(job.nodes):
+            return Verdict.FUTILE, text, f"started elsewhere: {_held(job)} {bound.stderr.strip()}", ""
+        return Verdict.STARTED, text, f"started on {_held(job)}", _more(job, snapshot, te)
+
+    def _reason(self, te: int) -> tuple[str, str]:
+        state, reason = self._states().get(te, ("GONE", ""))
+        return (state, "-") if state != "PENDING" else (state, reason.replace(" ", "_"))
+
+
+_GONE = {"", "CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "NODE_FAIL"}
+_SHOWN = {
+    *("Partition", "ReqNodeList", "NumNodes", "NumCPUs", "NumTasks", "CPUs/Task", "ReqB:S:C:T", "NtasksPerN:B:S:C"),
+    *("MinCPUsNode", "MinMemoryCPU", "MinMemoryNode", "OverSubscribe", "TresPerNode", "TresPerJob", "TresPerTask"),
+    *("NodeName", "CPUAlloc", "CPUTot", "AllocMem", "RealMemory", "GresUsed", "State"),
+}
+
+
+def _asked(snapshot: Snapshot) -> tuple[MakeRoom | None, Refusal | None]:
+    columns = columns_of(snapshot)
+    waiting = tuple(
+        job for job in snapshot.jobs.values() if job.pending and snapshot.job_class(job.job_id) is JobClass.TE
+    )
+    eligible = Eligibility(why=np.where(columns.running.ineligible > 0, 0, -1), whys=())
+    view = View(
+        snapshot=snapshot,
+        memory=Memory(),
+        columns=columns,
+        limits=Limits(),
+        waiting=waiting,
+        find_eligible=lambda: eligible,
+    )
+    proposal = FitGpp().propose(view, None)
+    rooms = [one for one in proposal.intents if isinstance(one, MakeRoom)]
+    about = [one for one in proposal.refusals if one.job_id == waiting[0].job_id]
+    return (rooms[0] if rooms else None), (about[-1] if about else None)
+
+
+def _held(job: Job | None) -> str:
+    return "; ".join(f"{share.node}: {share.tres}" for share in job.allocation) if job else "?"
+
+
+def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
+    """Return what a job of one node holds beyond what tesched had said that it would."""
+    room = columns_of(snapshot).room
+    if job is None or len(job.allocation) != 1:
+        return ""
+    share = job.allocation[0]
+    said = demands_of(snapshot.jobs[JobId(te)], snapshot, room)
+    takes = np.max([demand.takes[room.index[share.node]] for demand in said], axis=0)
+    held = share.tres.as_mapping()
+    more = [
+        f"{name} {held.get(name, 0)} instead of {most}"
+        for name, most in zip(room.resources, takes.tolist(), strict=True)
+        if held.get(name, 0) > most
+        and (":" not in name or most)  # any type will do where it asked for none
+        and (name != "mem_mib" or snapshot.settings.memory_is_shared_out)
+    ]
+    return f"on {share.node}: {', '.join(more)}" if more else ""
+
+
+def run_cluster(seed: int, number: int, count: int) -> list[Case]:
+    """Ask one random cluster for so many requests."""
+    rng = Random(f"{seed}/{number}")  # noqa: S311 - nothing secret
+    definition = cluster_of(rng)
+    with LocalCluster(definition) as cluster:
+        oracle = Oracle(cluster=cluster, seed=f"{seed}/{number}", about=f"{seed}/{number}: {plain(definition)}")
+        return list(oracle.cases(count))
