@@ -87,11 +87,12 @@ test-plugin-24: test-images  ## Run the tests of preempt/tesched on Slurm 24.11,
 	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
 	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_lever.py
 
-check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, and the checks of rooms and language.
+check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the checks of rooms, language and broken rules.
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m benchmarks.mutations --check
 	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py \
 	  tests/unit/project/test_sizes.py tests/unit/project/test_rules_page.py
 
