@@ -1,5 +1,6 @@
 #!/bin/sh
-# Makes the virtual environment in folder $1 from requirements.lock, with tesched itself installed editable.
+# Makes the virtual environment in folder $1 from requirements.lock, with tesched itself installed editable. What builds
+# that is in the lock file, too: nothing else is downloaded.
 #
 # Uses uv where it is installed, else venv and pip. PYTHON names the interpreter, 3.11 or later.
 set -eu
@@ -17,7 +18,7 @@ python=${PYTHON:-python3}
 if command -v uv >/dev/null; then
     uv venv -q --clear --python "$python" "$venv"
     VIRTUAL_ENV=$venv uv pip install -q --require-hashes -r requirements.lock
-    VIRTUAL_ENV=$venv uv pip install -q --no-deps -e .
+    VIRTUAL_ENV=$venv uv pip install -q --no-build-isolation --no-deps -e .
     exit 0
 fi
 # Debian keeps ensurepip in a package of its own.
@@ -30,4 +31,4 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
 fi
 "$python" -m venv --clear "$venv"
 "$venv/bin/pip" install -q --require-hashes -r requirements.lock
-"$venv/bin/pip" install -q --no-deps -e .
+"$venv/bin/pip" install -q --no-build-isolation --no-deps -e .

@@ -5,8 +5,9 @@
         cluster.wait_state(job_id, "RUNNING")
         cluster.cut_network("n1")
 
-Everything runs in one image (slurm_test_cluster/docker/Dockerfile) as compose.yaml there says. A cluster is a compose
-project; its labels are all that `down` needs to remove every container, network and volume of it.
+Everything runs in one image (slurm_test_cluster/docker/Dockerfile), on the source as it is here, as compose.yaml there
+says. A cluster is a compose project; its labels are all that `down` needs to remove every container, network and volume
+of it.
 
 Over 400 lines: one class, which starts and breaks the containers of one cluster.
 """
@@ -29,8 +30,9 @@ from docker.errors import DockerException
 
 from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.definition import ClusterDefinition
-from tesched_testcluster.docker_image import FOLDER, IMAGE
+from tesched_testcluster.docker_image import FOLDER, MAIN, REPOSITORY
 from tesched_testcluster.docker_service import DEFINITION_VARIABLE, NET_VARIABLE, addresses, docker_definition
+from tesched_testcluster.patience import HANG_S
 from tesched_testcluster.registry import UnknownClusterError, checked_name, fresh_name
 
 #: how a person calls the Docker cluster
@@ -43,6 +45,12 @@ _PROJECT_LABEL = "com.docker.compose.project"
 _SERVICE_LABEL = "com.docker.compose.service"
 #: what `timeout` ends with when time was up
 _TIMED_OUT = 124
+#: seconds that one call of the engine, and one of compose, may take on any machine; compose waits for health checks
+_ENGINE_S, _COMPOSE_S = 600, 1200
+#: seconds that a service has to stop in good order, before it is killed and its state is not saved
+_STOP_S = 120
+#: what every user may do with a folder whose content every user may read
+_READABLE = 0o555
 _SUBNET_TRIES = 8
 
 
@@ -50,9 +58,9 @@ class DockerCluster(Cluster):
     """A cluster of containers. A context manager: up on entry, down on exit."""
 
     def __init__(
-        self, definition: ClusterDefinition | None = None, *, name: str | None = None, image: str = IMAGE
+        self, definition: ClusterDefinition | None = None, *, name: str | None = None, image: str | None = None
     ) -> None:
-        """Make ready; nothing is started yet.
+        """Make ready; nothing is started yet. `image` is a tag; without one it is that of this checkout.
 
         ClusterError if no Docker engine answers; ValueError for a definition without accounting or with too many nodes.
         """
@@ -60,7 +68,7 @@ class DockerCluster(Cluster):
         if self.definition.accounting is None:
             raise ValueError("a Docker cluster has a slurmdbd, so its definition needs accounting")
         self.name = checked_name(name) if name is not None else fresh_name()
-        self.image = image
+        self.image = image if image is not None else MAIN.tag()
         self._project = f"{_PROJECT_PREFIX}{self.name}"
         self._engine = _connect()
         self._addresses = addresses(self.definition)
@@ -86,19 +94,22 @@ class DockerCluster(Cluster):
         """End it."""
         self.down()
 
-    def up(self, *, timeout_s: float = 180) -> None:
+    def up(self) -> None:
         """Start every container and wait until all nodes are idle.
 
-        ClusterError if the image is missing, the name is taken, or the start fails or takes longer than `timeout_s`;
-        nothing is left then.
+        ClusterError if the image is missing, the name is taken, or the start fails or has no end; nothing is left then.
         """
         if self._left():
             raise ClusterError(f"cluster {self.name} exists already; end it with: {COMMAND} down {self.name}")
         if not image_is_there(self.image):
             raise ClusterError(f"there is no image {self.image}; make it with: {COMMAND} image")
+        if REPOSITORY.stat().st_mode & _READABLE != _READABLE:
+            raise ClusterError(
+                f"containers read the source as other users, too; it must be readable: chmod a+rx {REPOSITORY}"
+            )
         try:
-            self._compose_up(timeout_s)
-            self._await_nodes(timeout_s)
+            self._compose_up()
+            self._await_nodes()
         except BaseException:
             self.down()
             raise
@@ -118,7 +129,7 @@ class DockerCluster(Cluster):
         return self.exec("slurmctld", *args, timeout_s=timeout_s, user=user)
 
     def exec(
-        self, place: str, *args: str, timeout_s: float = 20, user: str | None = None
+        self, place: str, *args: str, timeout_s: float = HANG_S, user: str | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the container of a service or a node, whatever status it ends with.
 
@@ -169,7 +180,7 @@ class DockerCluster(Cluster):
     def stop_slurmctld(self) -> None:
         """Stop slurmctld in good order; it saves its state. Jobs go on."""
         with _engine_errors():
-            self._container("slurmctld").stop(timeout=20)
+            self._container("slurmctld").stop(timeout=_STOP_S)
 
     def start_slurmctld(self) -> None:
         """Start slurmctld again with the state that it saved, and wait until it answers."""
@@ -180,17 +191,17 @@ class DockerCluster(Cluster):
     def restart_postgresql(self) -> None:
         """Stop PostgreSQL in good order, which breaks its connections, start it and wait until it answers."""
         with _engine_errors():
-            self._container("postgresql").restart(timeout=20)
+            self._container("postgresql").restart(timeout=_STOP_S)
         self.wait_for(self.postgresql_answers, "PostgreSQL to answer")
 
     def postgresql_answers(self) -> bool:
         """Return whether PostgreSQL takes connections."""
         return self.exec("postgresql", "pg_isready", "--quiet").returncode == 0
 
-    def start_tesched(self, *, timeout_s: float = 60) -> None:
+    def start_tesched(self) -> None:
         """Start the service in which tesched runs, as user tesched. ClusterError if its container does not start."""
         variables = _environment(self._container("slurmctld")) | {"TESCHED_IMAGE": self.image}
-        done = self._compose(variables, "up", "--detach", "--no-build", "--no-recreate", "tesched", timeout_s=timeout_s)
+        done = self._compose(variables, "up", "--detach", "--no-build", "--no-recreate", "tesched")
         self._containers.clear()
         if done.returncode:
             raise ClusterError(f"tesched did not start: {done.stderr.strip()}")
@@ -198,7 +209,7 @@ class DockerCluster(Cluster):
     def stop_tesched(self) -> None:
         """Stop tesched with SIGTERM."""
         with _engine_errors():
-            self._container("tesched").stop(timeout=20)
+            self._container("tesched").stop(timeout=_STOP_S)
 
     def tesched_log(self) -> str:
         """Return what tesched has logged."""
@@ -207,7 +218,7 @@ class DockerCluster(Cluster):
 
     def tesched(self, *argv: str, columns: str = "110") -> subprocess.CompletedProcess[str]:
         """Run `tesched argv…` beside the daemon, as its user, for a terminal of so many columns."""
-        return self.exec("tesched", "env", f"COLUMNS={columns}", "tesched", *argv, timeout_s=60, user="tesched")
+        return self.exec("tesched", "env", f"COLUMNS={columns}", "tesched", *argv, user="tesched")
 
     def container_name(self, place: str) -> str:
         """Return what Docker calls the container of a service or a node."""
@@ -247,7 +258,7 @@ class DockerCluster(Cluster):
         self.wait_for(lambda: not _missed(self.node(name)["State"]), f"node {name} to report")
         self.resume_node(name)
 
-    def _compose_up(self, timeout_s: float) -> None:
+    def _compose_up(self) -> None:
         """Let compose start everything, in a network with addresses that no other network has."""
         errors: list[str] = []
         for turn in range(_SUBNET_TRIES):
@@ -257,7 +268,7 @@ class DockerCluster(Cluster):
                 NET_VARIABLE: f"10.{200 + second}.{third}",
                 DEFINITION_VARIABLE: msgspec.json.encode(self.definition).decode(),
             }
-            done = self._compose(variables, "up", "--detach", "--no-build", timeout_s=timeout_s)
+            done = self._compose(variables, "up", "--detach", "--no-build")
             if done.returncode == 0:
                 return
             errors = [line.strip() for line in done.stderr.splitlines() if "error" in line.lower()]
@@ -265,34 +276,36 @@ class DockerCluster(Cluster):
                 break
         raise ClusterError(f"cluster {self.name} did not start: {'; '.join([*errors, *self._complaints()])}")
 
-    def _await_nodes(self, timeout_s: float) -> None:
+    def _await_nodes(self) -> None:
         """Wait until all nodes are idle. ClusterError says what the containers complained of, if they never are."""
         try:
-            self.wait_idle(timeout_s=timeout_s)
+            self.wait_idle()
         except ClusterError as error:
             why = "; ".join([str(error), *self._complaints()])
             raise ClusterError(f"cluster {self.name} did not start: {why}") from error
 
-    def _compose(self, variables: Mapping[str, str], *args: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    def _compose(self, variables: Mapping[str, str], *args: str) -> subprocess.CompletedProcess[str]:
         """Run compose on compose.yaml with this cluster's nodes. ClusterError if there is no compose, or no end."""
         text = compose_text((FOLDER / "compose.yaml").read_text(), self._addresses, self.definition)
         command = ("docker-compose",) if shutil.which("docker-compose") else ("docker", "compose")
+        # compose.yaml comes by a pipe, from which compose would take "../.." for another folder.
+        fixed = {"TESCHED_SOURCE": str(REPOSITORY), "COMPOSE_HTTP_TIMEOUT": str(_ENGINE_S)}
         options = ("--project-name", self._project, "--project-directory", str(FOLDER), "--file", "-")
         try:
             return subprocess.run(
                 [*command, *options, *args],
                 input=text,
-                env={**os.environ, **variables},
+                env={**os.environ, **fixed, **variables},
                 capture_output=True,
                 text=True,
-                timeout=timeout_s,
+                timeout=_COMPOSE_S,
                 check=False,
             )
         except FileNotFoundError:
             raise ClusterError("neither docker-compose nor docker's compose is installed") from None
         except subprocess.TimeoutExpired:
             why = "; ".join(["", *self._complaints()])
-            raise ClusterError(f"cluster {self.name} did not start in {timeout_s} s{why}") from None
+            raise ClusterError(f"cluster {self.name} did not start in {_COMPOSE_S} s{why}") from None
 
     def _complaints(self) -> list[str]:
         """Return the containers' last lines of what was fatal, else of what was an error."""
@@ -400,7 +413,7 @@ def _environment(container: Any) -> dict[str, str]:
 def _connect() -> Any:
     """Return a client of the Docker engine. ClusterError if none answers."""
     try:
-        return DockerClient.from_env()
+        return DockerClient.from_env(timeout=_ENGINE_S)
     except DockerException as error:
         raise ClusterError(f"no Docker engine answers: {error}") from error
 

@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from tesched_testcluster.cluster import ClusterError
-from tesched_testcluster.docker_image import CLIENTS_IMAGE, REPOSITORY, build_image
+from tesched_testcluster.docker_image import CLIENTS, REPOSITORY, build_image
 
 #: where the host's is; `bin` in it belongs into the PATH of a job
 CLIENTS_FOLDER = REPOSITORY / ".clients"
@@ -33,8 +33,7 @@ exec "$root/{loader}" --argv0 "$root/{python}" --library-path '{libraries}' "$ro
 def install_clients() -> None:
     """Make the image, or bring it up to date, and the host's folder from it. ClusterError if that fails."""
     build_image()
-    build_image(CLIENTS_IMAGE, target="clients")
-    layers = _docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", CLIENTS_IMAGE)
+    layers = _docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", build_image(CLIENTS))
     stamp = CLIENTS_FOLDER / "made-from"
     if stamp.exists() and stamp.read_text() == layers:
         return
@@ -56,14 +55,14 @@ def _docker(*args: str) -> str:
 
 def _unpack(root: Path) -> None:
     """Copy the image's parts."""
-    container = _docker("create", CLIENTS_IMAGE)
+    container = _docker("create", CLIENTS.tag())
     try:
         with subprocess.Popen(["docker", "export", container], stdout=subprocess.PIPE) as export:
             left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
             unpack = ["tar", "-x", "-C", str(root), *left_out, *_PARTS]
             done = subprocess.run(unpack, stdin=export.stdout, capture_output=True, text=True, check=False)
         if done.returncode or export.returncode:
-            raise ClusterError(f"the files of {CLIENTS_IMAGE} cannot be unpacked: {done.stderr.strip()[-500:]}")
+            raise ClusterError(f"the files of {CLIENTS.tag()} cannot be unpacked: {done.stderr.strip()[-500:]}")
     finally:
         _docker("rm", container)
 
@@ -74,7 +73,7 @@ def _write_python(root: Path) -> None:
     def find(pattern: str) -> Path:
         found = sorted(path for path in root.glob(pattern) if path.is_file() or path.is_dir())
         if not found:
-            raise ClusterError(f"there is no {pattern} in {CLIENTS_IMAGE}")
+            raise ClusterError(f"there is no {pattern} in {CLIENTS.tag()}")
         return found[0]
 
     libc = find("usr/lib/*/libc.so.6").parent

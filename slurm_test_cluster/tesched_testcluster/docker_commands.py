@@ -10,7 +10,7 @@ import click
 from tesched_testcluster import docker
 from tesched_testcluster.docker import DockerCluster
 from tesched_testcluster.docker_clients import install_clients
-from tesched_testcluster.docker_image import CLIENTS_IMAGE, IMAGE, TRIXIE_IMAGE, build_image, run_in_image
+from tesched_testcluster.docker_image import CLIENTS, MAIN, TRIXIE, build_image, run_in_image
 from tesched_testcluster.docker_service import DEFAULT_NODES, MOST_NODES, docker_definition
 from tesched_testcluster.registry import UnknownClusterError
 
@@ -26,8 +26,8 @@ def docker_commands() -> None:
 @docker_commands.command()
 @click.option("--trixie", is_flag=True, help="That of Slurm 24.11, in which `make test-plugin-24` runs.")
 def image(*, trixie: bool) -> None:
-    """Build the image, and its base image where that is missing."""
-    build_image(TRIXIE_IMAGE if trixie else IMAGE)
+    """Build the image where it is missing, and print its tag."""
+    click.echo(build_image(TRIXIE if trixie else MAIN))
 
 
 @docker_commands.command()
@@ -91,4 +91,4 @@ def run(*, with_clients: bool, trixie: bool, command: tuple[str, ...]) -> None:
     """Run a command, such as pytest, in a fresh container of the image, on the source as it is here."""
     if with_clients and trixie:
         raise click.UsageError("give either --clients or --trixie")
-    sys.exit(run_in_image(*command, image=CLIENTS_IMAGE if with_clients else TRIXIE_IMAGE if trixie else IMAGE))
+    sys.exit(run_in_image(*command, image=CLIENTS if with_clients else TRIXIE if trixie else MAIN))

@@ -61,7 +61,7 @@ _POSTGRESQL_KEY_FILE = "postgresql.password"
 _FILLED = Path("/run/slurm/filled")
 _MARIADB_DATA = Path("/var/lib/mysql")
 _POSTGRESQL_DATA = Path("/var/lib/postgresql/data")
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 600.0
 _PAUSE_S = 0.1
 
 
@@ -156,7 +156,11 @@ def _tesched_config(store_password: str) -> str:
         "poll_interval_s = 0.5\n\n"
         "[guard]\n"
         "min_run_time_s = 0\n"
-        "cool_down_s = 0\n\n"
+        "cool_down_s = 0\n"
+        # No busy machine comes to these.
+        "order_timeout_s = 600\n"
+        "bind_for_s = 600\n"
+        "retry_after_s = 5\n\n"
         "[classes]\n"
         "default_grace_period_s = 6\n\n"
         "[[classes.rules]]\n"

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
-from tesched_testcluster.docker_image import IMAGE, build_image
+from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
 from tesched_testcluster.load import JOB_SCRIPT, LoadJob, submit
 from tesched_testcluster.local import LocalCluster
@@ -151,14 +151,14 @@ def local_stage() -> Iterator[LocalStage]:
 
 @contextmanager
 def docker_stage() -> Iterator[DockerStage]:
-    """Give eight nodes in containers until the block ends; the image is made first, or brought up to date."""
-    build_image(quiet=image_is_there(IMAGE))
+    """Give eight nodes in containers until the block ends; the image is made first, if it is missing."""
+    build_image(quiet=image_is_there(MAIN.tag()))
     with DockerCluster(docker_definition(8)) as cluster:
         yield DockerStage(cluster=cluster)
 
 
 def _script_in_image() -> Path:
-    return Path("/opt/tesched/slurm_test_cluster/tesched_testcluster") / JOB_SCRIPT.name
+    return Path(MOUNT, "slurm_test_cluster/tesched_testcluster") / JOB_SCRIPT.name
 
 
 def _program() -> str:

@@ -34,7 +34,7 @@ from tesched_slurm.run_command import Commands
 from tesched_testcluster.harness.slurm_clients import Connect, hanging
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 WHY = Reason(code=ReasonCode.ADMIN, text="a test")
 SLEEP = "exec sleep 100"

@@ -11,7 +11,7 @@ from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
 def best_effort(cluster: LocalCluster, name: str, *options: str) -> int:

@@ -12,7 +12,7 @@ from tesched_testcluster.harness.daemon_process import run_tesched
 from tesched_testcluster.harness.slurm_clients import CLIENTS
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
 def commands(cluster: LocalCluster) -> Commands:

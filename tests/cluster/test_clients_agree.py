@@ -19,7 +19,7 @@ from tesched_testcluster.local import LocalCluster
 #: what the commands client gives is compared with what each other one gives, or with its own where it is alone
 OTHERS = CLIENTS[1:] or CLIENTS
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 SLEEP = "exec sleep 100"
 FORGED = "x UserId=bob(1) GroupId=x(1) MCS_label= Priority=5 Command=/x"

@@ -14,10 +14,10 @@ import pytest
 from tesched_sim.traces import read
 from tesched_testcluster import docker
 from tesched_testcluster.cluster import ClusterError
-from tesched_testcluster.docker import DockerCluster
+from tesched_testcluster.docker import SHARED, DockerCluster
 from tesched_testcluster.docker_image import run_in_image
 from tesched_testcluster.docker_service import docker_definition
-from tesched_testcluster.load import LoadJob
+from tesched_testcluster.load import HOLD, LoadJob
 from tesched_testcluster.registry import UnknownClusterError
 from tesched_testcluster.stage import DockerStage
 
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.docker
 
 #: nodes of the cluster that these tests share; each test breaks another one
 NODES = 3
+#: seconds after which a command hangs, on any machine
+LONGEST_S = 1800
 
 #: what is tried on a live cluster by pyslurm, inside the image
 PYSLURM = """
@@ -139,10 +141,11 @@ def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_
     cluster: DockerCluster,
 ) -> None:
     stage = DockerStage(cluster=cluster)
+    # None makes room by its own end, however long a busy machine takes to start the daemon.
+    hold = f"{SHARED}/{HOLD.format(kind='be')}"
+    cluster.exec("slurmctld", "touch", hold)
     victims = [
-        # So long that none makes room by its own end, while a busy machine starts the daemon.
-        stage.submit(LoadJob(name=f"be-{number}", kind="be", cpus=8, gpus=8, ticks=400))
-        for number in range(NODES)
+        stage.submit(LoadJob(name=f"be-{number}", kind="be", cpus=8, gpus=8, ticks=20)) for number in range(NODES)
     ]
     for job_id in victims:
         cluster.wait_state(job_id, "RUNNING")
@@ -154,6 +157,7 @@ def test_tesched_as_an_operator_makes_room_for_anybodys_job_and_remembers_it_in_
         assert paid["job_id"] in victims
         assert cluster.job(paid["job_id"])["Restarts"] == "1"
         assert "trial and error (TE)" in stage.tesched("explain", str(te))
+        cluster.exec("slurmctld", "rm", hold)
         cluster.wait_state(paid["job_id"], "COMPLETED")
         cluster.wait_for(lambda: "no order is under way" in stage.tesched("status"), "the order to end")
         assert {cluster.job(job_id)["Nice"] for job_id in [*victims, te]} == {"0"}
@@ -250,7 +254,7 @@ def test_the_command_line_starts_a_cluster_and_ends_it_and_leaves_nothing() -> N
             [sys.executable, "-m", "tesched_testcluster", "docker", *args],
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=LONGEST_S,
             check=False,
         )
 
@@ -287,4 +291,4 @@ def test_a_missing_image_is_named() -> None:
 
 
 def test_pyslurm_reads_and_moves_a_live_cluster_inside_the_image() -> None:
-    assert run_in_image("python", "-c", PYSLURM, timeout_s=120) == 0
+    assert run_in_image("python", "-c", PYSLURM, timeout_s=LONGEST_S) == 0

@@ -168,6 +168,7 @@ def test_a_missing_requeue_exit_is_told(make_cluster: MakeCluster, tmp_path: Pat
     assert "set RequeueExit=99" in to_do
 
 
+@pytest.mark.release
 def test_a_requeue_delay_of_two_minutes_is_told_with_the_setting_of_this_release(
     make_cluster: MakeCluster, tmp_path: Path
 ) -> None:

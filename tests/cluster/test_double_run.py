@@ -9,7 +9,7 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.double_run import bench_of
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 VICTIMS = 20
 

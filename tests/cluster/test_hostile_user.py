@@ -25,7 +25,7 @@ from tesched_testcluster.local import LocalCluster
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 MODES = ("observe", "shadow", "enforce")
 #: all that a user may type into a job; {text} stands for it

@@ -10,7 +10,7 @@ from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import HOLD, EventName, LoadJob, OnNotice, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
 def hold(cluster: LocalCluster, kind: str) -> Path:

@@ -17,7 +17,7 @@ from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.slurm_clients import Connect, hanging
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
 

@@ -16,7 +16,7 @@ from tesched_testcluster.kinds_stage import KindsOnStage
 
 from tests.cluster.conftest import MakeCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
 def definition(*kinds: Kind) -> ClusterDefinition:

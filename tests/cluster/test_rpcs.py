@@ -15,7 +15,7 @@ from tesched_slurm.clients import Client
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 #: what slurmd and the end of a job send, and sdiag's own question
 OTHERS = {

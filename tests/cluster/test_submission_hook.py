@@ -115,6 +115,7 @@ def controller_log(cluster: LocalCluster) -> str:
     return (cluster.folder / "log" / "slurmctld.log").read_text()
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("library", gated(LIBRARIES, "lua-posix"))
 def test_a_trial_on_a_full_cluster_starts_long_before_the_next_poll(
     make_cluster: MakeCluster, folder: Path, library: str

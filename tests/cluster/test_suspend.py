@@ -76,6 +76,7 @@ def settled(cluster: LocalCluster, daemon: Daemon) -> None:
     cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
 
 
+@pytest.mark.release
 @pytest.mark.gate
 def test_a_job_that_holds_cpus_alone_is_suspended_and_goes_on(
     node: LocalCluster, tmp_path: Path, client_choice: ClientChoice
@@ -100,6 +101,7 @@ def test_a_job_that_holds_cpus_alone_is_suspended_and_goes_on(
         lost_nothing(node, victim)
 
 
+@pytest.mark.release
 def test_a_job_that_holds_a_gpu_is_requeued(node: LocalCluster, tmp_path: Path, client_choice: ClientChoice) -> None:
     with running_daemon(node, tmp_path, client_choice) as daemon:
         victim = best_effort(node, gpus=8)
@@ -112,6 +114,7 @@ def test_a_job_that_holds_a_gpu_is_requeued(node: LocalCluster, tmp_path: Path, 
         settled(node, daemon)
 
 
+@pytest.mark.release
 @pytest.mark.gate
 def test_it_does_not_go_on_while_others_have_its_cpus(
     node: LocalCluster, tmp_path: Path, client_choice: ClientChoice

@@ -23,7 +23,7 @@ from tesched_testcluster.harness.daemon_process import TESCHED, Daemon, running_
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 USER = "nobody"
 #: the group of the store and of the configuration; any that exists, and is not the user's own

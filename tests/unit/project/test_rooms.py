@@ -24,6 +24,13 @@ def test_the_wheel_holds_every_room_but_the_test_cluster(project: dict[str, Any]
     assert packages == there - {"slurm_test_cluster/tesched_testcluster"}
 
 
+def test_what_builds_tesched_is_of_one_version_and_locked(project: dict[str, Any]) -> None:
+    """Otherwise it would be downloaded, as new as it is that day."""
+    (hatchling,) = project["build-system"]["requires"]
+    assert hatchling in project["dependency-groups"]["dev"]
+    assert f"\n{hatchling} \\\n" in (ROOT / "requirements.lock").read_text()
+
+
 def test_every_tool_sees_the_same_rooms(project: dict[str, Any]) -> None:
     outer = {room.parent.name for room in ROOMS}
     tools = project["tool"]
