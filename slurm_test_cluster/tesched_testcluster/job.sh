@@ -14,11 +14,12 @@
 #                     ignore    works on, without a checkpoint
 #                   or, where no signal is declared:
 #                     term      gets TERM, as Slurm sends it to each job that it puts back: writes a checkpoint, then
-#                               exits; KillWait must be longer than CHECKPOINT_S
+#                               exits; KillWait must be longer than CHECKPOINT_S, however busy the machine is
 # CHECKPOINT_S      seconds that writing a checkpoint takes
 # CHECKPOINT_EVERY  ticks between checkpoints that nobody asked for; 0 for none
 # FOLDER            holds events.log, to which every job appends, and a checkpoint (the ticks done) of each
-#                   and, for as long as nobody of a kind may end, a file hold-KIND (hold-be for jobs named be-...)
+#                   and, for as long as no job of a kind may end, a file hold-KIND (hold-be for jobs named be-...);
+#                   for as long as no checkpoint of such a job may be complete, a file saving-KIND
 # REQUEUE_EXIT      exit code that makes Slurm put the job back in the queue
 #
 # A line of events.log: seconds since 1970, job id, job name, event, ticks done, restarts, node. Events: start, restart,
@@ -29,6 +30,7 @@ export LC_ALL=C
 notice=0
 ticks=$1 tick_s=$2 on_notice=$3 checkpoint_s=$4 checkpoint_every=$5 folder=$6 requeue_exit=$7
 checkpoint=$folder/$SLURM_JOB_ID.checkpoint
+kind=${SLURM_JOB_NAME%%-*}
 if [[ $on_notice == term ]]; then trap 'notice=1' TERM; else trap 'notice=1' USR1; fi
 
 ticks_done=0
@@ -50,6 +52,7 @@ pause() {
 
 save() {
     pause "$checkpoint_s"
+    while [[ -e $folder/saving-$kind ]]; do pause 0.1; done
     echo "$ticks_done" >"$checkpoint.new"
     mv "$checkpoint.new" "$checkpoint"
     say checkpoint
@@ -81,7 +84,7 @@ if [[ -n ${SLURM_RESTART_COUNT:-} ]]; then say restart; else say start; fi
 while ((ticks_done < ticks)); do
     if pause "$tick_s"; then
         # A test may keep all jobs of a kind from their last tick: however slow the machine is, none ends before its time.
-        if ((ticks_done + 1 < ticks)) || [[ ! -e $folder/hold-${SLURM_JOB_NAME%%-*} ]]; then ((ticks_done += 1)); fi
+        if ((ticks_done + 1 < ticks)) || [[ ! -e $folder/hold-$kind ]]; then ((ticks_done += 1)); fi
         if ((checkpoint_every > 0 && ticks_done % checkpoint_every == 0)); then save; fi
     fi
     if ((notice)); then heed; fi

@@ -21,6 +21,8 @@ from tesched_testcluster.cluster import Cluster
 
 #: A file in the folder of the load, for as long as no job of the kind may end: "hold-be"
 HOLD = "hold-{kind}"
+#: the same for as long as no job of the kind may complete a checkpoint: one that saves its work is still at it
+SAVING = "saving-{kind}"
 JOB_SCRIPT = Path(__file__).with_name("job.sh")
 #: as most users write them: it traps nothing, and saves nothing
 ORDINARY_SCRIPT = Path(__file__).with_name("ordinary.sh")
@@ -169,6 +171,20 @@ def _with_comment(job: LoadJob) -> tuple[str, ...]:
     own = next((option for option in job.options if option.startswith("--comment=")), "--comment=")
     others = tuple(option for option in job.options if not option.startswith("--comment="))
     return *others, f"{own} {said}" if own != "--comment=" else f"--comment={said}"
+
+
+def hold(folder: Path, kind: str) -> Path:
+    """Keep the jobs of a kind, those named KIND-…, from ending until the returned file is removed."""
+    path = folder / HOLD.format(kind=kind)
+    path.touch()
+    return path
+
+
+def keep_saving(folder: Path, kind: str) -> Path:
+    """Keep the jobs of a kind from completing a checkpoint until the returned file is removed."""
+    path = folder / SAVING.format(kind=kind)
+    path.touch()
+    return path
 
 
 def submit_load(
