@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tesched_testcluster.patience import HANG_S
 
 #: A user that this host need not know; not root, nor slurmctld's.
 USER = 4711
@@ -39,4 +40,4 @@ def flooding(path: str, count: int | None = None) -> Iterator[subprocess.Popen[b
     finally:
         if count is None:
             process.kill()
-        process.wait(60)
+        process.wait(HANG_S)

@@ -82,7 +82,7 @@ class PyslurmProcess:
             running.questions.write(frame(question))
             running.questions.flush()
         except OSError:
-            raise _GoneError(running.last_words()) from None
+            raise _GoneError(running.last_words(deadline)) from None
         received = bytearray()
         wanted = LENGTH.size
         poll = select.poll()
@@ -93,7 +93,7 @@ class PyslurmProcess:
                 raise _GoneError(f"slurmctld gave pyslurm no answer: timed out after {self._timeout_s:g} s")
             chunk = os.read(running.answers.fileno(), _CHUNK)
             if not chunk:
-                raise _GoneError(running.last_words())
+                raise _GoneError(running.last_words(deadline))
             received += chunk
             if wanted == LENGTH.size <= len(received):
                 wanted += LENGTH.unpack_from(received)[0]
@@ -119,10 +119,10 @@ class _Running:
         with suppress(BrokenPipeError):
             self.questions.close()
 
-    def last_words(self) -> str:
-        """Return why it ended, after it closed its end of a pipe."""
+    def last_words(self, deadline: float) -> str:
+        """Return why it ended, after it closed its end of a pipe; its end is waited for until the deadline."""
         try:
-            status = self.process.wait(timeout=1)
+            status = self.process.wait(timeout=max(deadline - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             return "pyslurm's process closed its output"
         self.complaints.seek(0)

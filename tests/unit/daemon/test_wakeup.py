@@ -10,7 +10,8 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tesched_daemon.loop import Loop, Turn
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Pace
 from tesched_daemon.wakeup import AFTER_S, AGAIN_S, LOOKS, PAUSE_S, Agenda, PokeError, listening, poke
+from tesched_testcluster.patience import HANG_S, Patience
 
 
 @pytest.fixture
@@ -150,20 +152,27 @@ def test_a_poll_that_is_due_before_the_pause_is_over_keeps_its_time() -> None:
     assert polled(next_in_s=0.5, took_s=3.0).wait_s(100.0) == pytest.approx(0.5)
 
 
+def wait_for(condition: Callable[[], object]) -> None:
+    patience = Patience()
+    while not condition():
+        assert not patience.is_over(), "it did not come"
+        time.sleep(0.01)
+
+
 def test_a_poke_is_heard_and_what_it_says_is_not(path: str) -> None:
     heard = threading.Event()
     with listening(path, heard.set):
         # slurmctld's user is not the daemon's.
         assert stat.S_IMODE(os.lstat(path).st_mode) == 0o666
         poke(path)
-        assert heard.wait(10)
+        assert heard.wait(HANG_S)
         heard.clear()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.sendto(b"STOP\0" * 1000, path)
-            assert heard.wait(10)
+            assert heard.wait(HANG_S)
             heard.clear()
             channel.sendto(b"", path)
-            assert heard.wait(10)
+            assert heard.wait(HANG_S)
     assert not os.path.lexists(path)
     with pytest.raises(PokeError, match="No such file"):
         poke(path)
@@ -171,12 +180,12 @@ def test_a_poke_is_heard_and_what_it_says_is_not(path: str) -> None:
 
 def test_a_flood_never_makes_a_sender_wait_and_is_few_calls(path: str) -> None:
     calls: list[float] = []
+    began = time.monotonic()
     with listening(path, lambda: calls.append(time.monotonic())):
-        began = time.monotonic()
         for _ in range(5000):
             poke(path)
-        took_s = time.monotonic() - began
-    assert 1 <= len(calls) <= took_s / (PAUSE_S / 2) + 2
+        wait_for(lambda: calls)
+    assert len(calls) <= (time.monotonic() - began) / (PAUSE_S / 2) + 2
 
 
 def test_a_daemon_that_hangs_makes_no_sender_wait(path: str) -> None:
@@ -194,7 +203,7 @@ def test_a_stale_socket_is_replaced(path: str) -> None:
     heard = threading.Event()
     with listening(path, heard.set):
         poke(path)
-        assert heard.wait(10)
+        assert heard.wait(HANG_S)
 
 
 def test_a_living_daemons_socket_is_left_to_it(path: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -202,10 +211,10 @@ def test_a_living_daemons_socket_is_left_to_it(path: str, caplog: pytest.LogCapt
     with listening(path, first.set):
         with listening(path, lambda: pytest.fail("the second daemon was poked")):
             poke(path)
-            assert first.wait(10)
+            assert first.wait(HANG_S)
         first.clear()
         poke(path)
-        assert first.wait(10)
+        assert first.wait(HANG_S)
     assert "another daemon listens there" in caplog.text
 
 
@@ -258,12 +267,22 @@ class Turning(Loop):
         self.began.append(time.monotonic())
         self.asked.append(asked)
         self.inside.release()
-        assert self.hold.wait(10)
+        assert self.hold.wait(HANG_S)
         self.ended.append(time.monotonic())
         return Turn(summary="looked", next_in_s=3600.0)
 
     def wait_turn(self) -> None:
-        assert self.inside.acquire(timeout=10)
+        assert self.inside.acquire(timeout=HANG_S)
+
+
+def wait_for_the_poll(service: Service) -> None:
+    """Wait until the poll is what comes next, an hour away: no look is due any more."""
+
+    def in_s() -> float:
+        planned = service._scheduler.get_job("turn")
+        return (planned.next_run_time - datetime.now(UTC)).total_seconds() if planned else 0.0
+
+    wait_for(lambda: in_s() > 1800)
 
 
 @pytest.fixture
@@ -274,9 +293,10 @@ def turning() -> Iterator[tuple[Turning, Service]]:
     thread = threading.Thread(target=service.run)
     thread.start()
     loop.wait_turn()
+    wait_for_the_poll(service)
     yield loop, service
     service.stop()
-    thread.join(10)
+    thread.join(HANG_S)
     assert not thread.is_alive()
 
 
@@ -285,11 +305,12 @@ def test_a_poke_makes_the_service_look_twice_and_then_wait_again(turning: tuple[
     poked = time.monotonic()
     service.poke()
     loop.wait_turn()
-    loop.wait_turn()
-    assert loop.began[1] - poked < 1
-    assert loop.began[2] - poked >= AGAIN_S
-    assert loop.asked == [False, True, True]
-    assert not loop.inside.acquire(timeout=3 * AGAIN_S)
+    wait_for_the_poll(service)
+    first, *second = loop.began[1:]
+    # On a machine that was busy for that long, the first look is the second one as well.
+    assert len(second) == 1 or (not second and first >= poked + AGAIN_S)
+    assert loop.began[-1] >= poked + AGAIN_S
+    assert loop.asked == [False, *[True] * len(loop.began[1:])]
 
 
 def test_pokes_during_a_turn_do_not_add_up_and_keep_the_pause(turning: tuple[Turning, Service]) -> None:
@@ -297,12 +318,16 @@ def test_pokes_during_a_turn_do_not_add_up_and_keep_the_pause(turning: tuple[Tur
     loop.hold.clear()
     service.poke()
     loop.wait_turn()
-    for _ in range(200):
+    for _ in range(199):
         service.poke()
+    poked = time.monotonic()
+    service.poke()
     loop.hold.set()
     loop.wait_turn()
-    loop.wait_turn()
-    assert not loop.inside.acquire(timeout=3 * AGAIN_S)
+    wait_for_the_poll(service)
+    first, *second = loop.began[2:]
+    assert len(second) == 1 or (not second and first >= poked + AGAIN_S)
+    assert loop.began[-1] >= poked + AGAIN_S
     assert all(next_ - end >= PAUSE_S for end, next_ in zip(loop.ended, loop.began[1:], strict=False))
 
 
