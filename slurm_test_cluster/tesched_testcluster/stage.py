@@ -19,7 +19,7 @@ from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
 from tesched_testcluster.load import JOB_SCRIPT, LoadJob, submit
 from tesched_testcluster.local import LocalCluster
-from tesched_testcluster.patience import slowness
+from tesched_testcluster.patience import Patience
 
 #: what every look of the daemon that finds nothing to do says
 FIRST_LOOK = "did nothing"
@@ -99,13 +99,18 @@ class LocalStage:
             raise
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+            process.wait(timeout=Patience().limit_s)
 
     def tesched(self, *argv: str) -> str:
         """Return what `tesched argv…` prints."""
         environment = {**os.environ, "TESCHED_CONFIG": str(self._config), "COLUMNS": _columns()}
         done = subprocess.run(
-            [_program(), *argv], env=environment, capture_output=True, text=True, timeout=60 * slowness(), check=False
+            [_program(), *argv],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=Patience().limit_s,
+            check=False,
         )
         return _printed(done, argv)
 

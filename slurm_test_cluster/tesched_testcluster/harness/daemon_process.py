@@ -16,7 +16,7 @@ from typing import Any
 from tesched_slurm.client_choice import ClientChoice
 
 from tesched_testcluster.local import LocalCluster
-from tesched_testcluster.patience import slowness
+from tesched_testcluster.patience import Patience
 
 TESCHED = Path(sys.executable).with_name("tesched")
 
@@ -54,7 +54,7 @@ def run_tesched(*argv: str, **variables: str) -> subprocess.CompletedProcess[str
     """Run `tesched argv…` with these environment variables besides."""
     environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1", **variables}
     return subprocess.run(
-        [str(TESCHED), *argv], env=environment, capture_output=True, text=True, timeout=60 * slowness(), check=False
+        [str(TESCHED), *argv], env=environment, capture_output=True, text=True, timeout=Patience().limit_s, check=False
     )
 
 
@@ -138,4 +138,4 @@ def running_daemon(
         print(log.read_text())  # noqa: T201 - pytest shows it with the failure
         raise
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30 * slowness()) == 0, log.read_text()
+    assert process.wait(timeout=Patience().limit_s) == 0, log.read_text()
