@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -210,6 +210,11 @@ def read_events(folder: Path) -> tuple[Event, ...]:
     # A last line without an end is still being written.
     lines = [line for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return tuple(sorted(map(_parse_event, lines), key=lambda event: event.time))
+
+
+def await_begun(cluster: Cluster, ids: Collection[int], folder: Path) -> None:
+    """Wait until each of these jobs has written its first line: one that Slurm calls RUNNING may trap nothing yet."""
+    cluster.wait_for(lambda: set(ids) <= {event.job_id for event in read_events(folder)}, f"jobs {ids} to begin")
 
 
 def count_events(events: Iterable[Event]) -> dict[EventName, int]:

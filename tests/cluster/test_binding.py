@@ -1,27 +1,44 @@
-"""A trial waits for the resources that it asked for, on a real Slurm: no futile preemption, no other job held up."""
+"""A trial waits for the resources that it asked for, on a real Slurm: no futile preemption, no other job held up.
+
+A victim saves its work until the test lets it be done (a file), and its grace period is longer than any test.
+"""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.load import LoadJob, submit
+from tesched_testcluster.load import EventName, LoadJob, await_begun, hold, keep_saving, read_events, submit
 from tesched_testcluster.local import LocalCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
-def best_effort(cluster: LocalCluster, name: str, *options: str) -> int:
-    """Submit a job that takes a node until it is ended; it saves for 6 s on its notice, and then leaves."""
-    job = LoadJob(name=name, kind="be", cpus=8, gpus=8, ticks=1200, on_notice="exit", checkpoint_s=6.0, options=options)
+def best_effort(cluster: LocalCluster, name: str, *options: str, gpus: int = 8) -> int:
+    """Submit a job that works until it is ended; on its notice it saves its work, and then leaves."""
+    comment = "--comment=grace=86400"
+    job = LoadJob(name=name, kind="be", cpus=gpus, gpus=gpus, ticks=2, on_notice="exit", options=(comment, *options))
     return submit(cluster, job, cluster.shared)
 
 
-def trial(cluster: LocalCluster) -> int:
-    return submit(cluster, LoadJob(name="te-1", kind="te", cpus=4, gpus=4, ticks=600), cluster.shared)
+def trial(cluster: LocalCluster, *, gpus: int = 4) -> int:
+    return submit(cluster, LoadJob(name="te-1", kind="te", cpus=gpus, gpus=gpus, ticks=2), cluster.shared)
+
+
+def hold_all(cluster: LocalCluster) -> Path:
+    """Keep all jobs from ending by themselves, and from being done with saving until the returned file is removed."""
+    for kind in ("be", "te"):
+        hold(cluster.shared, kind)
+    return keep_saving(cluster.shared, "be")
+
+
+def asked(cluster: LocalCluster) -> set[int]:
+    """Return the jobs that have had their notice."""
+    return {event.job_id for event in read_events(cluster.shared) if event.name is EventName.NOTICE}
 
 
 def bound_to(cluster: LocalCluster, te: int) -> str:
@@ -35,9 +52,9 @@ def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_l
     tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=2),))) as cluster:
+        saving = hold_all(cluster)
         victim, other = best_effort(cluster, "be-victim"), best_effort(cluster, "be-other", "--no-requeue")
-        for job_id in (victim, other):
-            cluster.wait_state(job_id, "RUNNING")
+        await_begun(cluster, (victim, other), cluster.shared)
         rival = best_effort(cluster, "be-rival")
         with running_daemon(cluster, tmp_path, client_choice) as daemon:
             te = trial(cluster)
@@ -46,6 +63,8 @@ def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_l
             cluster.run("scancel", str(other))
             # The node that came free by itself is the next best-effort job's; the trial, which is ahead, lets it go by.
             cluster.wait_state(rival, "RUNNING")
+            assert cluster.state(te) == "PENDING"
+            saving.unlink()
             cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] == node
             cluster.wait_for(lambda: not _raised(cluster, te), "its nice value to be put back")
@@ -59,32 +78,37 @@ def test_room_that_comes_free_elsewhere_goes_to_others_and_the_victim_does_not_l
 
 def test_a_node_that_is_drained_sets_the_trial_free(tmp_path: Path, client_choice: ClientChoice) -> None:
     with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=2),))) as cluster:
+        saving = hold_all(cluster)
         victims = [best_effort(cluster, f"be-{number}") for number in range(2)]
-        for job_id in victims:
-            cluster.wait_state(job_id, "RUNNING")
+        await_begun(cluster, victims, cluster.shared)
         with running_daemon(cluster, tmp_path, client_choice):
             te = trial(cluster)
             first = bound_to(cluster, te)
             cluster.run("scontrol", "update", f"nodename={first}", "state=drain", "reason=test")
+            cluster.wait_for(lambda: cluster.job(te)["ReqNodeList"] != first, "it to be set free")
+            saving.unlink()
             cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] != first
 
 
 def test_who_is_backfilled_into_the_room_is_asked_too(tmp_path: Path, client_choice: ClientChoice) -> None:
     """Nothing in Slurm keeps the free half of a node for a trial that waits for the other half (docs/adr/0011)."""
-
-    def half(name: str) -> int:
-        job = LoadJob(name=name, kind="be", cpus=4, gpus=4, ticks=1200, on_notice="exit", checkpoint_s=6.0)
-        return submit(cluster, job, cluster.shared)
-
-    # A victim that is back after a second could take its half again before the other one leaves (decision 11).
-    with LocalCluster(ClusterDefinition(groups=(NodeGroup(count=1),), requeue_delay_s=20)) as cluster:
-        victim = half("be-victim")
-        cluster.wait_state(victim, "RUNNING")
+    # A victim that is back soon could take its half again before the other one leaves (decision 11).
+    definition = ClusterDefinition(groups=(NodeGroup(count=1),), cred_expire_s=20, requeue_delay_s=20)
+    with LocalCluster(definition) as cluster:
+        saving = hold_all(cluster)
+        victim = best_effort(cluster, "be-victim", gpus=4)
+        await_begun(cluster, [victim], cluster.shared)
         with running_daemon(cluster, tmp_path, client_choice) as daemon:
-            te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=8, gpus=8, ticks=600), cluster.shared)
+            te = trial(cluster, gpus=8)
             bound_to(cluster, te)
-            thief = half("be-thief")
+            # Not before it traps the signal is the thief seen, and given notice.
+            daemon.process.send_signal(signal.SIGSTOP)
+            thief = best_effort(cluster, "be-thief", gpus=4)
+            await_begun(cluster, [thief], cluster.shared)
+            daemon.process.send_signal(signal.SIGCONT)
+            cluster.wait_for(lambda: asked(cluster) == {victim, thief}, "both to be asked")
+            saving.unlink()
             cluster.wait_state(te, "RUNNING")
             (story,) = daemon.json("orders")["orders"]
             assert {one["job_id"] for one in story["order"]["victims"]} == {victim, thief}

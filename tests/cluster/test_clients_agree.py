@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
@@ -15,6 +17,8 @@ from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.slurm_clients import CLIENTS, connecting
 from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
 
 #: what the commands client gives is compared with what each other one gives, or with its own where it is alone
 OTHERS = CLIENTS[1:] or CLIENTS
@@ -159,10 +163,16 @@ def fill(cluster: LocalCluster) -> dict[str, JobId]:
 
 
 def stubborn(cluster: LocalCluster, *options: str) -> int:
-    """Return a running job that dies only of SIGKILL, KillWait after it was told to."""
-    job_id = cluster.sbatch(*options, wrap="trap '' TERM; touch ready-$SLURM_JOB_ID; while :; do sleep 0.1; done")
-    cluster.wait_for((cluster.shared / f"ready-{job_id}").exists, "the job to ignore SIGTERM")
+    """Return a running job that dies only of SIGKILL: KillWait after its SIGTERM, or when the test kills it."""
+    job_id = cluster.sbatch(*options, wrap="trap '' TERM; echo $$ >pid-$SLURM_JOB_ID; while :; do sleep 0.1; done")
+    cluster.wait_for(lambda: pid_of(cluster, job_id), "the job to ignore SIGTERM")
     return job_id
+
+
+def pid_of(cluster: LocalCluster, job_id: int) -> int:
+    """Return the process id of a stubborn job; 0 if it does not say yet."""
+    said = cluster.shared / f"pid-{job_id}"
+    return int(said.read_text() or 0) if said.exists() else 0
 
 
 @pytest.fixture
@@ -239,8 +249,10 @@ def test_every_client_sees_the_same_of_sick_nodes_and_closed_partitions(
 
 
 @pytest.mark.parametrize("choice", OTHERS)
-def test_every_client_sees_the_same_while_jobs_come_and_go(cluster: LocalCluster, choice: ClientChoice) -> None:
+def test_every_client_sees_the_same_while_jobs_come_and_go(make_cluster: MakeCluster, choice: ClientChoice) -> None:
     """Also what a client keeps from look to look follows each run: started, completing, requeued, started again."""
+    # Jobs are COMPLETING until the test ends them.
+    cluster = make_cluster(ClusterDefinition(kill_wait_s=3600))
     pair = Pair.on(cluster, choice)
     jobs = [stubborn(cluster, "-N2", "-n3", "--gpus=2") for _ in range(3)]
     first = pair.agreed("running jobs")
@@ -253,6 +265,8 @@ def test_every_client_sees_the_same_while_jobs_come_and_go(cluster: LocalCluster
     shrunk = pair.agreed("a job that gave nodes back")
     assert len(shrunk.jobs[JobId(jobs[2])].allocation) == 1
 
+    for job_id in jobs[:2]:
+        os.kill(pid_of(cluster, job_id), signal.SIGKILL)
     cluster.wait_for(lambda: cluster.job(jobs[0])["JobState"] == "RUNNING", "the requeued job to run")
     again = pair.agreed("a job that runs again").jobs[JobId(jobs[0])]
     assert again.restarts == 1

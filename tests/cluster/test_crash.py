@@ -8,31 +8,33 @@ again; then the victim is asked by the requeue alone.
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon, write_config
-from tesched_testcluster.load import HOLD, EventName, LoadJob, read_events, submit
+from tesched_testcluster.harness.daemon_process import (
+    crashing_daemon,
+    run_tesched,
+    running_daemon,
+    until_killed,
+    write_config,
+)
+from tesched_testcluster.load import HOLD, EventName, LoadJob, await_begun, hold, read_events, submit
 from tesched_testcluster.local import LocalCluster
-from tesched_testcluster.patience import slowness
 
 from tests.cluster.gate import gated
 
 pytestmark = pytest.mark.slurm
 
-#: ticks of 0.1 s
-BE_TICKS, TE_TICKS = 150, 50
+#: of 0.1 s; the jobs are held by files, so more would only take longer
+TICKS = 5
 
 
 def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[int], int]:
     """Run a daemon that dies before this step of an order; return the best-effort jobs and the TE job."""
     # No job's end makes room before the test lets it: a victim that ends in the moment of its requeue would run again.
-    (cluster.shared / HOLD.format(kind="be")).touch()
+    hold(cluster.shared, "be")
     ids = []
     for number in range(8):
         job = LoadJob(
@@ -40,24 +42,15 @@ def crash(cluster: LocalCluster, config: Path, before_step: int) -> tuple[list[i
             kind="be",
             cpus=8,
             gpus=8,
-            ticks=BE_TICKS,
+            ticks=TICKS,
             on_notice="stay",
             options=("--comment=grace=3",),
         )
         ids.append(submit(cluster, job, cluster.shared))
-    for job_id in ids:
-        cluster.wait_state(job_id, "RUNNING")
-    te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TE_TICKS), cluster.shared)
-    program = Path(__file__).with_name("crashing_daemon.py")
-    log = config.with_name("crash.log")
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, str(program), str(config), str(before_step)], stdout=out, stderr=out
-        )
-    try:
-        assert process.wait(timeout=40 * slowness()) == -signal.SIGKILL, log.read_text()
-    finally:
-        process.kill()
+    await_begun(cluster, ids, cluster.shared)
+    te = submit(cluster, LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS), cluster.shared)
+    with crashing_daemon(config, before_step) as daemon:
+        until_killed(cluster, daemon)
     return ids, te
 
 
@@ -83,7 +76,7 @@ def nobody_was_harmed(cluster: LocalCluster, ids: list[int], te: int, *, victims
 def test_a_new_daemon_goes_on(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
     config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
     # Of a job that has ended Slurm lets nothing be changed, and a new daemon may come late.
-    (cluster.shared / HOLD.format(kind="te")).touch()
+    hold(cluster.shared, "te")
     ids, te = crash(cluster, config, step)
     with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
         cluster.wait_state(te, "RUNNING")
@@ -100,7 +93,7 @@ def test_a_new_daemon_goes_on(cluster: LocalCluster, tmp_path: Path, step: int) 
 def test_undo_puts_all_back_without_a_daemon(cluster: LocalCluster, tmp_path: Path, step: int) -> None:
     config = write_config(cluster, tmp_path, ClientChoice.COMMANDS)
     # Of a job that has ended Slurm lets nothing be changed.
-    (cluster.shared / HOLD.format(kind="te")).touch()
+    hold(cluster.shared, "te")
     ids, te = crash(cluster, config, step)
     said = run_tesched("undo", TESCHED_CONFIG=str(config))
     assert (said.returncode, said.stderr) == (0, ""), said.stdout

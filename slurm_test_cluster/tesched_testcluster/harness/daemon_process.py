@@ -19,6 +19,7 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
 TESCHED = Path(sys.executable).with_name("tesched")
+CRASHING = Path(__file__).with_name("crashing_daemon.py")
 
 #: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes.
 #: What gives an order up after a time is set so that no busy machine comes to it: a test of that sets its own
@@ -139,3 +140,26 @@ def running_daemon(
         raise
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=Patience().limit_s) == 0, log.read_text()
+
+
+@contextmanager
+def crashing_daemon(config: Path, before_step: int, blow: signal.Signals = signal.SIGKILL) -> Iterator[Daemon]:
+    """Run a daemon that stops itself by this signal before this step (`crashing_daemon.py`); end it with the block."""
+    log = config.with_name("crash.log")
+    argv = [sys.executable, str(CRASHING), str(config), str(before_step), blow.name]
+    with log.open("wb") as out:
+        process = subprocess.Popen(argv, stdout=out, stderr=out)
+    try:
+        yield Daemon(config=config, process=process, log=log)
+    except BaseException:
+        print(log.read_text())  # noqa: T201 - pytest shows it with the failure
+        raise
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until_killed(cluster: LocalCluster, daemon: Daemon) -> None:
+    """Wait until a daemon has killed itself."""
+    cluster.wait_for(lambda: daemon.process.poll() is not None, "the daemon to kill itself")
+    assert daemon.process.returncode == -signal.SIGKILL, daemon.log.read_text()
