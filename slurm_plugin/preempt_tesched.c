@@ -23,6 +23,7 @@
 #include PREEMPT_HEADER /* src/slurmctld/preempt.h up to 22.05, src/interfaces/preempt.h since */
 
 #include "marks_file.h"
+#include "taken.h"
 
 #ifndef BUILT_FOR
 #define BUILT_FOR SLURM_VERSION_NUMBER
@@ -52,6 +53,8 @@ static bool trusted; /* the structures have been seen to be those of the headers
 static char said[512];
 static uint64_t wanted[MARKS_MAX_TRES]; /* by the job for which Slurm gathers victims; it sorts them right after that */
 static size_t wanted_count;
+static taken_list_t taken;
+static uint32_t asking; /* the job for which Slurm gathers victims; those that it preempts right after that are for it */
 
 /* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
@@ -166,6 +169,39 @@ static void keep_wanted(const job_record_t *job)
 		wanted[i] = i <= TRES_ARRAY_MEM || i >= TRES_ARRAY_TOTAL_CNT ? job->tres_req_cnt[i] / nodes : 0;
 }
 
+/* Return whether a preempted job is ending on nodes that may be used then: such a node is soon free. One that takes longer
+ * than Slurm waits for a silent node hangs. */
+static bool is_leaving(const job_record_t *job, time_t now)
+{
+	return IS_JOB_COMPLETING(job) && job->node_bitmap_cg && bit_overlap_any(job->node_bitmap_cg, avail_node_bitmap) &&
+	       (!slurm_conf.slurmd_timeout ||
+		now - job->end_time <= (time_t) slurm_conf.kill_wait + (time_t) slurm_conf.slurmd_timeout);
+}
+
+/* Return whether a job that was preempted for this one is ending. One whose own TE job waits no more, since it has started
+ * elsewhere or is cancelled, counts for the next that asks. Slurm itself waits for KillWait and MessageTimeout since it has
+ * preempted a job, however long that takes to save, and however long its epilog takes. */
+static bool is_being_served(const job_record_t *preemptor, time_t now)
+{
+	for (size_t at = 0; at < taken.count;) {
+		taken_t *one = &taken.job[at++];
+		const job_record_t *job = find_job_record(one->victim), *its_own = find_job_record(one->preemptor);
+
+		if (!job || !job->preempt_time || !(IS_JOB_RUNNING(job) || IS_JOB_COMPLETING(job))) {
+			taken_drop(&taken, --at);
+			continue;
+		}
+		if (!is_leaving(job, now))
+			continue;
+		if ((!its_own || !IS_JOB_PENDING(its_own)) && preemptor->part_ptr && preemptor->part_ptr->node_bitmap &&
+		    bit_overlap_any(job->node_bitmap_cg, preemptor->part_ptr->node_bitmap))
+			one->preemptor = JOB_ID(preemptor);
+		if (one->preemptor == JOB_ID(preemptor))
+			return true;
+	}
+	return false;
+}
+
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 {
 	const mark_t *mark;
@@ -183,6 +219,7 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	if (victim->preempt_time) /* in its grace period: else Slurm would take another one besides */
 		return true;
 	keep_wanted(preemptor);
+	asking = JOB_ID(preemptor);
 	now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
 		return false;
@@ -190,7 +227,8 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 		return false;
 	return !is_barred(&file.te, preemptor->user_id) && possible(mark, victim, preemptor) &&
 	       mark_holds(mark, (uint32_t[]) { JOB_ID(preemptor), preemptor->array_job_id, preemptor->het_job_id },
-			  victim->restart_cnt, victim->start_time, now);
+			  victim->restart_cnt, victim->start_time, now) &&
+	       !is_being_served(preemptor, now);
 }
 
 /* Order of two waiting jobs: TE jobs come first, so that no other job takes what a victim has freed. */
@@ -214,10 +252,13 @@ static uint32_t prio_of(const job_record_t *job)
 	return job->preempt_time ? 0 : !mark ? NO_VAL : mark_place(mark, is_enough(job->tres_alloc_cnt, wanted, wanted_count));
 }
 
+/* Slurm asks for it once, as it preempts the job. */
 static uint32_t grace_of(const job_record_t *job)
 {
 	const mark_t *mark = mark_of(job);
 
+	if (asking)
+		taken_add(&taken, JOB_ID(job), asking);
 	return mark ? mark->grace_s : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Tests of the marks file's parser and reader. Ends with status 1 if a check fails. */
+/* Tests of the marks file's parser and reader, and of the list of jobs that were preempted. Ends with status 1 if a check fails. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "marks_file.h"
+#include "taken.h"
 
 #define HEAD "tesched-marks 1\n"
 #define GOOD "17 * 3 0 requeue 2 60 1000 2000\n"
@@ -156,6 +157,29 @@ static void test_words(void)
 	CHECK(!has_name(NULL, "te") && !has_name("te", NULL) && !has_name("a::b", ""));
 }
 
+static void test_taken(void)
+{
+	taken_list_t list = { .count = 0 };
+
+	taken_drop(&list, 0);
+	CHECK(list.count == 0);
+	taken_add(&list, 17, 41);
+	taken_add(&list, 18, 41);
+	taken_add(&list, 19, 42);
+	CHECK(list.count == 3 && list.job[0].victim == 17 && list.job[2].victim == 19 && list.job[2].preemptor == 42);
+	taken_add(&list, 17, 43); /* again, for another */
+	CHECK(list.count == 3 && list.job[0].victim == 18 && list.job[2].victim == 17 && list.job[2].preemptor == 43);
+	taken_drop(&list, 3);
+	CHECK(list.count == 3);
+	taken_drop(&list, 1);
+	CHECK(list.count == 2 && list.job[0].victim == 18 && list.job[1].victim == 17);
+	for (uint32_t victim = 100; victim < 100 + TAKEN_MAX; victim++)
+		taken_add(&list, victim, 44);
+	CHECK(list.count == TAKEN_MAX && list.job[0].victim == 100 && list.job[TAKEN_MAX - 1].victim == 99 + TAKEN_MAX);
+	taken_add(&list, 99 + TAKEN_MAX, 45); /* a full list */
+	CHECK(list.count == TAKEN_MAX && list.job[0].victim == 100 && list.job[TAKEN_MAX - 1].preemptor == 45);
+}
+
 static void put(const char *path, const char *text, mode_t mode)
 {
 	char new[256];
@@ -215,6 +239,7 @@ int main(void)
 	test_places();
 	test_values();
 	test_words();
+	test_taken();
 	test_file();
 	puts(failed ? "test_marks: FAILED" : "test_marks: all well");
 	return failed;

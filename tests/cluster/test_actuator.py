@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -31,7 +30,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
 from tesched_slurm.commands_actuator import CommandsActuator, DryRunActuator
 from tesched_slurm.run_command import Commands
-from tesched_testcluster.harness.slurm_clients import Connect, hanging
+from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
@@ -391,27 +390,6 @@ def test_a_job_cannot_hide_behind_its_name(cluster: LocalCluster, connect: Conne
     sent(client, requeue(job_id))
     waits = ("squeue", "-h", "-j", str(job_id), "-o", "%T")
     cluster.wait_for(lambda: cluster.run(*waits).stdout == "PENDING\n", "the job to be back in the queue")
-
-
-def test_a_stopped_controller_is_unreachable_in_time(cluster: LocalCluster, connect: Connect) -> None:
-    client = connect(cluster, timeout_s=2)
-    cluster.stop_slurmctld()
-    began = time.monotonic()
-    assert refused(client, requeue(1)) is FailureKind.UNREACHABLE
-    assert time.monotonic() - began < 4
-
-
-def test_a_hanging_controller_is_unreachable_in_time_and_answers_again_later(
-    cluster: LocalCluster, connect: Connect
-) -> None:
-    client = connect(cluster, timeout_s=2)
-    job_id = running(cluster)
-    with hanging(cluster):
-        began = time.monotonic()
-        assert refused(client, Suspend(job_id=job_id, reason=WHY)) is FailureKind.UNREACHABLE
-        assert time.monotonic() - began < 4
-    sent(client, Suspend(job_id=job_id, reason=WHY))
-    assert cluster.state(job_id) == "SUSPENDED"
 
 
 @pytest.mark.gate

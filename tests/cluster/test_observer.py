@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -14,7 +13,7 @@ from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.demand import demand_of
 from tesched_slurm.clients import Client
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.slurm_clients import Connect, hanging
+from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
@@ -205,7 +204,7 @@ def test_why_jobs_wait(cluster: LocalCluster, connect: Connect) -> None:
     second = seen[JobId(later)]
     assert second.reason == "BeginTime"
     assert second.eligible_time is not None
-    assert abs(second.eligible_time - before - 3600) < 5
+    assert int(before) <= second.eligible_time - 3600 <= time.time()
     assert second.start_time is None
     third = seen[JobId(after)]
     assert third.reason == "Dependency"
@@ -329,31 +328,6 @@ def test_a_heterogeneous_job(cluster: LocalCluster, connect: Connect) -> None:
     # Slurm gives the second component no name option of the first's.
     assert parts[0].name == "two"
     assert parts[1].request.gres_per_job == (("gpu", 1),)
-
-
-def test_a_controller_that_is_stopped(cluster: LocalCluster, connect: Connect) -> None:
-    client = connect(cluster, timeout_s=2)
-    look(client)
-    cluster.stop_slurmctld()
-    began = time.monotonic()
-    seen = client.observer.observe()
-    assert isinstance(seen, Failure)
-    assert seen.kind is FailureKind.UNREACHABLE
-    assert time.monotonic() - began < 5
-    cluster.start_slurmctld()
-    look(client)
-
-
-def test_a_controller_that_hangs(cluster: LocalCluster, connect: Connect) -> None:
-    client = connect(cluster, timeout_s=2)
-    look(client)
-    with hanging(cluster):
-        began = time.monotonic()
-        seen = client.observer.observe()
-        assert isinstance(seen, Failure)
-        assert seen.kind is FailureKind.UNREACHABLE
-        assert time.monotonic() - began < 5
-    look(client)
 
 
 @pytest.mark.gate

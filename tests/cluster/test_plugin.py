@@ -11,12 +11,14 @@ import os
 import pwd
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from tesched_testcluster.definition import (
+    REQUEUE_EXIT,
     Account,
     Accounting,
     ClusterDefinition,
@@ -108,11 +110,21 @@ def let_it_look(cluster: LocalCluster) -> None:
     cluster.wait_for(lambda: passes(cluster) >= before + 3, "three passes")
 
 
+def let_it_try_again(cluster: LocalCluster) -> None:
+    """Wait until slurmctld may preempt another job for the same TE job, and has made three passes more.
+
+    It does not for KillWait and MessageTimeout, 10 s, since it preempted the first one.
+    """
+    over = time.time() + cluster.definition.kill_wait_s + 10 + 1
+    cluster.wait_for(lambda: time.time() > over, "Slurm's own wait to be over")
+    let_it_look(cluster)
+
+
 def untouched(cluster: LocalCluster, jobs: list[int]) -> None:
     """Assert that these jobs are in their first run, and that none is in a grace period."""
     for job_id in jobs:
         job = cluster.job(job_id)
-        assert (job["JobState"], job["Restarts"], job["PreemptTime"]) == ("RUNNING", "0", "None"), job_id
+        assert (job["JobState"], job["Restarts"], job.get("PreemptTime")) == ("RUNNING", "0", "None"), job_id
 
 
 def said(cluster: LocalCluster, since: int) -> list[str]:
@@ -320,12 +332,26 @@ def test_a_jobs_own_signal_is_sent(cluster: LocalCluster, status: int) -> None:
 
 
 def test_a_job_in_its_grace_period_is_the_only_victim(cluster: LocalCluster) -> None:
-    jobs = full(cluster)
-    put_marks(cluster, *(Mark(job_id=job_id, prio=place, grace_s=5) for place, job_id in enumerate(jobs)))
+    # It leaves by itself, when the test says so.
+    first = best_effort(cluster, wrap=f"trap : TERM; until [ -e go ]; do sleep 0.1; done; exit {REQUEUE_EXIT}")
+    others = [best_effort(cluster) for _ in range(NODES - 1)]
+    put_marks(cluster, Mark(job_id=first, grace_s=3600), *(Mark(job_id=one, prio=9, grace_s=3600) for one in others))
     te = trial(cluster)
-    cluster.wait_for(lambda: cluster.job(jobs[0])["PreemptTime"] != "None", "its grace period")
+    cluster.wait_for(lambda: cluster.job(first)["PreemptTime"] != "None", "its grace period")
     # The daemon takes the mark away as soon as it sees that.
-    put_marks(cluster, *(Mark(job_id=job_id, prio=9, grace_s=5) for job_id in jobs[1:]))
+    put_marks(cluster, *(Mark(job_id=one, prio=9, grace_s=3600) for one in others))
+    let_it_try_again(cluster)
+    untouched(cluster, others)
+    (cluster.shared / "go").touch()
+    cluster.wait_state(te, "RUNNING")
+    assert cluster.put_back([first, *others]) == [first]
+    untouched(cluster, others)
+
+
+def test_a_job_whose_grace_period_is_over_is_the_only_victim(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    put_marks(cluster, *(Mark(job_id=job_id, prio=place, grace_s=1) for place, job_id in enumerate(jobs)))
+    te = trial(cluster)
     cluster.wait_state(te, "RUNNING")
     assert cluster.put_back(jobs) == [jobs[0]]
     untouched(cluster, jobs[1:])

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The jobs that Slurm has preempted last, each with the job for which it did. Knows nothing of Slurm. */
+#ifndef TESCHED_TAKEN_H
+#define TESCHED_TAKEN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* With so many on their way at once the oldest is forgotten. */
+#define TAKEN_MAX 256
+
+typedef struct {
+	uint32_t victim; /* job ids */
+	uint32_t preemptor;
+} taken_t;
+
+typedef struct {
+	taken_t job[TAKEN_MAX]; /* the oldest first */
+	size_t count;
+} taken_list_t;
+
+/* Note that a job is preempted for this one, in place of what is noted of it. */
+extern void taken_add(taken_list_t *list, uint32_t victim, uint32_t preemptor);
+
+/* Forget the job at this index. */
+extern void taken_drop(taken_list_t *list, size_t at);
+
+#endif
