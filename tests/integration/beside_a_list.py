@@ -4,9 +4,10 @@
 
 A best-effort job fills the only node since BEGAN (Unix seconds), and a trial waits from when the file LIST.trial is
 there. Each action is a line of LIST: "HOST requeue 1 0 AT". With the file LIST.freeze there, the first daemon that is
-about to requeue takes it away and stops itself (SIGSTOP) between having written what it means and doing it. With the
-file LIST.die there, the first daemon that has given notice takes it away and ends itself (SIGKILL). So nothing depends
-on how fast the machine is.
+about to requeue takes it away and stops itself (SIGSTOP) between having written what it means and doing it; when it
+goes on, more time has passed for it than it may take. With the file LIST.die there, the first daemon that has given
+notice takes it away and ends itself (SIGKILL). So nothing depends on how fast the machine is: a lease lasts ten
+minutes, and the test has it run out.
 """
 
 from __future__ import annotations
@@ -28,16 +29,18 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Transition
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, CycleReport, never_barred
-from tesched_daemon.loop import Loop
+from tesched_daemon.loop import ACT_WITHIN_S, Loop
 from tesched_daemon.settings import Pace
+from tesched_db import journal as journal_module
 from tesched_db.engine import open_store
 from tesched_db.journal import Identity, SqlJournal
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
 #: seconds
-GRACE_PERIOD_S = 6.0
+GRACE_PERIOD_S = 1.0
 POLL_S = 0.25
+LEASE_S = 600.0
 
 
 @dataclass
@@ -78,6 +81,7 @@ class Striking(SqlJournal):
 
     freeze: Path
     die: Path
+    loop: Loop
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         super().intend(snapshot, memory, decision, report)
@@ -85,6 +89,8 @@ class Striking(SqlJournal):
             with suppress(FileNotFoundError):
                 self.freeze.unlink()
                 os.kill(os.getpid(), signal.SIGSTOP)
+                wall, steady = self.loop._intended_at
+                self.loop._intended_at = wall, steady - ACT_WITHIN_S - 1
 
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
@@ -100,7 +106,7 @@ def make(url: str, host: str, path: Path, began: float) -> Loop:
     """Return the loop of a daemon on a host of this name."""
     journal = Striking(open_store(url), identity=replace(Identity.here(), host=host, place=host))
     journal.freeze, journal.die = path.with_suffix(".freeze"), path.with_suffix(".die")
-    loop = loop_of(Cluster(), Notebook())
+    loop = journal.loop = loop_of(Cluster(), Notebook())
     loop.observer = loop.actuator = Listed(host, path, began)
     loop.journal, loop.clock = journal, time.time
     loop.classes = Classification(
@@ -114,6 +120,7 @@ def make(url: str, host: str, path: Path, began: float) -> Loop:
 def main(argv: Sequence[str]) -> None:
     """Make turns until the process is killed; what they come to is printed, once for as long as it stays the same."""
     said = ""
+    setattr(journal_module, "LEASE_S", LEASE_S)  # noqa: B010 - it is not exported from there
     loop = make(argv[0], argv[1], Path(argv[2]), float(argv[3]))
     while True:
         turn = loop.turn()

@@ -6,12 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from tesched_db import migrate
 from tesched_db import queries as read
 from tesched_db.engine import open_store
+from tesched_testcluster.patience import HANG_S
 
 # The kernel refuses a thread where the user, or the unit (TasksMax), has as many as it may: so it looks to Python.
 _DAEMON = """
@@ -48,11 +50,16 @@ def test_a_daemon_without_one_of_its_threads_ends_or_looks(tmp_path: Path, munge
     ) as process:
         assert process.stderr is not None
         # It says so after its first look, or ends: a process that does neither is what this test is about.
+        hang = threading.Timer(HANG_S, process.kill)
+        hang.start()
         said = ""
         for line in process.stderr:
             said += line
             if "Slurm cannot be seen" in line:
                 process.send_signal(signal.SIGTERM)
+        process.wait()
+        hang.cancel()
+    assert process.returncode != -signal.SIGKILL, f"it sat there idle: {said}"
     engine = open_store(url, read_only=True)
     daemon = read.status(engine).daemon
     engine.dispose()

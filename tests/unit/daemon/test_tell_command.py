@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
@@ -28,7 +29,7 @@ from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.settings import TellConfig
 from tesched_daemon.tell_command import MOST_WAITING, Teller, TellingActuator
 from tesched_slurm.commands_actuator import DryRunActuator
-from tesched_testcluster.patience import slowness
+from tesched_testcluster.patience import HANG_S, Patience
 
 HOSTILE = 'x" --bcc=all\n;$(touch pwned)`id`'
 
@@ -59,11 +60,16 @@ def script(folder: Path, text: str) -> tuple[str, ...]:
     return (sys.executable, str(file), "--fixed")
 
 
-def wait_for(look: Callable[[], bool]) -> None:
+def telling(*command: str, **values: object) -> TellConfig:
+    """Return a configuration with a time-out that no command reaches but one that hangs."""
+    return TellConfig(**{"command": command, "timeout_s": HANG_S, **values})  # type: ignore[arg-type]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until it is so."""
-    until = time.monotonic() + 30 * slowness()
-    while not look():
-        assert time.monotonic() < until
+    patience = Patience()
+    while not condition():
+        assert not patience.is_over(), "it did not come"
         time.sleep(0.01)
 
 
@@ -76,7 +82,7 @@ def counts(teller: Teller) -> tuple[object, object, object]:
 def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(tmp_path: Path) -> None:
     out = tmp_path / "out"
     text = f"json.dump([sys.argv[1:], json.load(sys.stdin), sorted(os.environ)], open({str(out)!r}, 'w'))"
-    teller = Teller(TellConfig(command=script(tmp_path, text)))
+    teller = Teller(telling(*script(tmp_path, text)))
     teller.tell(preempted(7))
     wait_for(lambda: counts(teller) == (1, 0, 0))
     teller.close()
@@ -107,7 +113,7 @@ def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(tm
     ],
 )
 def test_a_failure_is_counted_with_its_last_words(tmp_path: Path, text: str, why: str) -> None:
-    teller = Teller(TellConfig(command=script(tmp_path, text)))
+    teller = Teller(telling(*script(tmp_path, text)))
     teller.tell(preempted())
     wait_for(lambda: counts(teller) == (0, 1, 0))
     assert teller.counts()["last_failure"] == why
@@ -122,20 +128,45 @@ def test_a_command_that_is_not_there_is_counted_too(tmp_path: Path) -> None:
     teller.close()
 
 
-def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_is_told(tmp_path: Path) -> None:
+def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hangs = tmp_path / "hangs"
     # The child holds standard error open.
-    text = "told = json.load(sys.stdin)\nif told['job_id'] == 1: os.fork(); time.sleep(600)"
-    teller = Teller(TellConfig(command=script(tmp_path, text), timeout_s=3 * slowness()))
+    text = (
+        "told = json.load(sys.stdin)\n"
+        f"if told['job_id'] == 1: os.fork() or open({str(hangs)!r}, 'w').close(); time.sleep(3600)"
+    )
+    given: list[float | None] = []
+    communicate = subprocess.Popen.communicate
+
+    def until_it_hangs(process: subprocess.Popen[bytes], said: bytes, timeout: float) -> tuple[bytes, bytes]:
+        """Let the time-out pass as soon as the command hangs with its child, not before."""
+        given.append(timeout)
+        left: bytes | None = said
+        while True:
+            hung = hangs.exists()
+            try:
+                return communicate(process, left, 0.05)
+            except subprocess.TimeoutExpired:
+                left = None
+                if hung:
+                    hangs.unlink()
+                    raise
+
+    monkeypatch.setattr(subprocess.Popen, "communicate", until_it_hangs)
+    teller = Teller(telling(*script(tmp_path, text)))
     teller.tell(preempted(1))
     teller.tell(preempted(2))
     wait_for(lambda: counts(teller) == (1, 1, 0))
-    assert str(teller.counts()["last_failure"]).startswith("it took more than")
+    assert teller.counts()["last_failure"] == "it took more than 180 s"
+    assert given == [HANG_S, HANG_S]
     teller.close()
 
 
 def test_one_user_is_told_so_often_and_others_are_not_held_off_by_that() -> None:
     now = [0.0]
-    config = TellConfig(command=("/bin/true",), max_per_user_hour=3)
+    config = telling("/bin/true", max_per_user_hour=3)
     teller = Teller(config, stopwatch=lambda: now[0])
     for job in range(5):
         teller.tell(preempted(job))
@@ -151,7 +182,7 @@ def test_one_user_is_told_so_often_and_others_are_not_held_off_by_that() -> None
 def test_what_waits_is_bounded(tmp_path: Path) -> None:
     go = tmp_path / "go"
     text = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)"
-    teller = Teller(TellConfig(command=script(tmp_path, text), max_per_user_hour=10_000, timeout_s=300))
+    teller = Teller(telling(*script(tmp_path, text), max_per_user_hour=10_000))
     for job in range(MOST_WAITING + 10):
         teller.tell(preempted(job))
     # One may have been taken from the queue already.
@@ -185,7 +216,7 @@ class Refusing:
 
 
 def test_the_command_tells_also_where_the_note_is_refused() -> None:
-    slurm, teller = Refusing(), Teller(TellConfig(command=("/bin/true",)))
+    slurm, teller = Refusing(), Teller(telling("/bin/true"))
     outcome = TellingActuator(actuator=slurm, teller=teller).act(preempted(record=Record.ADMIN_COMMENT))
     assert outcome.status is Status.FAILED
     wait_for(lambda: counts(teller) == (1, 0, 0))
