@@ -21,6 +21,7 @@ from tesched_policies.fill import Fill
 from tesched_policies.fitgpp import FitGpp
 from tesched_policies.patient import Patient
 
+from tests.examples import examples
 from tests.properties.faulty_daemon import POSSIBLE, Fault, Port
 from tests.properties.faulty_site import LIMITS, NAMES, Site
 from tests.properties.faulty_slurm import CPUS, Answer, Work
@@ -336,6 +337,6 @@ def _none(what: str, found: list[str]) -> None:
 
 
 Faults.TestCase.settings = settings(
-    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(20), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 TestFaults = Faults.TestCase
