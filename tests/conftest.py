@@ -1,16 +1,22 @@
-"""Common to all tests: the repository's root is on the path, so that a test can import `tests.builders`."""
+"""Common to all tests: the repository's root is on the path, and the profile of Hypothesis (`tests/examples.py`)."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+import pytest
 
 ROOT = str(Path(__file__).parent.parent)
-# A busy machine makes no test fail: what an example takes is no property of the code.
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
-
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
+
+from tests import examples  # noqa: E402 - it is found by the line above
+
+
+def pytest_configure() -> None:
+    """Use the profile that HYPOTHESIS_PROFILE names, before any module of tests is imported."""
+    try:
+        examples.load()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None

@@ -17,10 +17,11 @@ from tesched_db.tables import Base
 from tesched_policies.registry import STATES
 
 from tests import strategies
+from tests.examples import examples
 
 # The store is emptied before each example, so one fixture serves them all.
 several = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
+    max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture], print_blob=True
 )
 
 

@@ -39,6 +39,7 @@ from tesched_core.step import step
 from tesched_policies.baselines import YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
+from tests.examples import examples
 from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0, order_timeout_s=16, retry_after_s=10)
@@ -165,7 +166,7 @@ class Daemon:
                 assert (job.nice, job.priority) == self.slurm.submitted[job_id]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     seed=st.integers(0, 2**32 - 1),
     nodes=st.integers(1, 3),

@@ -26,6 +26,7 @@ from tesched_policies.baselines import AtRandom, LongestRemaining, YoungestFirst
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, excused
+from tests.examples import examples
 
 #: (node, resource) -> amount
 Amounts: TypeAlias = dict[tuple[str, str], int]
@@ -220,6 +221,7 @@ def fits_somewhere(job: Job, snapshot: Snapshot, free: Amounts) -> bool:
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_every_plan_fits_beside_all_others_of_its_cycle(case: Case) -> None:
     _, _, orders = run(case)
     free = free_now(case.snapshot)
@@ -243,6 +245,7 @@ def test_every_plan_fits_beside_all_others_of_its_cycle(case: Case) -> None:
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_nobody_pays_in_vain(case: Case) -> None:
     _, _, orders = run(case)
     free = free_now(case.snapshot)
@@ -265,6 +268,7 @@ def test_nobody_pays_in_vain(case: Case) -> None:
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_no_excused_job_is_asked_and_nobody_is_asked_twice(case: Case) -> None:
     _, _, orders = run(case)
     asked = [victim.job_id for order in orders for victim in order.victims]
@@ -281,6 +285,7 @@ def test_no_excused_job_is_asked_and_nobody_is_asked_twice(case: Case) -> None:
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_every_running_job_is_a_victim_or_refused_for_each_preemptor_that_needs_one(case: Case) -> None:
     _, decision, orders = run(case)
     running = {job_id for job_id, job in case.snapshot.jobs.items() if job.on_nodes}
@@ -296,6 +301,7 @@ def test_every_running_job_is_a_victim_or_refused_for_each_preemptor_that_needs_
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> None:
     _, decision, orders = run(case)
     waiting = sorted(job_id for job_id, job in case.snapshot.jobs.items() if job.pending)
@@ -306,6 +312,7 @@ def test_every_waiting_job_gets_an_order_or_one_reason_why_not(case: Case) -> No
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case: Case) -> None:
     _, decision, orders = run(case)
     free = free_now(case.snapshot)
@@ -321,6 +328,7 @@ def test_who_is_told_that_there_is_no_victim_would_not_even_fit_if_all_left(case
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case) -> None:
     before = deepcopy((dict(case.snapshot.jobs), dict(case.snapshot.traits), case.memory, case.limits))
     first = step(case.memory, case.snapshot, in_turn(case.policy), case.limits)
@@ -330,6 +338,7 @@ def test_the_same_input_gives_the_same_decision_and_is_left_as_it_was(case: Case
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_the_order_in_which_jobs_are_listed_decides_nothing(case: Case) -> None:
     backwards = dict(reversed(list(case.snapshot.jobs.items())))
     turned = replace(case.snapshot, jobs=backwards)
@@ -340,6 +349,7 @@ def test_the_order_in_which_jobs_are_listed_decides_nothing(case: Case) -> None:
 
 
 @given(cases())
+@settings(max_examples=examples(50))
 def test_p_0_asks_nobody(case: Case) -> None:
     _, decision, orders = run(replace(case, limits=replace(case.limits, max_preemptions_per_job=0)))
     assert all(not order.victims for order in orders)
@@ -347,7 +357,7 @@ def test_p_0_asks_nobody(case: Case) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-@settings(max_examples=30)
+@settings(max_examples=examples(15))
 @given(case=cases())
 def test_the_next_cycle_asks_nobody_again(policy: Policy[None], case: Case) -> None:
     # Nothing has changed yet: the orders stand, and no victim is asked by a second one.

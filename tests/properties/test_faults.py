@@ -8,7 +8,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from tesched_testcluster.harness.faults.machine import Faults
 
+from tests.examples import examples
+
 Faults.TestCase.settings = settings(
-    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(20), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 TestFaults = Faults.TestCase

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tesched_policies.gavel.allocators.problem import Pairs, Problem
 from tesched_policies.gavel.allocators.registry import POLICIES, policy
 
+from tests.examples import examples
 from tests.unit.policies.gavel.problems import Reckoned, random_problem
 
-INSTANCES = range(40)
+INSTANCES = range(examples(40))
 #: Policies for which a lower objective is better.
 LOWER = ("ftf", "makespan", "sjf")
 #: From the least to the greatest numbers that a user may think of, and beyond.
@@ -60,7 +61,7 @@ def seen(name: str, problem: Problem) -> Reckoned:
 
 @pytest.mark.parametrize("name", sorted(POLICIES))
 @given(problem=problems())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 def test_every_problem_gets_an_allocation_that_can_be_kept(name: str, problem: Problem) -> None:
     answer = policy(name).allocate(problem)
     seen(name, problem).assert_feasible(answer)

@@ -12,6 +12,7 @@ from tesched_sim.papers.pdors.algorithm.policy import Ledger, PdOrs
 from tesched_sim.papers.pdors.algorithm.schedule import NoSchedule, Settings
 from tesched_sim.papers.pdors.algorithm.slot import SlotSettings
 
+from tests.examples import examples
 from tests.unit.policies.pdors.examples import Drawn, machines, samples_done, taken, training
 
 HORIZON = 6
@@ -53,7 +54,7 @@ def clusters(draw: st.DrawFn) -> Machines:
 
 
 @given(data=st.data(), cluster=clusters(), count=st.integers(1, 6), gain=st.sampled_from([0.8, 1.0, 1.3]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_no_machine_is_promised_twice_and_each_promise_suffices(
     data: st.DataObject, cluster: Machines, count: int, gain: float
 ) -> None:
@@ -82,7 +83,7 @@ def test_no_machine_is_promised_twice_and_each_promise_suffices(
 
 
 @given(job=jobs(1), cluster=clusters())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_an_idle_cluster_refuses_nobody_for_the_price(job: TrainingJob, cluster: Machines) -> None:
     bounds = PriceBounds.of([job], cluster, horizon=HORIZON, floor=0.0)
     _, answer = PdOrs(machines=cluster, bounds=bounds, settings=Settings(units=12)).arrive(

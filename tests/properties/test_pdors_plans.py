@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still
 
+from tests.examples import examples
 from tests.scenarios.pdors_site import Site, wide
 
 #: seconds until it comes, fewest nodes, how many more it may have, and its real time over the planned one
@@ -16,7 +17,7 @@ arrivals = st.lists(
 TICK_S = 10
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(arrivals)
 def test_all_jobs_run_to_their_end_on_nodes_that_nobody_else_has(jobs: list[tuple[int, int, int, float]]) -> None:
     site = Site()

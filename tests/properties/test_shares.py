@@ -20,6 +20,7 @@ from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, waiting
+from tests.examples import examples
 
 ARRAYS = (1, 2, 3)
 LIMITS = Limits()
@@ -83,7 +84,7 @@ class Toy:
         self.memory, _ = learned(self.memory, outcomes, NOW + self.at_s, LIMITS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(own=st.lists(_own, min_size=3, max_size=3), looks=st.lists(_looks, max_size=8))
 def test_each_array_has_its_own_throttle_again(
     own: list[int],

@@ -21,6 +21,8 @@ from tesched_sim.slurm import State
 from tesched_sim.slurm_settings import Backfill, Behaviour, NativePreemption, Placement, RequeuedTo
 from tesched_sim.workload import Machines, Workload
 
+from tests.examples import examples
+
 POLICIES: tuple[Policy[None] | None, ...] = (
     None,
     FitGpp(),
@@ -108,7 +110,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 @given(cases())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(125))
 def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> None:
     simulation = case.simulation()
     slurm = simulation.slurm
@@ -143,7 +145,7 @@ def test_every_job_finishes_and_no_second_is_lost_from_the_books(case: Case) -> 
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(75))
 def test_te_jobs_are_never_preempted_nor_anybody_more_often_than_p(case: Case) -> None:
     result = replace(case, outages=()).run()
     assert not result.preempted[case.workload.te].any()
@@ -153,7 +155,7 @@ def test_te_jobs_are_never_preempted_nor_anybody_more_often_than_p(case: Case) -
 
 
 @given(cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30))
 def test_the_same_gives_the_same(case: Case) -> None:
     first, second = case.run(), case.run()
     np.testing.assert_array_equal(first.end_s, second.end_s)
@@ -162,14 +164,14 @@ def test_the_same_gives_the_same(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50))
 def test_strict_fifo_starts_jobs_in_their_order(case: Case) -> None:
     result = replace(case, policy=None, outages=(), behaviour=Behaviour.paper(te_first=False)).run()
     assert (np.diff(result.start_s) >= 0).all()
 
 
 @given(cases())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(50))
 def test_kept_room_is_never_a_best_effort_job_s(case: Case) -> None:
     behaviour = replace(Behaviour.paper(te_first=True), backfill=case.behaviour.backfill)
     simulation = replace(case, policy=FitGpp(), outages=(), behaviour=behaviour).simulation()
@@ -194,7 +196,7 @@ def test_kept_room_is_never_a_best_effort_job_s(case: Case) -> None:
 
 @pytest.mark.parametrize("policy", [FitGpp(), LongestRemaining(), AtRandom(seed=1)], ids=lambda policy: policy.name)
 @given(case=cases())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(30))
 def test_with_p_0_all_policies_are_the_same(policy: Policy[None], case: Case) -> None:
     behaviour = Behaviour.paper(te_first=True)
     nobody = replace(case, policy=FitGpp(), most=0, outages=(), behaviour=behaviour).run()

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.users_text import COMMANDS, configuration, fill, tesched
 
 #: Of what a name can be made: anything, and often what does harm.
@@ -33,7 +34,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @given(text=TEXT, columns=st.integers(40, 250))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 def test_no_command_lets_a_control_character_through(empty: Path, text: str, columns: int) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

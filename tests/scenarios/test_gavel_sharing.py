@@ -22,6 +22,7 @@ from tesched_core.placement.columns_of import room_of
 from tesched_policies.gavel.policy import Gavel
 
 from tests.builders import NOW, node, running, share, waiting
+from tests.examples import examples
 from tests.scenarios.driver import Driver
 
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1000)
@@ -199,7 +200,7 @@ def obey(site: Site, at_s: float) -> None:
     st.lists(st.sampled_from(["v100", "k80"]), min_size=1, max_size=3),
 )
 @example(["light"] * 4 + ["heavy", "whole", "whole"], ["v100", "v100", "k80"])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 def test_over_many_rounds_nobody_is_left_out_and_no_gpu_is_given_twice(kinds: list[str], machines: list[str]) -> None:
     jobs = [queued(number, "gpu" if kind == "whole" else "shard") for number, kind in enumerate(kinds, start=1)]
     nodes = tuple(machine(f"{kind}-{number}", kind) for number, kind in enumerate(machines))
