@@ -10,7 +10,6 @@ import pty
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,11 +21,15 @@ from tesched_testcluster.cluster import ClusterError, WaitTimeoutError
 from tesched_testcluster.docker_image import REPOSITORY
 from tesched_testcluster.kinds import DONE, Ending, Kind, judge
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import Patience
 
 _SCRIPTS = Path(__file__).with_name("client_scripts")
 _ALONE = ("-N1", "--exclusive", "--mem=100")
-#: a bad end counts as one when it has lasted so long: a victim that died is put back in the queue
+#: seconds that an end which is meant to be bad must last; one that is not meant lasts until a victim that died must
+#: have been put back in the queue (`patience.py`)
 _LASTS_S = 20.0
+#: dask gives a worker up that is away for 15 s by its clock, in which a busy machine may not have started it again
+_PATIENT = {"DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "1h"}
 #: imports of six trainings, on two cores
 _BEGIN_S = 180.0
 
@@ -67,7 +70,8 @@ class KindsOnStage:
         self.folder = cluster.shared
         self._python = python
         self._staged = [_Submitted(kind=kind) for kind in kinds]
-        self._since: dict[str, tuple[Ending, float]] = {}
+        #: how each job stands, and since when
+        self._since: dict[str, tuple[Ending, Patience]] = {}
         #: our end of srun's terminal
         self._terminal: int | None = None
 
@@ -157,7 +161,7 @@ class KindsOnStage:
                 staged.process = subprocess.Popen(
                     [sys.executable, *kind.argv],
                     cwd=self.folder,
-                    env=self.cluster.env,
+                    env=self.cluster.env | _PATIENT,
                     stdin=subprocess.DEVNULL,
                     stdout=said,
                     stderr=errors,
@@ -200,7 +204,7 @@ class KindsOnStage:
         happened = {}
         for part, job in zip(staged.kind.parts, staged.jobs, strict=True):
             # slurmctld forgets a job some minutes after its end.
-            if part in self._since and self._since[part][0] in DONE:
+            if self._is_final(staged.kind, part):
                 happened[part] = self._since[part][0]
                 continue
             shown = self.cluster.job(job)
@@ -212,15 +216,21 @@ class KindsOnStage:
         """Return whether nothing more will come of it."""
         if all(ending is Ending.KEPT for ending in staged.kind.parts.values()):
             return True
-        now = time.monotonic()
         for part, ending in self._happened(staged).items():
             if part not in self._since or self._since[part][0] is not ending:
-                self._since[part] = ending, now
-            if ending in {Ending.STUCK, Ending.KEPT}:
-                return False
-            if ending not in DONE and now - self._since[part][1] < _LASTS_S:
-                return False
+                self._since[part] = ending, Patience()
+        if not all(self._is_final(staged.kind, part) for part in staged.kind.parts):
+            return False
         return staged.process is None or staged.process.poll() is not None
+
+    def _is_final(self, kind: Kind, part: str) -> bool:
+        """Return whether nothing more will come of a job, by how it stood when it was seen last."""
+        if part not in self._since or self._since[part][0] in {Ending.STUCK, Ending.KEPT}:
+            return False
+        ending, patience = self._since[part]
+        if ending in DONE:
+            return True
+        return patience.waited_s > _LASTS_S if ending is kind.wanted(self.cluster.release)[part] else patience.is_over()
 
     def _outcome(self, staged: _Submitted, explain: Callable[[str], str]) -> Outcome:
         kind = staged.kind

@@ -13,23 +13,32 @@ from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.kinds import ARRAY, CLIENTS, NEVER, SCRIPTS, Kind
 from tesched_testcluster.kinds_stage import KindsOnStage
+from tesched_testcluster.patience import HANG_S
 
 from tests.cluster.conftest import MakeCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 
-def definition(*kinds: Kind) -> ClusterDefinition:
+def definition(*kinds: Kind, kill_wait_s: int = 2) -> ClusterDefinition:
     """Return a cluster with a node for each job, one for what waits, and one more."""
     nodes = sum(len(kind.parts) for kind in kinds) + 2
-    return ClusterDefinition(name="kinds", groups=(NodeGroup(count=nodes, cpus=4),))
+    return ClusterDefinition(name="kinds", groups=(NodeGroup(count=nodes, cpus=4),), kill_wait_s=kill_wait_s)
+
+
+def give_time(folder: Path) -> None:
+    """Write a drop-in with a grace period in which any machine saves; a job that says seconds of its own has those."""
+    (folder / "conf.d").mkdir()
+    (folder / "conf.d" / "grace.toml").write_text("[classes]\ndefault_grace_period_s = 600\n")
 
 
 def test_every_kind_of_script_comes_back_and_ends_once(
     make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     kinds = (*SCRIPTS, *NEVER, ARRAY)
-    cluster = make_cluster(definition(*kinds))
+    # Those that save on SIGTERM may take as long as they need.
+    cluster = make_cluster(definition(*kinds, kill_wait_s=round(HANG_S)))
+    give_time(tmp_path)
     with KindsOnStage(cluster, kinds) as stage:
         waits = f"--dependency=afterok:{stage.jobs('dies')[0]}"
         dependent = cluster.sbatch("-N1", "--mem=10", waits, wrap="true")
@@ -38,6 +47,7 @@ def test_every_kind_of_script_comes_back_and_ends_once(
             stage.preempt()
             stage.await_end()
             cluster.wait_state(dependent, "COMPLETED")
+            cluster.wait_for(lambda: not daemon.json("status")["orders"], "the orders to end")
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
             tally = daemon.json("status")["tally"]
         assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []
@@ -50,6 +60,7 @@ def test_every_kind_of_script_comes_back_and_ends_once(
 def test_clients_unchanged(kind: Kind, make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice) -> None:
     """The script of submitit says `--signal=USR2@90` and starts the function by srun; dask-jobqueue's says nothing."""
     cluster = make_cluster(definition(kind))
+    give_time(tmp_path)
     with KindsOnStage(cluster, (kind,)) as stage:
         stage.await_begun()
         with running_daemon(cluster, tmp_path, client_choice) as daemon:

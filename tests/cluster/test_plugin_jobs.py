@@ -15,6 +15,7 @@ from tesched_testcluster.definition import ClusterDefinition, NativePreemption, 
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.kinds import ARRAY, CLIENTS, NEVER, SCRIPTS, Ending, Kind
 from tesched_testcluster.kinds_stage import KindsOnStage
+from tesched_testcluster.patience import HANG_S
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.test_plugin import build_plugin
@@ -41,12 +42,13 @@ def under_the_plugin(kind: Kind) -> Kind:
     )
 
 
-def definition(*kinds: Kind) -> ClusterDefinition:
+def definition(*kinds: Kind, kill_wait_s: int = 2) -> ClusterDefinition:
     """Return a cluster with the plugin, a node for each job, and two more."""
     nodes = sum(len(kind.parts) for kind in kinds) + 2
     return ClusterDefinition(
         name="kinds-plugin",
         groups=(NodeGroup(count=nodes, cpus=4),),
+        kill_wait_s=kill_wait_s,
         partitions=(PartitionDefinition(name="main", default=True), PartitionDefinition(name="te")),
         preemption=NativePreemption(kind="tesched", send_user_signal=True, parameters=("tesched_te_partition=te",)),
     )
@@ -90,7 +92,8 @@ def test_every_kind_of_script_comes_back_or_is_left_alone_and_ends_once(
     build_plugin()
     kinds = tuple(under_the_plugin(kind) for kind in (*SCRIPTS, *NEVER, ARRAY))
     ordinary = [kind for kind in kinds if "Slurm preempted it" in kind.explained]
-    with KindsOnStage(make_cluster(definition(*kinds)), kinds) as stage:
+    # Those that save on SIGTERM may take as long as they need.
+    with KindsOnStage(make_cluster(definition(*kinds, kill_wait_s=round(HANG_S))), kinds) as stage:
         stage.await_begun()
         configured(stage, tmp_path)
         with running_daemon(stage.cluster, tmp_path, ClientChoice.COMMANDS) as daemon:

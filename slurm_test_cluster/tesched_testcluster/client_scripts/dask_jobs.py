@@ -1,7 +1,7 @@
 """A dask-jobqueue cluster that keeps one worker, and a computation on it, which outlives its worker.
 
-A worker that is away for longer than `distributed.deploy.lost-worker-timeout` (15 s) dask cancels; `adapt` then submits
-another one.
+A worker that is away for longer than `distributed.deploy.lost-worker-timeout` (15 s; `kinds_stage.py` says more, by the
+environment) dask cancels; `adapt` then submits another one.
 
     python dask_jobs.py NAME
 
