@@ -26,6 +26,7 @@ from tesched_report import reporter as reporter_module
 from tesched_report import sender as sender_module
 from tesched_report.reporter import Reporter
 from tesched_report.sender import send
+from tesched_testcluster.harness.private_munged import private_munged
 from tesched_testcluster.patience import HANG_S, Patience
 
 from tests.sent_reports import report
