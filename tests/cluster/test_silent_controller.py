@@ -59,9 +59,7 @@ def assert_given_up(failure: Snapshot | Failure | None, silent: Silence) -> None
     assert silent is stopped or f" {TIMEOUT_S} s" in failure.message
 
 
-def test_an_action_is_given_up_and_goes_through_later(
-    cluster: LocalCluster, connect: Connect, silent: Silence
-) -> None:
+def test_an_action_is_given_up_and_goes_through_later(cluster: LocalCluster, connect: Connect, silent: Silence) -> None:
     patient, hasty = connect(cluster, timeout_s=600), connect(cluster, timeout_s=TIMEOUT_S)
     job_id = JobId(cluster.sbatch(wrap="exec sleep 1000"))
     cluster.wait_state(job_id, "RUNNING")
@@ -78,9 +76,7 @@ def test_an_action_is_given_up_and_goes_through_later(
     assert cluster.state(job_id) == "RUNNING"
 
 
-def test_a_look_is_given_up_and_sees_all_later(
-    cluster: LocalCluster, connect: Connect, silent: Silence
-) -> None:
+def test_a_look_is_given_up_and_sees_all_later(cluster: LocalCluster, connect: Connect, silent: Silence) -> None:
     patient, hasty = connect(cluster, timeout_s=600), connect(cluster, timeout_s=TIMEOUT_S)
     answered = calls_of(patient, patient.observer.observe)
     seen: list[Snapshot | Failure] = []
