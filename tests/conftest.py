@@ -11,7 +11,7 @@ ROOT = str(Path(__file__).parent.parent)
 if ROOT not in sys.path:
     sys.path.insert(0, ROOT)
 
-from tests import examples  # noqa: E402 - it is found by the line above
+from tests import examples, order  # noqa: E402 - it is found by the line above
 
 
 def pytest_configure() -> None:
@@ -20,3 +20,8 @@ def pytest_configure() -> None:
         examples.load()
     except ValueError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest files first."""
+    items.sort(key=lambda item: order.place(item.nodeid))
