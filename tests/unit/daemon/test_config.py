@@ -59,42 +59,6 @@ def test_every_section_reaches_its_part() -> None:
     assert config.classes.user_word.within.max_gpus == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
-        ("mood = 'shadow'", ["mood", "unknown key", "did you mean mode?"]),
-        ("[guard]\nmax_preemptions = 1", ["guard.max_preemptions", "guard.max_preemptions_per_job"]),
-        ("[[classes.rules]]\nname='a'\njob_class='te'\nmatch={user='x'}", ["classes.rules[0].match.user", "users"]),
-        ("mode = 'on'", ["mode", "one of", "observe", "shadow", "enforce", '"on"']),
-        ("[guard]\nmin_run_time_s = 'long'", ["guard.min_run_time_s", "a number", '"long"']),
-        ("[guard]\ncool_down_s = -1", ["guard", "cool_down_s", "at least 0"]),
-        ("[guard]\nretry_after_s = inf", ["guard", "retry_after_s"]),
-        ("[loop]\npoll_interval_s = 0", ["loop", "poll_interval_s", "0.1"]),
-        ("[loop]\npoll_interval_s = 60\nbackoff_max_s = 30", ["loop", "backoff_max_s"]),
-        ("[classes]\ndefault_notice_signal = 'KILL'", ["classes", "USR1"]),
-        ("[classes]\ndefault_grace_period_s = 1e9", ["classes", "86400"]),
-        (
-            "[[classes.rules]]\nname='a'\njob_class='te'\n[[classes.rules]]\nname='a'\njob_class='be'",
-            ["classes", "two rules are named 'a'"],
-        ),
-        ("[[classes.rules]]\njob_class='te'", ["classes.rules[0]", "name"]),
-        ("[[classes.rules]]\nname='a'\njob_class='te'\nmax_gpus=2", ["did you mean classes.rules[0].match.max_gpus?"]),
-        ("poll_interval_s = 2", ["did you mean loop.poll_interval_s?"]),
-        ("[policy.fitgpp]\ns = nan", ["policy", "fitgpp.s"]),
-        ("guard = 3", ["guard", "a table", "not 3"]),
-        ("mode = \n", ["not valid TOML", "line 1"]),
-    ],
-)
-def test_a_bad_file_is_told_by_its_name_its_key_and_what_would_be_right(text: str, named: list[str]) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse(text, "site.toml")
-    said = str(caught.value)
-    assert said.startswith("site.toml: ")
-    assert "\n" not in said
-    for word in named:
-        assert word in said, said
-
-
 def test_a_missing_or_unreadable_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
         load(tmp_path / "none.toml")

@@ -17,6 +17,7 @@ from tesched_sim.papers.pdors.algorithm.schedule import (
 )
 from tesched_sim.papers.pdors.algorithm.slot import External, SlotSettings, SlotView
 
+from tests import collected
 from tests.unit.policies.pdors.examples import Drawn, samples_done, taken, training
 
 INF = float("inf")
@@ -77,11 +78,22 @@ def random_case(seed: int) -> tuple[TrainingJob, list[SlotView]]:
     return job, views
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_no_schedule_pays_more_than_the_one_that_is_found(seed: int) -> None:
+def test_no_schedule_pays_more_than_the_one_that_is_found() -> None:
+    outcomes: list[Schedule | NoSchedule] = []
+    collected.each(range(60), lambda seed: check_best(seed, outcomes), lambda seed: f"seed {seed}")
+    # Schedules, prices too high and too little room are all among them.
+    schedules = [one for one in outcomes if isinstance(one, Schedule)]
+    assert NoSchedule.ROOM in outcomes
+    assert NoSchedule.PRICE in outcomes
+    assert {placement.internal for one in schedules for placement in one.placements} == {True, False}
+    assert max(len(one.placements) for one in schedules) == 3
+
+
+def check_best(seed: int, outcomes: list[Schedule | NoSchedule]) -> None:
     job, views = random_case(seed)
     best = best_payoff(job, views, EXACT)
     found = best_schedule(job, views, Drawn(seed), EXACT)
+    outcomes.append(found)
     if isinstance(found, Schedule):
         assert found.payoff == pytest.approx(best)
         done = sum(samples_done(job, placement) for placement in found.placements)
@@ -94,18 +106,12 @@ def test_no_schedule_pays_more_than_the_one_that_is_found(seed: int) -> None:
         assert best <= 1e-9
 
 
-def test_the_seeds_above_have_schedules_prices_too_high_and_too_little_room() -> None:
-    outcomes = [best_schedule(*random_case(seed), Drawn(seed), EXACT) for seed in range(60)]
-    schedules = [one for one in outcomes if isinstance(one, Schedule)]
-    assert NoSchedule.ROOM in outcomes
-    assert NoSchedule.PRICE in outcomes
-    assert {placement.internal for one in schedules for placement in one.placements} == {True, False}
-    assert max(len(one.placements) for one in schedules) == 3
-
-
 @pytest.mark.parametrize("external", External)
-@pytest.mark.parametrize("seed", range(20))
-def test_solving_only_what_the_path_needs_changes_nothing(seed: int, external: External) -> None:
+def test_solving_only_what_the_path_needs_changes_nothing(external: External) -> None:
+    collected.each(range(20), lambda seed: check_lazy(seed, external), lambda seed: f"seed {seed}")
+
+
+def check_lazy(seed: int, external: External) -> None:
     random = np.random.default_rng(seed)
     job = training(samples=30.0, batch=12, utility=Sigmoid(height=300.0, steepness=0.3, patience=4.0))
     views = [

@@ -16,6 +16,7 @@ from tesched_sim.papers.pdors.algorithm.slot import (
     on_one_machine,
 )
 
+from tests import collected
 from tests.unit.policies.pdors.examples import Drawn, training
 
 INF = float("inf")
@@ -88,8 +89,11 @@ def test_servers_take_the_last_of_equal_machines_so_that_the_bound_is_the_answer
     assert (bound.cost[0], bound.fits[0]) == (3.0, True)
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_the_exact_way_is_exact_and_the_bound_never_above_it(seed: int) -> None:
+def test_the_exact_way_is_exact_and_the_bound_never_above_it() -> None:
+    collected.each(range(150), check_exact, lambda seed: f"seed {seed}")
+
+
+def check_exact(seed: int) -> None:
     job, seen = training(batch=9), random_view(seed)
     problem = SlotProblem(seen, job, SlotSettings(external=External.EXACT))
     for workers, servers in ((1, 1), (3, 2), (5, 3)):
