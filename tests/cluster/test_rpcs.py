@@ -14,6 +14,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
 from tesched_testcluster.local import LocalCluster
 
+from tests.cluster.conftest import MakeCluster
 from tests.cluster.slurm_clients import Connect
 
 pytestmark = pytest.mark.slurm
@@ -24,7 +25,15 @@ OTHERS = {
     "REQUEST_COMPLETE_BATCH_SCRIPT",
     "MESSAGE_NODE_REGISTRATION_STATUS",
     "MESSAGE_EPILOG_COMPLETE",
+    "REQUEST_COMPLETE_PROLOG",
+    "REQUEST_STEP_COMPLETE",
 }
+
+
+@pytest.fixture
+def cluster(make_cluster: MakeCluster) -> LocalCluster:
+    """Give a cluster of its own: what the jobs of other tests leave behind would be counted."""
+    return make_cluster(None)
 
 
 def counted(cluster: LocalCluster, client: Client, call: Callable[[], object]) -> tuple[int, int]:
