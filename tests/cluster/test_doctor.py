@@ -68,17 +68,30 @@ def site(cluster: LocalCluster, folder: Path, more: str = "", mode: str = "enfor
     """Write a configuration for this cluster, and make its store; return the file."""
     path, url = folder / "tesched.toml", f"sqlite:///{folder}/tesched.sqlite"
     rule = '[[classes.rules]]\nname = "te"\njob_class = "te"\n'
-    conf = f'[slurm]\nconf = "{cluster.slurm_conf}"\ntimeout_s = 5\n'
+    conf = f'[slurm]\nconf = "{cluster.slurm_conf}"\ntimeout_s = 60\n'
     path.write_text(f'mode = "{mode}"\n[store]\nurl = "{url}"\n{conf}{rule}{more}')
     if store:
         migrate.upgrade(url)
     return path
 
 
+def daemon_in_time(cluster: LocalCluster, config: Path) -> Report:
+    """Return a report by which Slurm has answered and the daemon has looked in time."""
+
+    def report() -> Report | None:
+        found = doctor(config)
+        return found if all(found.lines[check][0] == "ok" for check in ("slurmctld", "daemon")) else None
+
+    found = cluster.wait_for(report, "a report in which nothing is late")
+    assert found is not None
+    return found
+
+
 @pytest.mark.gate
 def test_a_healthy_cluster_with_its_daemon_gives_no_fail_and_no_warning(cluster: LocalCluster, tmp_path: Path) -> None:
     with running_daemon(cluster, tmp_path, ClientChoice.AUTO) as daemon:
-        found = doctor(daemon.config)
+        # On a busy machine a daemon that is late is told, or a look that took long, and it is over a moment later.
+        found = daemon_in_time(cluster, daemon.config)
         # Its TE jobs have no partition of their own.
         assert (found.status, found.levels("fail"), found.levels("warn")) == (0, [], ["PriorityTier"])
         assert {"configuration", "slurmctld", "client", "rights", "store", "disk", "daemon"} <= {*found.lines}
@@ -86,9 +99,11 @@ def test_a_healthy_cluster_with_its_daemon_gives_no_fail_and_no_warning(cluster:
         assert "2 s between SIGTERM and SIGKILL" in found.lines["KillWait"][1]
         # What the daemon runs on is not what the file says by now.
         daemon.config.write_text(daemon.config.read_text().replace('"enforce"', '"shadow"'))
-        level, text, advice = doctor(daemon.config).lines["daemon"]
-        assert (level, advice) == ("warn", "systemctl reload tesched")
-        assert text.endswith("the configuration says shadow")
+        cluster.wait_for(
+            lambda: doctor(daemon.config).lines["daemon"][1].endswith("the configuration says shadow"),
+            "the doctor to see that",
+        )
+        assert doctor(daemon.config).lines["daemon"][::2] == ("warn", "systemctl reload tesched")
 
 
 @pytest.mark.parametrize(("tier", "level"), [(2, "ok"), (1, "warn")])

@@ -17,5 +17,4 @@ VICTIMS = 20
 def test_no_victim_runs_twice_whose_end_slurmctld_had_heard_of(client_choice: ClientChoice) -> None:
     with bench_of("pyslurm" if client_choice is ClientChoice.PYSLURM else "commands", seed=0) as bench:
         bench.batch(VICTIMS)
-        assert len(bench.counts.seen) + bench.counts.outside == VICTIMS
         assert bench.counts.known_ended == 0

@@ -42,9 +42,9 @@ def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
         for job_id in (with_licence, victim):
             cluster.wait_state(job_id, "RUNNING")
         best_effort(cluster, "be-3")
+        te = trial(cluster, "--licenses=soft:1")
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Priority", "Slurm to see it behind the other one")
         with running_daemon(cluster, tmp_path, one_client) as daemon:
-            te = trial(cluster, "--licenses=soft:1")
-            assert cluster.job(te)["Reason"] in {"Priority", "None"}
             cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Licenses", "Slurm to look at it")
             nice = cluster.job(te)["Nice"]
             looks(cluster, daemon, 20)

@@ -37,7 +37,7 @@ def two_types() -> ClusterDefinition:
 
 
 def training(
-    cluster: LocalCluster, name: str, workload: str, *, on_notice: OnNotice = "unaware", ticks: int = 1200
+    cluster: LocalCluster, name: str, workload: str, *, on_notice: OnNotice = "unaware", ticks: int = 36_000
 ) -> int:
     job = LoadJob(
         name=name, kind="be", gpus=1, ticks=ticks, on_notice=on_notice, options=(f"--comment=workload={workload}",)
@@ -121,7 +121,6 @@ def test_a_trial_comes_before_the_rounds(tmp_path: Path, one_client: ClientChoic
             cluster.wait_state(job_id, "RUNNING")
         with gavel(cluster, tmp_path, one_client):
             trial = submit(cluster, LoadJob(name="te-1", kind="te", gpus=1, ticks=100), cluster.shared)
-            cluster.wait_state(trial, "RUNNING")
             cluster.wait_state(trial, "COMPLETED")
             assert cluster.job(trial)["Restarts"] == "0"
             cluster.wait_for(
@@ -140,7 +139,7 @@ def test_two_jobs_that_ask_for_shards_share_the_gpu_on_which_they_are_fast(
     with LocalCluster(definition) as cluster:
         asks = ("--gres=shard:1", "--comment=workload=light")
         pair = [
-            submit(cluster, LoadJob(name=f"be-{number}", kind="be", ticks=1200, options=asks), cluster.shared)
+            submit(cluster, LoadJob(name=f"be-{number}", kind="be", ticks=36_000, options=asks), cluster.shared)
             for number in range(2)
         ]
         for job_id in pair:

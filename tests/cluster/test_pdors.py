@@ -39,7 +39,7 @@ def two_racks() -> ClusterDefinition:
 
 
 def training(cluster: LocalCluster, name: str, *options: str, comment: str = "workload=net") -> int:
-    job = LoadJob(name=name, kind="be", gpus=1, ticks=1200, options=(f"--comment={comment}", *options))
+    job = LoadJob(name=name, kind="be", gpus=1, ticks=36_000, options=(f"--comment={comment}", *options))
     return submit(cluster, job, cluster.shared)
 
 

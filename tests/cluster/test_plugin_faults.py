@@ -52,7 +52,7 @@ def preemptions(daemon: Daemon, jobs: list[int]) -> list[int]:
 
 def await_counted(daemon: Daemon, jobs: list[int], count: int) -> None:
     """Wait until so many preemptions of these jobs are counted: for a minute what Slurm did may be unclear."""
-    patience = Patience(100)
+    patience = Patience()
     while sum(preemptions(daemon, jobs)) != count:
         assert not patience.is_over(), f"counted are {preemptions(daemon, jobs)}, not {count}"
         time.sleep(0.1)

@@ -79,7 +79,7 @@ def test_slurm_goes_on_without_the_daemon_and_the_next_one_takes_over(cluster: L
         cluster.wait_for(lambda: "Slurm preempted it" in daemon.ask("explain", str(one)).stdout, "the order")
         often = {job["job_id"]: job["preemptions"] for job in daemon.json("jobs")["jobs"]}
         assert [often[job_id] for job_id in jobs] == [1, 0, 0, 0]
-    assert marked(cluster) == jobs[1:]
+    wait_marked(cluster, jobs[1:])
     undone = run_tesched("undo", TESCHED_CONFIG=str(tmp_path / "tesched.toml"))
     assert undone.returncode == 0, undone.stdout + undone.stderr
     assert marked(cluster) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,11 @@ from typing import Any
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster import registry
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import HANG_S
 
 from tests.cluster.conftest import MakeCluster
 
@@ -58,6 +59,12 @@ def all_losses(cluster: LocalCluster, daemon: Daemon, job: str) -> list[tuple[in
     return found()
 
 
+def port_without_a_daemon(cluster: LocalCluster) -> int:
+    """Return slurmdbd's port: it is the cluster's own until its end, and there is no slurmdbd."""
+    assert cluster.definition.accounting is None
+    return registry.read(cluster.name).first_port + 1
+
+
 @pytest.mark.gate
 def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else_is_heard(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
@@ -65,9 +72,7 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
     if os.geteuid() != 0:
         pytest.fail("only root can be another user: run the tests of the cluster as root")
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=2),)))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{port_without_a_daemon(cluster)}"
     munge_socket = cluster.folder / "run" / "munge.sock"
     (tmp_path / "conf.d").mkdir()
     reports = f'[reports]\nsocket = "{address}"\nmunge_socket = "{munge_socket}"\n'
@@ -87,7 +92,7 @@ def test_an_arrays_workers_report_by_the_socket_and_are_gathered_and_nobody_else
             assert [loss for _, loss in own] == pytest.approx([(task + 1) * 0.64**k for k in range(ITERATIONS)])
         # Another user's reports of it do not count.
         forger = [sys.executable, "-c", FORGER, f"{array}_1"]
-        subprocess.run(forger, env={**os.environ, **there}, check=True, timeout=20)
+        subprocess.run(forger, env={**os.environ, **there}, check=True, timeout=HANG_S)
         said = f"user 65534 has sent one for job {array}_1 of user root"
         cluster.wait_for(lambda: said in daemon.log.read_text(), "the refusal in the log")
         together = told(daemon, f"{array}_1")["array"]

@@ -15,6 +15,8 @@ from tesched_slurm.clients import Client
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
+from tests.cluster.conftest import MakeCluster
+
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
 #: what slurmd and the end of a job send, and sdiag's own question
@@ -23,7 +25,15 @@ OTHERS = {
     "REQUEST_COMPLETE_BATCH_SCRIPT",
     "MESSAGE_NODE_REGISTRATION_STATUS",
     "MESSAGE_EPILOG_COMPLETE",
+    "REQUEST_COMPLETE_PROLOG",
+    "REQUEST_STEP_COMPLETE",
 }
+
+
+@pytest.fixture
+def cluster(make_cluster: MakeCluster) -> LocalCluster:
+    """Give a cluster of its own: what the jobs of other tests leave behind would be counted."""
+    return make_cluster(None)
 
 
 def counted(cluster: LocalCluster, client: Client, call: Callable[[], object]) -> tuple[int, int]:

@@ -115,6 +115,17 @@ def shared_store(folder: Path) -> None:
         shutil.chown(file, group=GROUP)
 
 
+def await_notes(cluster: LocalCluster, daemon: Daemon, *, noted: int, not_noted: int) -> None:
+    """Wait until both notes are counted, and assert that they are these."""
+
+    def tally() -> tuple[int, int]:
+        found = daemon.json("status")["tally"]
+        return found["noted"], found["not_noted"]
+
+    cluster.wait_for(lambda: sum(tally()) == noted + not_noted, "both notes to be counted")
+    assert tally() == (noted, not_noted)
+
+
 @pytest.mark.gate
 def test_the_user_is_told_in_the_jobs_record_and_by_the_command_and_sees_it_by_mine(
     cluster: LocalCluster, folder: Path, client_choice: ClientChoice
@@ -139,9 +150,9 @@ def test_the_user_is_told_in_the_jobs_record_and_by_the_command_and_sees_it_by_m
         assert (second["job_id"], second["name"]) == (sites, "be-sites")
         # Another's text is left, and that is counted.
         assert comment(cluster, sites) == "JS1:of the site's own"
-        status = daemon.json("status")
-        assert (status["tally"]["noted"], status["tally"]["not_noted"]) == (1, 1)
-        assert "is left" in status["tally"]["not_noted_why"]
+        # The note is another action than what the command is told, and may come after it.
+        await_notes(cluster, daemon, noted=1, not_noted=1)
+        assert "is left" in daemon.json("status")["tally"]["not_noted_why"]
         cluster.wait_for(lambda: daemon.json("status")["daemon"]["told"]["told"] == 2, "the count of the command")
         # The record still says it when the job has run again.
         cluster.wait_state(job, "COMPLETED")
@@ -190,9 +201,8 @@ def test_the_note_may_stand_in_extra(cluster: LocalCluster, folder: Path, client
         preempts(cluster, own)
         # The command ends with 3 each time; nothing else suffers.
         cluster.wait_for(lambda: daemon.json("status")["daemon"]["told"]["failed"] == 2, "the count of failures")
-        status = daemon.json("status")
-        assert status["daemon"]["told"]["last_failure"] == "exit status 3"
-        assert (status["tally"]["noted"], status["tally"]["not_noted"]) == ((1, 1) if can else (0, 2))
+        assert daemon.json("status")["daemon"]["told"]["last_failure"] == "exit status 3"
+        await_notes(cluster, daemon, noted=1 if can else 0, not_noted=1 if can else 2)
         assert "failed: 2 (the last: exit status 3)" in daemon.ask("status").stdout
         assert bool(NOTE.fullmatch(extra(cluster, job))) is can
         assert extra(cluster, own) == ("mine" if can else "")
