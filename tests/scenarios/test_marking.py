@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from tesched_core.model.actions import FailureKind, MarkLine, SetMarks, Status
+from tesched_core.model.change import MARK
 from tesched_core.model.cluster import JobState, PluginSettings, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
@@ -74,6 +75,18 @@ def test_no_more_are_marked_than_the_limits_would_bear() -> None:
     assert site(max_preemptions_per_user_hour=0).cycle(0) == ()
     assert written(site(protected_users=("bob",)), 0) == [SMALL]
     assert site(max_lost_node_hours_per_day=0).cycle(0) == ()
+
+
+@pytest.mark.parametrize("how", ["leaving", "put back"])
+def test_no_job_is_marked_in_the_place_of_one_that_slurm_may_have_preempted(how: str) -> None:
+    drive = site(max_preemptions_per_hour=1)
+    assert written(drive, 0) == [SMALL]
+    if how == "leaving":
+        drive.change(SMALL, flags=frozenset({"COMPLETING"}))
+    else:
+        drive.requeued(SMALL)
+    drive.cycle(2)
+    assert JobId(LARGE) not in drive.memory.changes_of(MARK)
 
 
 def test_a_job_that_has_declared_a_signal_is_not_marked() -> None:

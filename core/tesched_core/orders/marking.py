@@ -11,7 +11,7 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,6 +63,8 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
     left = _Left.of(memory, limits, context.now)
     barred = left.barred(view.waiting)
+    for job, mark in _perhaps_preempted(context):
+        left.take(job, context.now - mark.started_at)
     marks: dict[JobId, Mark] = {}
     for row in np.lexsort((running.job_id, scores)).tolist():
         if why[row] >= 0:
@@ -102,6 +104,17 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             )
         )
     return MarkJobs(marks=marks, te_rules=TeRules(barred=frozenset(barred), wait_s=wait_s)), Refusals(told), ""
+
+
+def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
+    """Yield the marked jobs that are leaving or back in the queue before it is known whether Slurm has preempted them.
+
+    They count as if it had. Otherwise others would be marked in their place, and more would leave than the limits allow.
+    """
+    for job_id, one in context.changes_of(MARK).items():
+        job = context.snapshot.jobs.get(job_id)
+        if job is not None and one.order_id is None and (job.completing or job.restarts > one.value.restarts):
+            yield job, one.value
 
 
 def _why_not(job: Job, context: CycleContext) -> RefusalCode | None:
