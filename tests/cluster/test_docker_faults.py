@@ -78,7 +78,7 @@ def test_nothing_is_lost_and_nothing_done_twice(
     def begun() -> set[int]:
         return {event.job_id for event in events()}
 
-    # No job's end makes room, and none ends while slurmctld is away, before the test lets it.
+    # No job's end frees a node, and none ends while slurmctld is away, before the test lets it.
     held = [f"{SHARED}/{HOLD.format(kind=kind)}" for kind in ("be", "te")]
     cluster.run("touch", *held)
     stage = DockerStage(cluster=cluster)

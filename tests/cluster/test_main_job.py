@@ -74,7 +74,7 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
         )
         # Slurm lets a requeued job wait for some seconds, in which one behind it would be started.
         cluster.wait_for(
-            lambda: cluster.job(paid[0])["Reason"] in {"Resources", "Priority"}, "the victim to wait for room alone"
+            lambda: cluster.job(paid[0])["Reason"] in {"Resources", "Priority"}, "the victim to wait for a node alone"
         )
         trials_end.unlink()
         # Of a job that has ended Slurm lets nothing be changed.

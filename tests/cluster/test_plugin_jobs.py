@@ -26,6 +26,7 @@ pytestmark = pytest.mark.slurm
 DECLARING = {"submitit", "submitit-comment"}
 TE = "--partition=te"
 SIGNAL = "it is not marked, as it has declared a signal"
+BY_SLURM = "Slurm preempted it"
 
 
 def under_the_plugin(kind: Kind) -> Kind:
@@ -33,7 +34,7 @@ def under_the_plugin(kind: Kind) -> Kind:
     if kind in NEVER:
         return kind
     if not kind.declares and kind.name not in DECLARING:
-        return replace(kind, explained="Slurm preempted it")
+        return replace(kind, explained=BY_SLURM)
     return replace(
         kind,
         parts=dict.fromkeys(kind.parts, Ending.UNTOUCHED),
@@ -67,22 +68,37 @@ def configured(stage: KindsOnStage, folder: Path) -> None:
     (folder / "conf.d" / "plugin.toml").write_text(lever)
 
 
-def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, left_alone: Sequence[Kind] = ()) -> None:
-    """Let TE jobs ask for every node once so many jobs are marked, and wait until each job has ended.
+def preempted(stage: KindsOnStage, daemon: Daemon, marks: int, kinds: Sequence[Kind]) -> dict[str, str]:
+    """Let TE jobs ask for every node once so many jobs are marked; when each job has ended return what explains each.
 
-    Those that are `left_alone` would work for ever: each is told to stop once the reason is known.
+    Those that declare a signal would work for ever: each is told to stop once the reason is known.
     """
+    known: dict[str, str] = {}
+
+    def await_known(reason: str) -> list[Kind]:
+        explained = {stage.jobs(kind.name)[0]: kind for kind in kinds if kind.explained == reason}
+
+        def all_known() -> bool:
+            # What is said of a job while it works may be another thing when it ends.
+            for job in explained.keys() - known.keys():
+                if reason in (said := daemon.ask("explain", job).stdout):
+                    known[job] = said
+            return explained.keys() <= known.keys()
+
+        stage.cluster.wait_for(all_known, f"{reason!r} of each of {[kind.name for kind in explained.values()]}")
+        return list(explained.values())
+
     stage.cluster.wait_for(lambda: marked(stage) == marks, f"{marks} marks")
     stage.preempt(TE)
-    for kind in left_alone:
-        (job,) = stage.jobs(kind.name)
-        stage.cluster.wait_for(lambda job=job: SIGNAL in daemon.ask("explain", job).stdout, "the reason")  # type: ignore[misc]
+    for kind in await_known(SIGNAL):
         (stage.folder / f"{kind.name}.stop").touch()
     stage.await_end()
+    await_known(BY_SLURM)
     stage.cluster.wait_for(
         lambda: not daemon.json("status")["orders"] and daemon.json("status")["daemon"]["marks_trouble"] == "",
         "the orders to end",
     )
+    return known
 
 
 @pytest.mark.gate
@@ -91,15 +107,14 @@ def test_every_kind_of_script_comes_back_or_is_left_alone_and_ends_once(
 ) -> None:
     build_plugin()
     kinds = tuple(under_the_plugin(kind) for kind in (*SCRIPTS, *NEVER, ARRAY))
-    ordinary = [kind for kind in kinds if "Slurm preempted it" in kind.explained]
+    ordinary = [kind for kind in kinds if kind.explained == BY_SLURM]
     # Those that save on SIGTERM may take as long as they need.
     with KindsOnStage(make_cluster(definition(*kinds, kill_wait_s=round(HANG_S))), kinds) as stage:
         stage.await_begun()
         configured(stage, tmp_path)
         with running_daemon(stage.cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-            left_alone = [kind for kind in kinds if kind.explained == SIGNAL]
-            preempted(stage, daemon, sum(1 if kind.name != "array" else 2 for kind in ordinary), left_alone)
-            outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
+            known = preempted(stage, daemon, sum(1 if kind.name != "array" else 2 for kind in ordinary), kinds)
+            outcomes = stage.outcomes(known.__getitem__)
             tally = daemon.json("status")["tally"]
         assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []
         assert {stage.cluster.state(te) for kind in NEVER for te in stage.trials(kind.name)} == {"PENDING"}
@@ -114,6 +129,6 @@ def test_a_client_that_declares_nothing_comes_back(name: str, make_cluster: Make
         stage.await_begun()
         configured(stage, tmp_path)
         with running_daemon(stage.cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-            preempted(stage, daemon, 1)
-            (outcome,) = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
+            known = preempted(stage, daemon, 1, [kind])
+            (outcome,) = stage.outcomes(known.__getitem__)
         assert outcome.wrong == ""
