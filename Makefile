@@ -85,7 +85,7 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 
 test-plugin-24: test-images  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
 	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
-	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_lever.py
+	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_ending.py tests/cluster/test_plugin_lever.py
 
 check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the checks of rooms, language and broken rules.
 	$(BIN)/ruff check

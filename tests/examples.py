@@ -1,7 +1,6 @@
 """Numbers of random examples, by the profile of Hypothesis that the environment variable HYPOTHESIS_PROFILE names.
 
     gate        the same examples in each run, so that a change fails for what it changes; no example database
-    unhurried   as many, and others in each run
     nightly     others in each run, ten times as many; what fails is printed with a line that reproduces it
 
 No profile has a deadline: what an example takes is no property of the code, and a busy machine makes no test fail.
@@ -20,10 +19,9 @@ DEFAULT = "gate"
 #: examples of a property that says no number
 _EXAMPLES = 100
 #: how many times as many examples as in the gate
-_TIMES = {"gate": 1, "unhurried": 1, "nightly": 10}
+_TIMES = {"gate": 1, "nightly": 10}
 _CHANGES: Mapping[str, Mapping[str, Any]] = {
     "gate": {"derandomize": True, "database": None},
-    "unhurried": {"derandomize": False},
     "nightly": {"derandomize": False, "print_blob": True},
 }
 

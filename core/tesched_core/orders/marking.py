@@ -109,7 +109,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
 def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
     """Yield the marked jobs that are leaving or back in the queue before it is known whether Slurm has preempted them.
 
-    They count as if it had. Otherwise others would be marked in their place, and more would leave than the limits allow.
+    They count as if it had: else others would be marked in their place, and more would leave than the limits allow.
     """
     for job_id, one in context.changes_of(MARK).items():
         job = context.snapshot.jobs.get(job_id)

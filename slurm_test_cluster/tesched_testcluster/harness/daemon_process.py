@@ -19,6 +19,8 @@ from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
 TESCHED = Path(sys.executable).with_name("tesched")
+#: what a turn without an action says
+FIRST_TURN = ("did nothing", "decided nothing")
 CRASHING = Path(__file__).with_name("crashing_daemon.py")
 
 #: te-… is trial and error, be-… is best effort; a grace period of 10 s; looks every half second, and takes no pokes.
@@ -129,9 +131,10 @@ def running_daemon(
     daemon = Daemon(config=config, process=process, log=log)
     try:
         cluster.wait_for(
-            lambda: any(word in log.read_text() for word in ("did nothing", "decided nothing")),
+            lambda: any(word in log.read_text() for word in FIRST_TURN) or process.poll() is not None,
             "the daemon's first turn",
         )
+        assert process.poll() is None, "the daemon has ended"
         yield daemon
     except BaseException:
         process.kill()

@@ -32,14 +32,13 @@ def test_the_night_has_ten_times_as_many_others_and_says_how_to_reproduce_one() 
     assert nightly.max_examples == 1000
 
 
-@pytest.mark.parametrize("name", ["gate", "unhurried", "nightly"])
+@pytest.mark.parametrize("name", ["gate", "nightly"])
 def test_no_profile_has_a_deadline(name: str) -> None:
     assert settings.get_profile(name).deadline is None
 
 
 def test_a_number_of_examples_is_that_of_the_gate_and_ten_times_as_many_by_night() -> None:
     assert examples(30, {}) == examples(30, {VARIABLE: ""}) == examples(30, {VARIABLE: "gate"}) == 30
-    assert examples(30, {VARIABLE: "unhurried"}) == 30
     assert examples(30, {VARIABLE: "nightly"}) == 300
 
 
@@ -61,7 +60,7 @@ def test_an_unknown_profile_is_a_usage_error_that_names_the_known_ones() -> None
         check=False,
     )
     assert ended.returncode == pytest.ExitCode.USAGE_ERROR, ended.stdout
-    assert "HYPOTHESIS_PROFILE is one of gate, unhurried, nightly, not 'nigthly'" in ended.stderr
+    assert "HYPOTHESIS_PROFILE is one of gate, nightly, not 'nigthly'" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
