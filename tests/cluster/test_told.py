@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.harness import other_user
 from tesched_testcluster.harness.daemon_process import TESCHED, Daemon, running_daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import slowness
@@ -101,7 +102,7 @@ def as_user(daemon: Daemon, *argv: str, member: bool) -> subprocess.CompletedPro
     groups = [f"--groups={grp.getgrnam(GROUP).gr_gid}"] if member else ["--clear-groups"]
     who = ["setpriv", f"--reuid={USER}", "--regid=nogroup", *groups]
     environment = {**os.environ, "TESCHED_CONFIG": str(daemon.config), "COLUMNS": "200"}
-    command = [*who, str(TESCHED), *argv]
+    command = [*other_user.prefix(daemon.config.parent), *who, str(TESCHED), *argv]
     limit_s = 60 * slowness()
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=limit_s, check=False, cwd="/"

@@ -175,6 +175,7 @@ def test_a_store_that_may_only_be_read_takes_no_writes(url: str, store: Engine, 
 # shares what it has open among all connections of a process.
 _NOBODY = """
 import os, sys
+import sqlalchemy.dialects.sqlite.pysqlite
 from tesched_db import queries as read
 from tesched_db.engine import open_store
 from tesched_db.errors import StoreError

@@ -226,6 +226,7 @@ class TestMaking:
 # In a process of its own: SQLite shares what it has open among all connections of a process.
 _AS_NOBODY = """
 import os, sys
+import sqlalchemy.dialects.sqlite.pysqlite
 from tesched_db import lease, migrate
 from tesched_db import queries as read
 from tesched_db.engine import open_store
