@@ -61,18 +61,21 @@ test-busy: install plugin  ## Run the gate beside eight busy loops: a test that 
 test-flaky: install plugin  ## Run each test that make test called FLAKY 20 times beside four busy loops.
 	slurm_test_cluster/with-busy-loops.sh 4 $(BIN)/python -m tests.flaky_again
 
-test-images: setup  ## Build the images of Slurm 26.05 and 24.11 (needs Docker), where they are not there already.
+.PHONY: image-26 image-24
+image-26: setup
 	$(BIN)/python -m tesched_testcluster docker image
+image-24: setup
 	$(BIN)/python -m tesched_testcluster docker image --trixie
+test-images: image-26 image-24  ## Build the images of Slurm 26.05 and 24.11 (needs Docker), where they are not there already.
 
-test-docker-cluster: test-images  ## Run the tests of the Docker cluster.
+test-docker-cluster: image-26  ## Run the tests of the Docker cluster.
 	$(TWO_PASSES) tests/cluster -m docker
 
-test-release-26: test-images  ## Run what differs by release on Slurm 26.05 with pyslurm, in a container.
+test-release-26: image-26  ## Run what differs by release on Slurm 26.05 with pyslurm, in a container.
 	$(BIN)/python -m tesched_testcluster docker run -- \
 	  python -m tests.two_passes $(IN_PARALLEL) tests/cluster -m 'release and not docker and not clients'
 
-test-nightly: install test-images  ## Run all of tests/cluster on Slurm 26.05, and ten times as many, random examples.
+test-nightly: install image-26  ## Run all of tests/cluster on Slurm 26.05, and ten times as many, random examples.
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(IN_PARALLEL) tests/properties tests/unit
 	$(BIN)/python -m tesched_testcluster docker run -- \
 	  python -m tests.two_passes $(IN_PARALLEL) tests/cluster -m 'not docker and not clients'
@@ -83,9 +86,9 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 	$(BIN)/pytest -m clients
 	$(BIN)/python -m tesched_testcluster docker run --clients -- pytest tests/cluster -m clients
 
-test-plugin-24: test-images  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
+test-plugin-24: image-24  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
 	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
-	  pytest tests/cluster/test_plugin.py tests/cluster/test_plugin_ending.py tests/cluster/test_plugin_lever.py
+	  python -m tests.two_passes tests/cluster/test_plugin.py tests/cluster/test_plugin_ending.py tests/cluster/test_plugin_lever.py
 
 check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the checks of rooms, language and broken rules.
 	$(BIN)/ruff check
