@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -109,10 +110,11 @@ def report(
 def _follow(follower: Follower, file: Path, reporter: Reporter, *, once: bool) -> None:
     """Follow the file until SIGTERM, or read it once. Raises BadFileError if nothing can be read then."""
     # `kill $!` at the end of a script: what was written last is still read.
-    signal.signal(signal.SIGTERM, _end)
+    ending = _Ending()
+    signal.signal(signal.SIGTERM, ending.signalled)
     try:
         try:
-            follow(follower, say=lambda text: say(f"{file}: {text}", err=True), once=once)
+            follow(follower, say=lambda text: say(f"{file}: {text}", err=True), once=once, pause=ending.pause)
         except _EndError:
             follower.look()
     except (ReadError, OSError) as error:
@@ -127,5 +129,24 @@ class _EndError(Exception):
     """SIGTERM has come."""
 
 
-def _end(_number: int, _frame: FrameType | None) -> None:
-    raise _EndError
+class _Ending:
+    """SIGTERM, which ends a pause, never a report: the reporter keeps every exception from a training."""
+
+    def __init__(self) -> None:
+        self._has_come = self._pausing = False
+
+    def signalled(self, _number: int, _frame: FrameType | None) -> None:
+        """Handle the signal."""
+        is_first, self._has_come = not self._has_come, True
+        if is_first and self._pausing:
+            raise _EndError
+
+    def pause(self, seconds: float) -> None:
+        """Sleep. Raises _EndError if the signal comes, or has come."""
+        self._pausing = True
+        try:
+            if self._has_come:
+                raise _EndError
+            time.sleep(seconds)
+        finally:
+            self._pausing = False

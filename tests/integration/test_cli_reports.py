@@ -24,6 +24,7 @@ from tesched_core.model.resources import JobId
 from tesched_db import migrate
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import Writer, job, snapshot
+from tesched_testcluster.patience import HANG_S
 
 TESCHED = Path(sys.executable).with_name("tesched")
 
@@ -99,13 +100,34 @@ class TestReport:
             with log.open("a") as file:
                 file.write('{"step": 2, "loss": 3}\n')
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(HANG_S) == 0
         finally:
             process.kill()
             process.wait()
         told = content(spool)
         assert [point[:2] for point in told["points"]] == [[1, 4.0], [2, 3.0]]
         assert told["workload"] == "lstm"
+
+    def test_a_signal_that_comes_while_a_loss_is_reported_ends_it_after_the_last_line(
+        self, spool: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = tmp_path / "log.jsonl"
+        log.write_text('{"step": 1, "loss": 4}\n{"step": 2, "loss": 3}\n')
+        before = signal.getsignal(signal.SIGTERM)
+        monkeypatch.setenv("SLURM_JOB_ID", "42")
+        monkeypatch.setenv("TESCHED_SPOOL", str(spool))
+
+        def signalled(_what: str, value: float) -> float:
+            """Let the signal come inside of what keeps every exception from a training."""
+            signal.raise_signal(signal.SIGTERM)
+            return value
+
+        monkeypatch.setattr("tesched_report.reporter._not_negative", signalled)
+        try:
+            assert CliRunner().invoke(main, ["report", "--follow", str(log)]).exit_code == 0
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        assert [point[:2] for point in content(spool)["points"]] == [[1, 4.0], [2, 3.0]]
 
     @pytest.mark.parametrize(
         ("argv", "said"),
