@@ -81,7 +81,7 @@ def run_part(part: Part) -> dict[str, Any]:
     row |= figures_of(said)
     if flaky := flaky_in(said):
         row["flaky"] = flaky
-    print(f"make {part.target}: {_told(row)}", flush=True)
+    print(f"make {part.target}: {_summary(row)}", flush=True)
     if status:
         print("\n".join(said.splitlines()[-40:]), flush=True)
     return row
@@ -129,7 +129,7 @@ def say(result: dict[str, Any] | None) -> list[str]:
     )
     since = changed_since(result["tree"])
     if since is None:
-        lines.append("What has changed since cannot be told: that tree is not in this clone.")
+        lines.append("What has changed since is unknown: that tree is not in this clone.")
     elif since:
         named = ", ".join(since[:_NAMED]) + (f" and {len(since) - _NAMED} more" if len(since) > _NAMED else "")
         lines.append(f"Changed since in {', '.join(DEPENDS_ON)}: {len(since)} files ({named}).")
@@ -144,7 +144,7 @@ def changed_since(tree: str | None) -> list[str] | None:
     return None if said is None else said.splitlines()
 
 
-def _told(row: dict[str, Any]) -> str:
+def _summary(row: dict[str, Any]) -> str:
     verdict = "FAILED" if row["status"] else "passed"
     counts = [f"{row[what]} {what}" for what in ("passed", "failed", "error", "skipped") if what in row]
     counts += [f"flaky: {name}" for name in row.get("flaky", ())]

@@ -259,7 +259,7 @@ CLIENTS = (
         parts=dict.fromkeys(("comment-alone", "comment-one", "comment-two"), Ending.RESUMED),
         explained="SIGUSR2 to its steps, from the job's comment",
     ),
-    # dask ends the worker, by scancel, once it has the result.
+    # dask ends the worker, by scancel, once it has the result; or when it has been away for 15 s, here for an hour.
     Kind(
         name="dask",
         row="dask-jobqueue that keeps one worker (`adapt`): the worker is requeued, the sum is right",

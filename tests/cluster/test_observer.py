@@ -52,8 +52,9 @@ def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Co
 
 
 def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
-    # With slurm.conf's own parameters the first look at a new job comes seconds after its submission.
-    made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock"))
+    # With slurm.conf's own parameters the first look at a new job comes seconds after its submission; here later.
+    later = {"SchedulerParameters": "batch_sched_delay=20"}
+    made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock", settings=later))
     watcher = connect(made).watcher
     held = made.sbatch("--hold", wrap=SLEEP)
     new = made.sbatch(wrap=SLEEP)

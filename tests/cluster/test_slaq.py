@@ -13,7 +13,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
-from tesched_testcluster.patience import slowness
+from tesched_testcluster.patience import Patience
 
 pytestmark = pytest.mark.slurm
 
@@ -103,7 +103,7 @@ def test_throttles_are_put_back_by_undo(cluster: LocalCluster, daemon: Daemon) -
         lambda: (throttle(cluster, free), throttle(cluster, limited)) == (CPUS // 2, CPUS // 2), "equal shares"
     )
     daemon.process.terminate()
-    daemon.process.wait(timeout=30 * slowness())
+    daemon.process.wait(timeout=Patience().limit_s)
     undone = run_tesched("undo", TESCHED_CONFIG=str(daemon.config))
     assert undone.returncode == 0, undone.stdout + undone.stderr
     assert (throttle(cluster, free), throttle(cluster, limited)) == (0, 5)

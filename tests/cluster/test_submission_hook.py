@@ -22,6 +22,7 @@ from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.patience import Patience
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated
@@ -44,6 +45,8 @@ PLAIN = ("--export=ALL",)
 #: Seconds between two polls: what happens in a test comes of a poke
 POLL_S = 3600.0
 
+#: Seconds of an idle machine that a submission may take; it takes a part of one
+PROMPT_S = 5.0
 #: Seconds after which a trial that has not started is poked for again
 AGAIN_AFTER_S = 10.0
 
@@ -97,11 +100,11 @@ def fill(path: Path) -> None:
 
 
 def submit_promptly(cluster: LocalCluster) -> int:
-    """Submit a job that stays in the queue, and return its id. The submission fails if the hook waits for a socket.
-
-    It would wait for ever, and sbatch gives a slurmctld that does not answer up.
-    """
-    return cluster.sbatch("--hold", wrap="true")
+    """Submit a job that stays in the queue, and return its id. The submission must not be held up."""
+    prompt = Patience(PROMPT_S)
+    job_id = cluster.sbatch("--hold", wrap="true")
+    assert not prompt.is_over(), f"it took {prompt.waited_s:.0f} s"
+    return job_id
 
 
 def starts_by_pokes(cluster: LocalCluster, te: int, poke: Callable[[], object]) -> None:

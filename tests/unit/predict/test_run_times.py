@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tesched_predict.quantiles import PARENT_RUNS
 from tesched_sim.workload import WorkloadError
 from tesched_testcluster.harness.run_times import measure
+from tesched_testcluster.patience import HANG_S
 
+ROOT = Path(__file__).parents[3]
 HEAD = "timestamp,duration,num_gpus,gpu_time,cluster"
 
 
@@ -51,3 +55,16 @@ def test_bad_input_is_named_with_what_would_be_right(tmp_path: Path, text: str, 
     path.write_text(text)
     with pytest.raises(WorkloadError, match=re.escape(says)):
         measure(path, online=False, parent_runs=PARENT_RUNS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"), [((), "no trace is named"), (("{trace}",), "trace.csv: it has 0 jobs that ran")]
+)
+def test_the_command_ends_with_status_2_and_says_why(tmp_path: Path, argv: tuple[str, ...], says: str) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEAD + "\n")
+    command = [sys.executable, "-m", "benchmarks.run_times", *(word.format(trace=path) for word in argv)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert ended.returncode == 2
+    assert says in ended.stderr
+    assert "Traceback" not in ended.stderr

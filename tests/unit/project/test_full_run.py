@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def git(*arguments: str) -> str:
-    """Run git in the current folder, as somebody."""
+    """Run git in the current folder, with an author's name."""
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
     return subprocess.run(["git", *who, *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -48,14 +48,14 @@ def test_the_gate_names_the_files_that_have_changed_since_the_last_full_run(clon
     (clone / "README.md").write_text("two\n")
     assert say(result(tree))[-1] == unchanged
     (clone / "slurm" / "queue.py").write_text("two\n")
-    told = say(result(tree))
-    assert f"2026-11-25, tree {tree[:12]}, 34 min, all passed" in told[1]
-    assert told[2].endswith("1 files (slurm/queue.py).")
+    said = say(result(tree))
+    assert f"2026-11-25, tree {tree[:12]}, 34 min, all passed" in said[1]
+    assert said[2].endswith("1 files (slurm/queue.py).")
 
 
 @pytest.mark.parametrize("tree", [None, "0123456789abcdef0123456789abcdef01234567"])
 def test_a_tree_that_the_clone_lacks_is_said_to_be_unknown(clone: Path, tree: str | None) -> None:
-    assert "cannot be told" in say(result(tree))[-1]
+    assert "is unknown: that tree" in say(result(tree))[-1]
 
 
 def test_a_failed_full_run_names_its_parts(clone: Path) -> None:
