@@ -6,11 +6,11 @@ from __future__ import annotations
 TIERS = ("tests/cluster/", "tests/integration/", "tests/properties/", "tests/scenarios/", "tests/unit/")
 #: files of more than half a minute, the longest first (`--durations=0`, added up by file)
 LONGEST = (
+    "tests/cluster/test_placement.py",
     "tests/cluster/test_suspend.py",
     "tests/cluster/test_crash.py",
     "tests/cluster/test_plugin.py",
     "tests/cluster/test_stock.py",
-    "tests/cluster/test_placement.py",
     "tests/cluster/test_main_job.py",
     "tests/cluster/test_ordinary_jobs.py",
     "tests/cluster/test_local_cluster.py",
