@@ -52,6 +52,7 @@ def read_job(row: Row, details: Details | None) -> Job:
         partly_read = "what its memory is for could not be read"
     throttle = details.throttle if details is not None else _number(row.array_task_id.partition("%")[2])
     finished = state in FINISHED
+    ran_on = words.hosts(row.node_list) if finished and not shares else ()
     status, by_signal = _exit(row.exit_code)
     return Job(
         job_id=JobId(int(row.job_id)),
@@ -82,6 +83,7 @@ def read_job(row: Row, details: Details | None) -> Job:
         time_limit_s=words.seconds(row.time_limit),
         request=read_request(row, details),
         allocation=shares,
+        ran_on=ran_on,
         reservation=words.text(row.reservation),
         dependency=words.text(row.dependency),
         licenses=words.text(row.licenses),

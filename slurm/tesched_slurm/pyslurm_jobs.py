@@ -52,6 +52,7 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         time_limit_s=None if record.time_limit is None else record.time_limit * 60,
         request=request,
         allocation=allocation,
+        ran_on=words.hosts(record.allocated_nodes or "") if finished and not allocation else (),
         reservation=record.reservation or "",
         dependency=dependency,
         licenses=",".join(record.licenses),

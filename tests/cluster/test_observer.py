@@ -296,6 +296,15 @@ def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
     seen = job(client, job_id)
     assert (seen.state, seen.exit_status, seen.exit_signal, seen.allocation) == (JobState.FAILED, 3, 0, ())
     assert seen.end_time is not None
+    assert seen.ran_on == tuple(cluster.job(job_id)["NodeList"].split(","))
+
+
+def test_a_job_that_ended_in_the_queue_ran_nowhere(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    job_id = cluster.sbatch("--hold", wrap="true")
+    cluster.run("scancel", str(job_id))
+    cluster.wait_state(job_id, "CANCELLED")
+    assert job(client, job_id).ran_on == ()
 
 
 @pytest.mark.gate

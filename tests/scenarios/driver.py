@@ -252,7 +252,8 @@ class Driver:
 
     def ends(self, job_id: int, state: JobState = JobState.COMPLETED) -> None:
         """End a job."""
-        self._holds(job_id)
+        job = self.jobs[JobId(job_id)]
+        self.jobs[job.job_id] = replace(job, allocation=(), ran_on=job.nodes)
         self.change(job_id, state=state, flags=frozenset(), end_time=NOW + self.at_s)
 
     def forgets(self, job_id: int) -> None:

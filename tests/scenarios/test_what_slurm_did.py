@@ -55,6 +55,27 @@ class TestWhatSlurmDid:
         drive.cycle(14)
         assert drive.memory.preemptions == {SMALL: 1}
 
+    def test_the_te_job_may_have_ended_by_then(self) -> None:
+        # Between two polls it has started in the victim's place, and has ended.
+        drive = self.site()
+        self.back(drive, 10)
+        drive.starts(TE, share("n1", 8), at_s=11)
+        drive.ends(TE)
+        drive.cycle(12)
+        (order,) = drive.memory.open_orders()
+        assert (order.preemptor, order.ending, order.futile) == (TE, Ending.STARTED_HERE, False)
+
+    def test_a_te_job_that_has_ended_elsewhere_did_not_take_its_place(self) -> None:
+        drive = self.site()
+        self.back(drive, 10)
+        drive.starts(TE, share("n2", 8), at_s=11)
+        drive.ends(TE)
+        drive.cycle(12)
+        assert drive.memory.open_orders() == ()
+        drive.cycle(75)
+        (order,) = drive.memory.open_orders()
+        assert (order.preemptor, order.ending) == (TE, Ending.STARTED_ELSEWHERE)
+
     def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
         (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
         return action.barred

@@ -157,6 +157,8 @@ class Job:
     request: Request = Request()
     #: what it holds, by node, in Slurm's node order; empty unless on nodes (running, suspended, completing)
     allocation: tuple[NodeShare, ...] = ()
+    #: where a finished job ran last, in Slurm's node order; empty of any other, and of one that ended in the queue
+    ran_on: tuple[str, ...] = ()
     reservation: str = ""
     dependency: str = ""
     licenses: str = ""
