@@ -30,6 +30,7 @@ MARKING_MUTATIONS = (
         "if other.pending and not room_would_not_help(other)",
         "if other.pending",
     ),
+    Mutation("marks: started here, and ended", _MARKING, "other.nodes or other.ran_on", "other.nodes"),
     Mutation(
         "marks: started elsewhere counts",
         _MARKING,
