@@ -15,6 +15,7 @@ from tesched_core.ports import Actuator, Barred, never_barred
 
 #: bytes that are read of a file to see that it has no mark
 _MOST = 64
+_UINT16, _INT32 = 2**16 - 1, 2**31 - 1
 
 
 @dataclass(kw_only=True)
@@ -96,14 +97,32 @@ def _user_id(name: str) -> int:
 
 
 def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0) -> str:
-    """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then the marks by job id."""
+    """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then the marks by job id.
+
+    A mark that the plugin would not read is left out: it takes one wrong line for a wrong file.
+    """
     lines = [
         f"{one.job_id} * {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} {one.after} {one.until}"
         for one in sorted(marks, key=lambda one: one.job_id)
+        if _is_read(one)
     ]
     wait = [f"wait {wait_s}"] if wait_s else []
     users = [f"barred {user}" for user in sorted(barred)]
     return "\n".join(["tesched-marks 1", *wait, *users, *lines, f"end {len(lines)}", ""])
+
+
+def _is_read(mark: MarkLine) -> bool:
+    """Return whether each number of it is one that the plugin takes (slurm_plugin/marks.h)."""
+    bounds = (
+        (mark.job_id, 1, _INT32),
+        (mark.order, 0, 2_000_000_000),
+        (mark.grace_s, 0, 7 * 24 * 3600),
+        (mark.max_restarts, 0, _UINT16),
+        (mark.least_run_s, 0, _INT32),
+        (mark.after, 0, 99_999_999_999),
+        (mark.until, 0, 99_999_999_999),
+    )
+    return all(low <= number <= high for number, low, high in bounds)
 
 
 def replace_file(path: Path, text: str) -> None:

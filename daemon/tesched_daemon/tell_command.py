@@ -15,8 +15,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
-import subprocess
 import threading
 import time
 from collections import deque
@@ -25,6 +23,7 @@ from dataclasses import dataclass
 
 from tesched_core.model.actions import Action, Outcome, Record, Status, TellUser
 from tesched_core.ports import Actuator, Barred, never_barred
+from tesched_slurm.bounded_process import run_bounded
 
 from tesched_daemon.rates import Allowance, Bucket
 from tesched_daemon.settings import TellConfig
@@ -33,6 +32,10 @@ log = logging.getLogger(__name__)
 
 #: What waits for the command at most; what comes then is held off, and counted.
 MOST_WAITING = 1000
+#: all that the command is given of the daemon's environment
+_ENVIRONMENT = frozenset(
+    {"PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LD_LIBRARY_PATH", "TZ", "USER", "LOGNAME", "SHELL"}
+)
 #: Characters of a failing command's words that are kept.
 _MOST_SAID = 200
 
@@ -146,28 +149,23 @@ class Teller:
 def _run(config: TellConfig, said: bytes) -> str:
     """Run the command; return why it failed, empty if it did not."""
     try:
-        process = subprocess.Popen(
-            list(config.command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            cwd="/",
-            start_new_session=True,
+        ended = run_bounded(
+            config.command,
+            timeout_s=config.timeout_s,
+            most_out=None,
+            environment={key: value for key, value in os.environ.items() if key in _ENVIRONMENT},
+            said=said,
+            folder="/",
         )
     except OSError as error:
         return str(error.strerror or error)
-    with process:
-        try:
-            _, complaint = process.communicate(said, timeout=config.timeout_s)
-        except subprocess.TimeoutExpired:
-            # The whole group: it may have children that hold the pipe open.
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"it took more than {config.timeout_s:g} s"
-    if process.returncode == 0:
+    if ended.stopped:
+        return f"it {ended.stopped}"
+    if ended.status == 0:
         return ""
-    lines = complaint.decode("utf-8", "replace").strip().splitlines()
+    lines = ended.err.decode("utf-8", "replace").strip().splitlines()
     last = f": {lines[-1][:_MOST_SAID]}" if lines else ""
-    how = f"exit status {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
+    how = f"exit status {ended.status}" if ended.status > 0 else f"signal {-ended.status}"
     return f"{how}{last}"
 
 

@@ -10,8 +10,11 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.columns import Row
 from tesched_slurm.details import Details
+from tesched_slurm.job_bounds import within_bounds
 
 _ON_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED})
+#: raised for a record that can't be read: it is its job's alone, and never ends the reading of the others
+UNREADABLE = (ValueError, ArithmeticError, LookupError)
 #: 22.05 has this for "not said" among numbers, and the one below it for "no limit"
 _NO_VALUE = "4294967294"
 
@@ -30,7 +33,7 @@ def states(value: str) -> tuple[JobState, frozenset[str]]:
 
 
 def read_job(row: Row, details: Details | None) -> Job:
-    """Return the job. Raises ValueError for a value that can't be read.
+    """Return the job. Raises ValueError for a value that can't be read, or is out of all bounds (`job_bounds`).
 
     Without details, or with those of another run, it is not known what the job holds on each of several nodes, nor
     what its memory is for: `Job.partly_read` says so.
@@ -54,7 +57,7 @@ def read_job(row: Row, details: Details | None) -> Job:
     finished = state in FINISHED
     ran_on = words.hosts(row.node_list) if finished and not shares else ()
     status, by_signal = _exit(row.exit_code)
-    return Job(
+    job = Job(
         job_id=JobId(int(row.job_id)),
         array_job_id=JobId(int(row.array_job_id)) if row.array_task_id != "N/A" else None,
         array_task_id=int(row.array_task_id) if row.array_task_id.isdecimal() else None,
@@ -93,6 +96,7 @@ def read_job(row: Row, details: Details | None) -> Job:
         exit_signal=by_signal if finished else 0,
         partly_read=partly_read,
     )
+    return within_bounds(job)
 
 
 def unread_job(row: Row, why: str) -> Job:

@@ -51,6 +51,7 @@ from tesched_core.ports import Barred, never_barred
 from tesched_slurm.columns import Query, Row, folded, read_rows, rows_of, strange
 from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, skipped
 from tesched_slurm.commands_observer import Settings
+from tesched_slurm.job_records import UNREADABLE
 from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, node_of, partition_of, pending_job, same_run, started_job
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
@@ -150,7 +151,7 @@ class PyslurmObserver:
             row = rows.get(record.id) if record.state == "PENDING" else None
             try:
                 now = _as_before(last, record, row)
-            except ValueError:
+            except UNREADABLE:
                 now = None
             if now is None:
                 unknown.add(record.id)
@@ -214,7 +215,7 @@ class PyslurmObserver:
 def _as_before(last: _Kept | None, record: JobRecord, row: Row | None) -> _Kept | None:
     """Return the job where pyslurm's record, squeue's row and what is known of its run say all; None where they do not.
 
-    Raises ValueError for a value that can't be read.
+    Raises one of `UNREADABLE` for a value that can't be read.
     """
     if last is not None and last.record == record and last.row == row:
         return last

@@ -13,6 +13,7 @@ from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
 from tesched_slurm.columns import Row
+from tesched_slurm.job_bounds import within_bounds
 from tesched_slurm.job_records import asked_of_each, asks_for_gres, hides_memory, read_request, states
 from tesched_slurm.pyslurm_wire import JobRecord, NodeRecord, PartitionRecord
 from tesched_slurm.scontrol_cluster import node_states
@@ -80,7 +81,7 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
 
 
 def pending_job(record: JobRecord, row: Row) -> Job:
-    """Return a pending job; `row` is what squeue says of it. Raises ValueError for a value that can't be read."""
+    """Return a pending job; `row` is what squeue says of it. Raises one of `UNREADABLE` for a value that is none."""
     by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
     if asked_of_each(row.mem_per_tres):
         by_cpu = by_node = None
@@ -104,14 +105,14 @@ def pending_job(record: JobRecord, row: Row) -> Job:
         required_nodes=words.hosts(record.required_nodes or ""),
         excluded_nodes=words.hosts(record.excluded_nodes or ""),
     )
-    return job_of(record, request, dependency=words.text(row.dependency))
+    return within_bounds(job_of(record, request, dependency=words.text(row.dependency)))
 
 
 def started_job(record: JobRecord, known: Job) -> Job:
-    """Return a job that has started; `known` is what the commands said of this very run."""
+    """Return a job that has started; `known` is what the commands said of this very run. Raises as `pending_job`."""
     job = job_of(record, known.request)
     on_nodes = job.state in {JobState.RUNNING, JobState.SUSPENDED}
-    return replace(job, allocation=known.allocation) if on_nodes else job
+    return within_bounds(replace(job, allocation=known.allocation) if on_nodes else job)
 
 
 def same_run(record: JobRecord, known: Job) -> bool:

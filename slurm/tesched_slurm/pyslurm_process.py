@@ -25,6 +25,7 @@ from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
 from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, answers, frame
+from tesched_slurm.run_command import ENVIRONMENT
 
 #: more than this of what libslurm complains about is thrown away
 _MOST_COMPLAINTS = 65_536
@@ -133,7 +134,10 @@ class _Running:
 
 def _start(slurm_conf: str) -> _Running:
     """Start a process. Raises _GoneError if the operating system does not."""
-    environment = dict(os.environ)
+    # As for Slurm's commands, but for what Python itself goes by.
+    environment = {
+        key: value for key, value in os.environ.items() if key in ENVIRONMENT or not key.startswith("SLURM_")
+    }
     if slurm_conf:
         environment["SLURM_CONF"] = slurm_conf
     complaints = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed with the process

@@ -19,7 +19,7 @@ from tesched_core.model.cluster import Job
 
 from tesched_slurm.columns import Row, folded, read_rows
 from tesched_slurm.details import Details, arrays_with_hidden_tasks, find, find_alone
-from tesched_slurm.job_records import read_job, unread_job
+from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.run_command import Commands
 
 #: Most jobs that are asked for one by one in one poll.
@@ -93,7 +93,7 @@ class Queue:
             return before
         try:
             return _Kept(row, details, read_job(row, details))
-        except ValueError as error:
+        except UNREADABLE as error:
             why = f"its record could not be read ({error})"
             known = unread_job(row, why) if before is None else replace(before.job, doubt=why)
             return _Kept(row, details, known)

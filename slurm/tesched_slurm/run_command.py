@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +11,15 @@ from functools import partial
 
 from tesched_core.model.actions import Failure, FailureKind
 
+from tesched_slurm.bounded_process import run_bounded
 from tesched_slurm.errors import failure
+
+#: All that Slurm's commands are given of the daemon's environment. Each reads dozens of variables that change what it
+#: does: with SCANCEL_INTERACTIVE scancel asks before each signal, for ever; with SLURM_CLUSTERS all speak to another
+#: cluster.
+ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "SLURM_CONF", "SLURM_JWT"})
+#: Bytes of the largest answer: a queue of 100,000 jobs has about 150 MB.
+MOST_ANSWER = 1 << 29
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +54,7 @@ class Commands:
 
     def _answer(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
         environment = {
-            **{
-                key: value
-                for key, value in os.environ.items()
-                if not key.startswith(("SQUEUE_", "SINFO_", "SCONTROL_"))
-            },
+            **{key: value for key, value in os.environ.items() if key in ENVIRONMENT or key.startswith("LC_")},
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "%s",
@@ -61,31 +63,17 @@ class Commands:
         if self.slurm_conf:
             environment["SLURM_CONF"] = self.slurm_conf
         try:
-            process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                start_new_session=True,
-            )
+            ended = run_bounded(argv, timeout_s=self.timeout_s, most_out=MOST_ANSWER, environment=environment)
         except FileNotFoundError:
             message = f"{argv[0]}: no such command; are Slurm's client programs installed and on PATH?"
             return Failure(kind=FailureKind.UNREACHABLE, message=message)
         except OSError as error:
             return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]}: {error}")
-        with process:
-            try:
-                out, err = process.communicate(timeout=self.timeout_s)
-            except subprocess.TimeoutExpired:
-                # The whole group: a client may have children that hold the pipes open.
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
-                message = f"{argv[0]} gave no answer within {self.timeout_s:.0f} s"
-                return Failure(kind=FailureKind.UNREACHABLE, message=message)
-        if process.returncode != 0:
-            return failure(_text(err) or _text(out))
-        return _text(out)
+        if ended.stopped:
+            return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]} {ended.stopped}")
+        if ended.status != 0:
+            return failure(_text(ended.err) or _text(ended.out))
+        return _text(ended.out)
 
 
 def _text(said: bytes) -> str:

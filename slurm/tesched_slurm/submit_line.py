@@ -182,13 +182,14 @@ def _word_end(line: str, start: int) -> int:
     return len(line) if end < 0 else end
 
 
-_WRAPPED = re.compile(r"\A#!/bin/sh\n# This script was created by sbatch --wrap\.\n\n(.*?)\n*\Z", re.DOTALL)
+_WRAPPED = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n"
 
 
 def known_texts(job: Job, script: str) -> Mapping[str, str]:
     """Return the texts of the job's user that may hold blanks, by the option that gives them."""
-    wrapped = _WRAPPED.match(script)
-    return {"comment": job.comment, "job-name": job.name, "wrap": wrapped[1] if wrapped else ""}
+    # No expression: a lazy group before `\n*\Z` takes the square of the newlines' number.
+    wrapped = script.removeprefix(_WRAPPED).rstrip("\n") if script.startswith(_WRAPPED) else ""
+    return {"comment": job.comment, "job-name": job.name, "wrap": wrapped}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

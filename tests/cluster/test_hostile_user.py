@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,44 @@ def test_no_text_ends_the_daemon_or_hides_a_job(
     assert {jobs[JobId(job_id)].user for job_id in ids} == {ordinary_user()}
     assert sum(jobs[JobId(job_id)].on_nodes for job_id in ids) == 7
     assert not any(jobs[JobId(job_id)].doubt or jobs[JobId(job_id)].partly_read for job_id in ids)
+
+
+#: requests that slurmctld takes from any user, and that no 64 bits have room for once they are multiplied
+GIANTS = (
+    ("--mem-per-gpu=9223372036854775807", "--gpus=2"),
+    ("--gpus=18446744073709551614",),
+    ("--gpus-per-node=9223372036854775807", "-N", "4"),
+    ("--mem=9223372036854775807M",),
+    ("--tmp=4294967293",),
+    ("--nice=2147483645", "--begin=9999-12-30"),
+)
+
+
+def is_stored(daemon: Daemon, job_id: int) -> bool:
+    shown = json.loads(daemon.ask("jobs", "--all", "--json").stdout)["jobs"]
+    return any(job["job_id"] == job_id for job in shown)
+
+
+@pytest.mark.gate
+def test_no_number_ends_the_daemon_or_hides_another_job(
+    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    """In no mode, not after a restart, and not `tesched undo`; the others are served, and the job is shown."""
+    user, submitted = ordinary_user(), []
+    for options in GIANTS:
+        done = cluster.run("sbatch", "--parsable", "-H", *options, "--wrap=true", user=user, check=False)
+        submitted += [int(done.stdout)] if done.returncode == 0 else []
+    assert len(submitted) >= 2, "Slurm takes them no more"
+    for mode in MODES:
+        with daemon_that_goes_on(cluster, tmp_path, client_choice, mode) as daemon:
+            te = cluster.sbatch("-J", "te", "-t", "5", wrap="exec sleep 1")
+            cluster.wait_state(te, "RUNNING", "COMPLETED")
+            cluster.wait_for(partial(is_stored, daemon, te), "the honest job in the store")
+            shown = daemon.ask("status").stdout
+            assert "out of all bounds" in shown
+            assert user in shown
+        undone = daemon.ask("undo")
+        assert undone.returncode == 0, undone.stderr
 
 
 @pytest.mark.gate

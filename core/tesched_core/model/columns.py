@@ -39,6 +39,9 @@ class Owner(NamedTuple):
     reservation: str = ""
 
 
+#: A job that was requeued so often is no victim. slurmctld counts restarts in 16 bits, takes the count from whoever
+#: submits the job, and begins again at 0, so that a victim with the last of them would never be seen to be back.
+MOST_RESTARTS = 65_000
 #: Why a job cannot be a victim in its present state; `Running.ineligible` is a row of this, 0: it can.
 INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     None,
@@ -49,6 +52,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.SUSPENDED, "it is suspended, and not by tesched"),
     (RefusalCode.UNREAD, "its record could not be read whole (`tesched status` has more)"),
     (RefusalCode.UNSUPPORTED, "it holds a node that Slurm does not show, so what it would free is not known"),
+    (RefusalCode.NOT_REQUEUEABLE, "Slurm's count of its restarts is at its end, so it could not be seen to be back"),
     (RefusalCode.SCRIPT_UNREAD, "its batch script has not been read yet, for the signal that it declares"),
 )
 

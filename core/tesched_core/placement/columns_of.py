@@ -14,7 +14,16 @@ from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.intake.pending_reason import WANTS_ROOM, room_would_not_help
 from tesched_core.model.cluster import Job, JobState, NodeShare, Request
 from tesched_core.model.column_layout import ColumnLayout, of_one_gpu, shards_of_each_gpu, threads_of, vector
-from tesched_core.model.columns import MOST_WAITING, ClusterColumns, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.columns import (
+    MOST_RESTARTS,
+    MOST_WAITING,
+    ClusterColumns,
+    Ends,
+    Owner,
+    Running,
+    Waiting,
+    size_of,
+)
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of
@@ -233,7 +242,9 @@ def _ineligible(job: Job, traits: Traits, room: Room) -> int:
         return 5
     if any(share.node not in room.index for share in job.allocation):
         return 7
-    return 8 if traits.unread else 0
+    if job.restarts >= MOST_RESTARTS:
+        return 8
+    return 9 if traits.unread else 0
 
 
 def room_of(snapshot: Snapshot) -> Room:

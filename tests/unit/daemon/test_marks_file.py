@@ -48,6 +48,25 @@ def test_its_lines_ascend_by_job_id(file: MarksFile) -> None:
     assert [line.split()[0] for line in file.path.read_text().splitlines()[1:-1]] == ["9", "10", "100"]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"max_restarts": 65_536},
+        {"grace_s": 7 * 24 * 3600 + 1},
+        {"order": 2_000_000_001},
+        {"least_run_s": 2**31},
+        {"until": 10**11},
+        {"after": -1},
+        {"job_id": JobId(2**31)},
+    ],
+)
+def test_a_mark_that_the_plugin_would_not_read_costs_no_other_job_its_mark(file: MarksFile, odd: Any) -> None:
+    file.write([replace(LINE, job_id=JobId(16)), replace(LINE, **odd), replace(LINE, job_id=JobId(18))])
+    _, *lines, end = file.path.read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["16", "18"]
+    assert end == "end 2"
+
+
 def test_a_link_that_a_crash_or_another_user_has_left_beside_it_is_not_written_through(file: MarksFile) -> None:
     other = file.path.with_name("other")
     other.write_text("mine")

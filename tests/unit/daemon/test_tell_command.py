@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tesched_core.model.actions import (
@@ -24,10 +24,12 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
+from tesched_daemon import tell_command
 from tesched_daemon.config import parse
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.settings import TellConfig
 from tesched_daemon.tell_command import MOST_WAITING, Teller, TellingActuator
+from tesched_slurm.bounded_process import Ended, run_bounded
 from tesched_slurm.commands_actuator import DryRunActuator
 from tesched_testcluster.patience import HANG_S, Patience
 
@@ -137,24 +139,22 @@ def test_a_command_that_hangs_is_ended_with_its_children_and_the_next_is_told(
         "told = json.load(sys.stdin)\n"
         f"if told['job_id'] == 1: os.fork() or open({str(hangs)!r}, 'w').close(); time.sleep(3600)"
     )
-    given: list[float | None] = []
-    communicate = subprocess.Popen.communicate
+    set_on = [0.0]
 
-    def until_it_hangs(process: subprocess.Popen[bytes], said: bytes, timeout: float) -> tuple[bytes, bytes]:
+    def stopwatch() -> float:
         """Let the time-out pass as soon as the command hangs with its child, not before."""
-        given.append(timeout)
-        left: bytes | None = said
-        while True:
-            hung = hangs.exists()
-            try:
-                return communicate(process, left, 0.05)
-            except subprocess.TimeoutExpired:
-                left = None
-                if hung:
-                    hangs.unlink()
-                    raise
+        if hangs.exists():
+            hangs.unlink()
+            set_on[0] += HANG_S
+        return time.monotonic() + set_on[0]
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", until_it_hangs)
+    given: list[float] = []
+
+    def bounded(*args: Any, timeout_s: float, **options: Any) -> Ended:
+        given.append(timeout_s)
+        return run_bounded(*args, timeout_s=timeout_s, stopwatch=stopwatch, **options)
+
+    monkeypatch.setattr(tell_command, "run_bounded", bounded)
     teller = Teller(telling(*script(tmp_path, text)))
     teller.tell(preempted(1))
     teller.tell(preempted(2))

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState
+from tesched_db.job_rows import UNCLASSIFIED, job_values
 from tesched_slurm.columns import COLUMNS, Query, Row, folded, rows_of
 from tesched_slurm.details import find, find_alone
 from tesched_slurm.job_records import read_job
@@ -306,3 +307,53 @@ def test_a_default_for_each_gpu_is_not_the_jobs_own_request(
     request = only(row, scontrol(row, memory=memory_for)).request
     assert (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gres) == (by_node, None, by_gpu)
     assert request.cpus_per_gres == by_gpu
+
+
+#: columns of numbers that any user may choose, and how a number is written there
+CHOSEN = {
+    "num_cpus": "{}",
+    "num_tasks": "{}",
+    "min_cpus": "{}",
+    "cpus_per_task": "{}",
+    "min_memory": "{}M",
+    "tres_per_node": "gres:gpu:{}",
+    "tres_per_job": "gres:gpu:{}",
+    "tres_per_task": "gres:gpu:{}",
+    "tres_per_socket": "gres:gpu:{}",
+    "cpus_per_tres": "gres:gpu:{}",
+    "mem_per_tres": "gres:gpu:{}",
+    "min_tmp_disk": "{}",
+    "nt_per_node": "{}",
+    "nt_per_core": "{}",
+    "sct": "{}:1:1",
+    "time_limit": "{}-00:00:00",
+    "restart_cnt": "{}",
+    "priority_long": "{}",
+    "nice": "-{}",
+    "submit_time": "{}",
+    "eligible_time": "{}",
+    "tres_alloc": "cpu=1,mem={}P,node=1",
+}
+
+
+@pytest.mark.parametrize("number", ["9223372036854775807", "18446744073709551614", "9" * 400, "9" * 5000])
+@pytest.mark.parametrize("column", CHOSEN)
+def test_no_number_of_one_job_is_too_large_for_the_others(column: str, number: str) -> None:
+    odd = PLAIN._replace(job_id="2", array_job_id="2", user_name="eve", state="PENDING", node_list="")
+    odd = odd._replace(**{column: CHOSEN[column].format(number)})
+    jobs = read(reading(Slurm()), [odd, PLAIN], scontrol(odd) + scontrol(PLAIN))
+    assert jobs[1].doubt == ""
+    assert jobs[2].user == "eve"
+    assert jobs[2].doubt or _is_storable(jobs[2]), jobs[2]
+
+
+def test_what_follows_from_two_numbers_is_bounded_as_they_are() -> None:
+    # Each alone has room; --mem-per-gpu times --gpus has not.
+    odd = PLAIN._replace(state="PENDING", node_list="", mem_per_tres=f"gres:gpu:{2**50}", tres_per_job="gres:gpu:4096")
+    job = only(odd, scontrol(odd))
+    assert "the memory that it asks for is out of all bounds" in job.doubt
+
+
+def _is_storable(job: Job) -> bool:
+    numbers = [value for value in job_values(job, UNCLASSIFIED).values() if isinstance(value, int)]
+    return all(-(2**63) <= value < 2**63 for value in numbers)

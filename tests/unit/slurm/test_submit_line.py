@@ -17,7 +17,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.declared_signal import ScriptDeclarations
 from tesched_slurm.run_command import Commands
-from tesched_slurm.submit_line import MOST_CHARACTERS, SLURMDBD_PAUSE_S, declared_on
+from tesched_slurm.submit_line import MOST_CHARACTERS, SLURMDBD_PAUSE_S, declared_on, known_texts
 
 from tests.builders import NOW, running, share
 
@@ -201,3 +201,14 @@ def test_scripts_are_searched_for_the_sites_texts_and_anew_when_these_change() -
         found = reader.read(snapshot(JOB), patterns)[JobId(1)]
         assert found.script_has == there
     assert commands.asked == ["write"] * 3
+
+
+@pytest.mark.parametrize("text", ["true", "a\n\nb", "\n" * 1_000_000 + "x", "x" + "\n \n" * 1_000_000 + "x", ""])
+def test_what_was_wrapped_is_known_in_one_pass_however_many_lines_it_has(text: str) -> None:
+    # By the square of its newlines this would take hours; faulthandler ends it then.
+    script = f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{text}\n\n"
+    assert known_texts(running(1, share("n1", 1)), script)["wrap"] == text.rstrip("\n")
+
+
+def test_another_script_wraps_nothing() -> None:
+    assert known_texts(running(1, share("n1", 1)), "#!/bin/sh\ntrue\n")["wrap"] == ""

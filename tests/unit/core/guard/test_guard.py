@@ -78,6 +78,7 @@ def test_an_ordinary_job_may_be_asked() -> None:
         (running(1, ONE, state=JobState.COMPLETED), C.ALREADY_LEAVING),
         (running(1, ONE, batch=False), C.INTERACTIVE),
         (running(1, ONE, requeueable=False), C.NOT_REQUEUEABLE),
+        (running(1, ONE, restarts=65_535), C.NOT_REQUEUEABLE),
         (running(1, ONE, het_job_id=JobId(1)), C.HETEROGENEOUS),
         (running(1, ONE, state=JobState.SUSPENDED), C.SUSPENDED),
     ],

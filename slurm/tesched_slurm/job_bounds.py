@@ -1,0 +1,68 @@
+"""The door through which every job comes in: what one user may write into a job, the rest of tesched can hold.
+
+slurmctld takes numbers of 64 bits from any user (`sbatch --mem-per-gpu=9223372036854775807 --gpus=2`), and multiplies
+nothing: whoever does finds a number that no column of the store, of NumPy or of the plugin's file has room for. A job
+with such a number is unreadable, as one with a record of an unknown form is: it is left alone, and the others are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.request import demand_per_node, requested_gpus
+
+#: The largest number of a job, and of what follows from its request over all its nodes: as large as a float holds
+#: whole, and a thousand of them fit into 64 bits.
+MOST = 2**53
+#: The latest time, Unix seconds: the end of the year 9999, the last that can be written as a date.
+LATEST = 253_402_300_799
+#: Characters of all texts of one job together; slurmctld itself takes 1,024 bytes of most of them.
+MOST_TEXT = 1 << 20
+
+
+def within_bounds(job: Job) -> Job:
+    """Return the job. Raises ValueError for one with a number, a time or a text that is too large, and names it."""
+    for name, number in _numbers(job):
+        if not -MOST <= number <= MOST:
+            raise ValueError(f"{name} is out of all bounds: {str(number)[:40]}")
+    for name, moment in (
+        ("its submit time", job.submit_time),
+        ("its eligible time", job.eligible_time),
+        ("its start time", job.start_time),
+        ("its end time", job.end_time),
+    ):
+        if moment is not None and not 0 <= moment <= LATEST:
+            raise ValueError(f"{name} is out of all bounds: {moment:.0f}")
+    texts = job.name, job.comment, job.admin_comment, job.account, job.dependency, job.licenses, job.request.features
+    length = sum(map(len, (*texts, *job.partitions)))
+    if length > MOST_TEXT:
+        raise ValueError(f"its texts have {length} characters")
+    return job
+
+
+def _numbers(job: Job) -> Iterator[tuple[str, int]]:
+    """Yield the numbers that a user can choose or multiply, what each is, and what follows from them."""
+    request = job.request
+    for name in ("priority", "nice", "restarts", "time_limit_s", "array_task_id", "array_throttle", "het_offset"):
+        value = getattr(job, name)
+        if value is not None:
+            yield f"its {name}", value
+    for name in request.__dataclass_fields__:
+        value = getattr(request, name)
+        if isinstance(value, int):
+            yield f"its request's {name}", value
+        elif isinstance(value, tuple) and value and isinstance(value[0], tuple):
+            for what, count in value:
+                yield f"its request's {name} ({what[:40]})", count
+    nodes = max(request.min_nodes, 1)
+    wanted = demand_per_node(request)
+    yield "the CPUs that it asks for", wanted.cpus * nodes
+    yield "the memory that it asks for", wanted.mem_mib * nodes
+    yield "the GPUs that it asks for", requested_gpus(job)
+    for name, count in wanted.gres:
+        yield f"what it asks for of {name[:40]}", count * nodes
+    for share in job.allocation:
+        yield f"the memory that it holds on {share.node}", share.tres.mem_mib
+        for name, count in share.tres.gres:
+            yield f"what it holds of {name[:40]} on {share.node}", count
