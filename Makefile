@@ -2,6 +2,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Where a container sets it, each of the tests' thousand processes would compile all of tesched anew.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
