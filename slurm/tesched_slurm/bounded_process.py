@@ -50,6 +50,7 @@ def run_bounded(
     After `timeout_s`, or above `most_out` bytes of output or `MOST_COMPLAINTS` of complaints, its whole process group
     is killed: a client may have children that hold the pipes open. `most_out` None: nobody reads its output.
     """
+    until = stopwatch() + timeout_s
     process = subprocess.Popen(
         list(argv),
         stdin=subprocess.PIPE if said else subprocess.DEVNULL,
@@ -62,13 +63,14 @@ def run_bounded(
     )
     pipes = _Pipes(process, said, most_out or 0, stopwatch)
     try:
-        stopped = pipes.exchange(stopwatch() + timeout_s)
+        stopped = pipes.exchange(until)
     finally:
+        # Before its pipes are closed: it ends by our signal, and not by what it makes of a broken pipe.
+        if process.returncode is None:
+            _kill(process)
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-        if process.returncode is None:
-            _kill(process)
     if stopped == _LATE:
         stopped = f"took more than {timeout_s:g} s"
     return Ended(status=process.returncode, out=bytes(pipes.out), err=bytes(pipes.err), stopped=stopped)
