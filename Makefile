@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-# Where a container sets it, each of the tests' thousand processes would compile all of tesched anew.
+# Where a container sets it, each process of the tests would compile all of tesched anew.
 unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin

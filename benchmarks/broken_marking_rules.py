@@ -30,7 +30,12 @@ MARKING_MUTATIONS = (
         "if other.pending and not room_would_not_help(other)",
         "if other.pending",
     ),
-    Mutation("marks: started here, and ended", _MARKING, "other.nodes or other.ran_on", "other.nodes"),
+    Mutation(
+        "marks: started here, and ended",
+        _MARKING,
+        "there.isdisjoint(other.last_nodes)",
+        "there.isdisjoint(other.nodes)",
+    ),
     Mutation(
         "marks: started elsewhere counts",
         _MARKING,

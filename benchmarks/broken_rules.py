@@ -377,7 +377,7 @@ MUTATIONS = (
     Mutation(
         "notice: an unread script's job is no victim",
         "core/tesched_core/placement/columns_of.py",
-        "return 9 if traits.unread else 0",
+        "return 8 if traits.unread else 0",
         "return 0",
     ),
     Mutation(

@@ -15,6 +15,8 @@ from tesched_core.model.request import demand_per_node, requested_gpus
 #: The largest number of a job, and of what follows from its request over all its nodes: as large as a float holds
 #: whole, and a thousand of them fit into 64 bits.
 MOST = 2**53
+#: The same of CPUs, tasks and GPUs: the site's memory and CPUs for each (DefMemPerGPU) are multiplied by them later.
+MOST_COUNT = 2**32
 #: The latest time, Unix seconds: the end of the year 9999, the last that can be written as a date.
 LATEST = 253_402_300_799
 #: Characters of all texts of one job together; slurmctld itself takes 1,024 bytes of most of them.
@@ -23,8 +25,8 @@ MOST_TEXT = 1 << 20
 
 def within_bounds(job: Job) -> Job:
     """Return the job. Raises ValueError for one with a number, a time or a text that is too large, and names it."""
-    for name, number in _numbers(job):
-        if not -MOST <= number <= MOST:
+    for name, number, most in _numbers(job):
+        if not -most <= number <= most:
             raise ValueError(f"{name} is out of all bounds: {str(number)[:40]}")
     for name, moment in (
         ("its submit time", job.submit_time),
@@ -41,28 +43,29 @@ def within_bounds(job: Job) -> Job:
     return job
 
 
-def _numbers(job: Job) -> Iterator[tuple[str, int]]:
-    """Yield the numbers that a user can choose or multiply, what each is, and what follows from them."""
+def _numbers(job: Job) -> Iterator[tuple[str, int, int]]:
+    """Yield what a number is, the number and its bound: what a user can choose, and what follows from that."""
     request = job.request
     for name in ("priority", "nice", "restarts", "time_limit_s", "array_task_id", "array_throttle", "het_offset"):
         value = getattr(job, name)
         if value is not None:
-            yield f"its {name}", value
+            yield f"its {name}", value, MOST
     for name in request.__dataclass_fields__:
         value = getattr(request, name)
         if isinstance(value, int):
-            yield f"its request's {name}", value
+            yield f"its request's {name}", value, MOST
         elif isinstance(value, tuple) and value and isinstance(value[0], tuple):
             for what, count in value:
-                yield f"its request's {name} ({what[:40]})", count
+                yield f"its request's {name} ({what[:40]})", count, MOST
+    yield "its tasks", request.tasks, MOST_COUNT
     nodes = max(request.min_nodes, 1)
     wanted = demand_per_node(request)
-    yield "the CPUs that it asks for", wanted.cpus * nodes
-    yield "the memory that it asks for", wanted.mem_mib * nodes
-    yield "the GPUs that it asks for", requested_gpus(job)
+    yield "the CPUs that it asks for", wanted.cpus * nodes, MOST_COUNT
+    yield "the memory that it asks for", wanted.mem_mib * nodes, MOST
+    yield "the GPUs that it asks for", requested_gpus(job), MOST_COUNT
     for name, count in wanted.gres:
-        yield f"what it asks for of {name[:40]}", count * nodes
+        yield f"what it asks for of {name[:40]}", count * nodes, MOST
     for share in job.allocation:
-        yield f"the memory that it holds on {share.node}", share.tres.mem_mib
+        yield f"the memory that it holds on {share.node}", share.tres.mem_mib, MOST
         for name, count in share.tres.gres:
-            yield f"what it holds of {name[:40]} on {share.node}", count
+            yield f"what it holds of {name[:40]} on {share.node}", count, MOST

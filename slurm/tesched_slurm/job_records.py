@@ -33,7 +33,7 @@ def states(value: str) -> tuple[JobState, frozenset[str]]:
 
 
 def read_job(row: Row, details: Details | None) -> Job:
-    """Return the job. Raises ValueError for a value that can't be read, or is out of all bounds (`job_bounds`).
+    """Return the job. Raises one of `UNREADABLE` for a value that can't be read, or is out of all bounds.
 
     Without details, or with those of another run, it is not known what the job holds on each of several nodes, nor
     what its memory is for: `Job.partly_read` says so.
@@ -55,7 +55,6 @@ def read_job(row: Row, details: Details | None) -> Job:
         partly_read = "what its memory is for could not be read"
     throttle = details.throttle if details is not None else _number(row.array_task_id.partition("%")[2])
     finished = state in FINISHED
-    ran_on = words.hosts(row.node_list) if finished and not shares else ()
     status, by_signal = _exit(row.exit_code)
     job = Job(
         job_id=JobId(int(row.job_id)),
@@ -86,7 +85,7 @@ def read_job(row: Row, details: Details | None) -> Job:
         time_limit_s=words.seconds(row.time_limit),
         request=read_request(row, details),
         allocation=shares,
-        ran_on=ran_on,
+        ran_on=words.hosts(row.node_list) if finished and not shares else (),
         reservation=words.text(row.reservation),
         dependency=words.text(row.dependency),
         licenses=words.text(row.licenses),

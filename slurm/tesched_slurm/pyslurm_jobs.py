@@ -53,7 +53,6 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         time_limit_s=None if record.time_limit is None else record.time_limit * 60,
         request=request,
         allocation=allocation,
-        ran_on=words.hosts(record.allocated_nodes or "") if finished and not allocation else (),
         reservation=record.reservation or "",
         dependency=dependency,
         licenses=",".join(record.licenses),
@@ -81,7 +80,7 @@ def _array_place(record: JobRecord) -> tuple[int | None, str]:
 
 
 def pending_job(record: JobRecord, row: Row) -> Job:
-    """Return a pending job; `row` is what squeue says of it. Raises one of `UNREADABLE` for a value that is none."""
+    """Return a pending job; `row` is what squeue says of it. Raises one of `UNREADABLE`."""
     by_cpu, by_node = record.memory_per_cpu, record.memory_per_node
     if asked_of_each(row.mem_per_tres):
         by_cpu = by_node = None
@@ -111,8 +110,11 @@ def pending_job(record: JobRecord, row: Row) -> Job:
 def started_job(record: JobRecord, known: Job) -> Job:
     """Return a job that has started; `known` is what the commands said of this very run. Raises as `pending_job`."""
     job = job_of(record, known.request)
-    on_nodes = job.state in {JobState.RUNNING, JobState.SUSPENDED}
-    return within_bounds(replace(job, allocation=known.allocation) if on_nodes else job)
+    if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
+        job = replace(job, allocation=known.allocation)
+    elif job.finished:
+        job = replace(job, ran_on=words.hosts(record.allocated_nodes or ""))
+    return within_bounds(job)
 
 
 def same_run(record: JobRecord, known: Job) -> bool:

@@ -180,6 +180,11 @@ class Job:
         return tuple(share.node for share in self.allocation)
 
     @property
+    def last_nodes(self) -> tuple[str, ...]:
+        """Return the names of the nodes that it holds, or of those on which it ended."""
+        return self.nodes or self.ran_on
+
+    @property
     def on_nodes(self) -> bool:
         """Return whether it holds any room: running, suspended or completing."""
         return bool(self.allocation)

@@ -108,10 +108,10 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     if run is None and order.preemptor in context.absent:
         return order  # unknown: its victims are left alone until it is seen again, or is believed to be gone
     if run is not None:
-        nodes = run.nodes or run.ran_on  # it may have ended, too, between two looks
-        here = set(nodes) <= set(order.nodes) or not order.nodes
+        # Between two looks it may have ended, too.
+        here = set(run.last_nodes) <= set(order.nodes) or not order.nodes
         ending = Ending.STARTED_HERE if here else Ending.STARTED_ELSEWHERE
-        where = ",".join(nodes) or "the room made for it"
+        where = ",".join(run.last_nodes) or "the room made for it"
         text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
         order = replace(order, started_at=run.start_time)
     elif job is None or job.finished:

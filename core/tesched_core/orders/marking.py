@@ -291,7 +291,7 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
     """
     there, trials = set(one.value.nodes), _waited_then(job, context)
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
-    here = [other for other in started if not there.isdisjoint(other.nodes or other.ran_on)]
+    here = [other for other in started if not there.isdisjoint(other.last_nodes)]
     if here:
         return min(here, key=_first_started), Ending.STARTED_HERE
     if context.now - job.submit_time <= STARTS_WITHIN_S:

@@ -243,8 +243,8 @@ def _ineligible(job: Job, traits: Traits, room: Room) -> int:
     if any(share.node not in room.index for share in job.allocation):
         return 7
     if job.restarts >= MOST_RESTARTS:
-        return 8
-    return 9 if traits.unread else 0
+        return 9
+    return 8 if traits.unread else 0
 
 
 def room_of(snapshot: Snapshot) -> Room:
