@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 
 from tesched_core.model.actions import Action, Outcome, Record, Status, TellUser
 from tesched_core.ports import Actuator, Barred, never_barred
-from tesched_slurm.bounded_process import run_bounded
+from tesched_slurm.bounded_process import ours, run_bounded
 
 from tesched_daemon.rates import Allowance, Bucket
 from tesched_daemon.settings import TellConfig
@@ -153,7 +152,7 @@ def _run(config: TellConfig, said: bytes) -> str:
             config.command,
             timeout_s=config.timeout_s,
             most_out=None,
-            environment={key: value for key, value in os.environ.items() if key in _ENVIRONMENT},
+            environment=ours(_ENVIRONMENT),
             said=said,
             folder="/",
         )

@@ -11,9 +11,9 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 #: Bytes that are kept of what a program complains of; with more it is ended.
@@ -35,12 +35,17 @@ class Ended:
     stopped: str = ""
 
 
+def ours(names: Container[str]) -> dict[str, str]:
+    """Return those of this process's environment variables that have one of these names."""
+    return {name: value for name, value in os.environ.items() if name in names}
+
+
 def run_bounded(
     argv: Sequence[str],
     *,
     timeout_s: float,
     most_out: int | None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
     said: bytes = b"",
     folder: str | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
@@ -56,87 +61,81 @@ def run_bounded(
         stdin=subprocess.PIPE if said else subprocess.DEVNULL,
         stdout=subprocess.DEVNULL if most_out is None else subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=None if environment is None else dict(environment),
+        env=dict(environment),
         cwd=folder,
         start_new_session=True,
         bufsize=0,
     )
-    pipes = _Pipes(process, said, most_out or 0, stopwatch)
+    kept = _Kept(most_out=most_out or 0)
+    stopped = ""
     try:
-        stopped = pipes.exchange(until)
+        _exchange(process, memoryview(said), kept, lambda: until - stopwatch())
+    except (TimeoutError, subprocess.TimeoutExpired):
+        stopped = f"took more than {timeout_s:g} s"
+    except _FloodError as error:
+        stopped = str(error)
     finally:
         # Before its pipes are closed: it ends by our signal, and not by what it makes of a broken pipe.
         if process.returncode is None:
-            _kill(process)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-    if stopped == _LATE:
-        stopped = f"took more than {timeout_s:g} s"
-    return Ended(status=process.returncode, out=bytes(pipes.out), err=bytes(pipes.err), stopped=stopped)
+    return Ended(status=process.returncode, out=bytes(kept.out), err=bytes(kept.err), stopped=stopped)
 
 
-_LATE = "late"
+class _FloodError(Exception):
+    """It says too much."""
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+@dataclass(slots=True, kw_only=True)
+class _Kept:
+    """What a program has said so far."""
+
+    most_out: int
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+
+    def check(self) -> None:
+        """Raise _FloodError if it is too much."""
+        for what, said, most in (("output", self.out, self.most_out), ("complaints", self.err, MOST_COMPLAINTS)):
+            if len(said) > most:
+                raise _FloodError(f"said more than {most >> 20} MiB of {what}")
 
 
-class _Pipes:
-    """The pipes of one program."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], said: bytes, most_out: int, stopwatch: Callable[[], float]
-    ) -> None:
-        self._stopwatch = stopwatch
-        self.process, self.out, self.err = process, bytearray(), bytearray()
-        self._said, self._most_out = memoryview(said), most_out
-
-    def exchange(self, until: float) -> str:
-        """Write and read until it has ended; return why not, if it has not."""
-        process = self.process
-        with selectors.DefaultSelector() as selector:
-            for pipe, what in ((process.stdout, self.out), (process.stderr, self.err)):
-                if pipe is not None:
-                    selector.register(pipe, selectors.EVENT_READ, what)
-            if process.stdin is not None:
-                os.set_blocking(process.stdin.fileno(), False)
-                selector.register(process.stdin, selectors.EVENT_WRITE)
-            while selector.get_map():
-                left_s = until - self._stopwatch()
-                if left_s <= 0:
-                    return _LATE
-                for key, _ in selector.select(min(left_s, WAKES_S)):
-                    if key.data is None:
-                        self._write(selector, key.fileobj)
-                        continue
-                    chunk = os.read(key.fd, _CHUNK)
-                    if not chunk:
-                        selector.unregister(key.fileobj)
-                    key.data.extend(chunk)
-                if len(self.out) > self._most_out or len(self.err) > MOST_COMPLAINTS:
-                    return f"said more than {_amount(self._most_out, MOST_COMPLAINTS, len(self.out))}"
-        try:
-            process.wait(max(until - self._stopwatch(), 0.0))
-        except subprocess.TimeoutExpired:
-            return _LATE
-        return ""
-
-    def _write(self, selector: selectors.BaseSelector, pipe: Any) -> None:
-        try:
-            self._said = self._said[os.write(pipe.fileno(), self._said[:_CHUNK]) :]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:
-            self._said = self._said[:0]  # it does not read: what it says and how it ends counts
-        if not self._said:
-            selector.unregister(pipe)
-            pipe.close()
+def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Kept, left_s: Callable[[], float]) -> None:
+    """Write and read until it has ended. Raises TimeoutError, subprocess.TimeoutExpired or _FloodError."""
+    with selectors.DefaultSelector() as selector:
+        pipe: Any
+        for pipe, into in ((process.stdout, kept.out), (process.stderr, kept.err)):
+            if pipe is not None:
+                selector.register(pipe, selectors.EVENT_READ, into)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
+            selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            if (wait_s := left_s()) <= 0:
+                raise TimeoutError
+            for key, _ in selector.select(min(wait_s, WAKES_S)):
+                if key.data is None:
+                    said = more = _write(key.fd, said)
+                else:
+                    more = memoryview(os.read(key.fd, _CHUNK))
+                    key.data.extend(more)
+                if not more:
+                    pipe = selector.unregister(key.fileobj).fileobj
+                    pipe.close()
+            kept.check()
+    process.wait(max(left_s(), 0.0))
 
 
-def _amount(most_out: int, most_err: int, out: int) -> str:
-    most, where = (most_out, "output") if out > most_out else (most_err, "complaints")
-    return f"{most >> 20} MiB of {where}"
+def _write(descriptor: int, said: memoryview) -> memoryview:
+    """Write as much as there is room for; return the rest, nothing for a program that does not read."""
+    try:
+        return said[os.write(descriptor, said[:_CHUNK]) :]
+    except BlockingIOError:
+        return said
+    except BrokenPipeError:
+        return said[:0]  # what it says and how it ends counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,13 +10,13 @@ from functools import partial
 
 from tesched_core.model.actions import Failure, FailureKind
 
-from tesched_slurm.bounded_process import run_bounded
+from tesched_slurm.bounded_process import ours, run_bounded
 from tesched_slurm.errors import failure
 
 #: All that Slurm's commands are given of the daemon's environment. Each reads dozens of variables that change what it
 #: does: with SCANCEL_INTERACTIVE scancel asks before each signal, for ever; with SLURM_CLUSTERS all speak to another
 #: cluster.
-ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "HOME", "LANG", "SLURM_CONF", "SLURM_JWT"})
+ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT"})
 #: Bytes of the largest answer: a queue of 100,000 jobs has about 150 MB.
 MOST_ANSWER = 1 << 29
 
@@ -54,7 +53,7 @@ class Commands:
 
     def _answer(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
         environment = {
-            **{key: value for key, value in os.environ.items() if key in ENVIRONMENT or key.startswith("LC_")},
+            **ours(ENVIRONMENT),
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "%s",

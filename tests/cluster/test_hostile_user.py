@@ -17,7 +17,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.harness.hostile import ordinary_user, run
 from tesched_testcluster.harness.slurm_clients import Connect
@@ -122,14 +122,26 @@ def test_no_text_ends_the_daemon_or_hides_a_job(
     assert not any(jobs[JobId(job_id)].doubt or jobs[JobId(job_id)].partly_read for job_id in ids)
 
 
-#: requests that slurmctld takes from any user, and that no 64 bits have room for once they are multiplied
+#: requests that slurmctld takes from any user, and for which 64 bits have no room once they are multiplied: by each
+#: other, or by what the site gives with each GPU
 GIANTS = (
     ("--mem-per-gpu=9223372036854775807", "--gpus=2"),
     ("--gpus=18446744073709551614",),
-    ("--gpus-per-node=9223372036854775807", "-N", "4"),
-    ("--mem=9223372036854775807M",),
+    ("--gpus=9007199254740991",),
+    ("--gpus-per-task=9007199254740991", "-n", "4"),
+    ("--mem=9007199254740991M",),
+    ("--cpus-per-gpu=2147483647", "--gpus=2147483647"),
+    ("-n", "2147483647"),
+    ("-N", "1000000"),
     ("--tmp=4294967293",),
     ("--nice=2147483645", "--begin=9999-12-30"),
+)
+#: with 4 GPUs a node, and defaults for each
+WITH_DEFAULTS = ClusterDefinition(
+    groups=(NodeGroup(count=4),),
+    partitions=(
+        PartitionDefinition(name="main", default=True, settings={"DefMemPerGPU": "8000", "DefCpuPerGPU": "4"}),
+    ),
 )
 
 
@@ -140,16 +152,16 @@ def is_stored(daemon: Daemon, job_id: int) -> bool:
 
 @pytest.mark.gate
 def test_no_number_ends_the_daemon_or_hides_another_job(
-    cluster: LocalCluster, tmp_path: Path, client_choice: ClientChoice
+    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
     """In no mode, not after a restart, and not `tesched undo`; the others are served, and the job is shown."""
-    user, submitted = ordinary_user(), []
-    for options in GIANTS:
-        done = cluster.run("sbatch", "--parsable", "-H", *options, "--wrap=true", user=user, check=False)
-        submitted += [int(done.stdout)] if done.returncode == 0 else []
-    assert len(submitted) >= 2, "Slurm takes them no more"
+    cluster, user = make_cluster(WITH_DEFAULTS), ordinary_user()
+    asked = [("-J", name, "-H", *options) for name in ("be", "te") for options in GIANTS]
+    held = [cluster.sbatch(*options, wrap="true", user=user) for options in asked]
     for mode in MODES:
         with daemon_that_goes_on(cluster, tmp_path, client_choice, mode) as daemon:
+            # slurmctld lets them wait for a moment before it sees that no node has so much.
+            cluster.run("scontrol", "release", ",".join(map(str, held)), user=user, check=False)
             te = cluster.sbatch("-J", "te", "-t", "5", wrap="exec sleep 1")
             cluster.wait_state(te, "RUNNING", "COMPLETED")
             cluster.wait_for(partial(is_stored, daemon, te), "the honest job in the store")
@@ -274,3 +286,20 @@ def test_no_text_ends_a_command_or_reaches_the_terminal_as_it_is(
             assert "Traceback" not in done.stderr
             shown = done.stdout.replace("\n", "")
             assert not any(ord(letter) < 32 or letter in "\x7f\x9b\u202e" for letter in shown), shown
+
+
+@pytest.mark.gate
+def test_no_variable_of_the_daemons_changes_what_it_does(
+    cluster: LocalCluster, tmp_path: Path, one_client: ClientChoice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scancel would ask before it sends the notice, for ever, or send it to waiting jobs alone."""
+    told = cluster.shared / "told"
+    script = f"trap 'touch {told}; exit 0' USR1; sleep 1000 & wait"
+    victim = cluster.sbatch("--nodes=8", "--exclusive", "--comment=signal=B:USR1 grace=60", wrap=script)
+    cluster.wait_state(victim, "RUNNING")
+    monkeypatch.setenv("SCANCEL_INTERACTIVE", "1")
+    monkeypatch.setenv("SCANCEL_STATE", "PENDING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        cluster.sbatch("-J", "te", "-t", "5", wrap="exec sleep 1")
+        cluster.wait_for(told.exists, "the notice")
+        cluster.wait_for(lambda: daemon.json("status")["tally"]["started_here"] == 1, "the TE job to start")

@@ -299,9 +299,14 @@ def test_a_finished_job(cluster: LocalCluster, connect: Connect) -> None:
     assert seen.ran_on == tuple(cluster.job(job_id)["NodeList"].split(","))
 
 
-def test_a_job_that_ended_in_the_queue_ran_nowhere(cluster: LocalCluster, connect: Connect) -> None:
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_a_job_that_ended_in_the_queue_ran_nowhere(cluster: LocalCluster, connect: Connect, ran_before: bool) -> None:
     client = connect(cluster)
-    job_id = cluster.sbatch("--hold", wrap="true")
+    job_id = cluster.sbatch("--requeue", *([] if ran_before else ["--hold"]), wrap="exec sleep 1000")
+    if ran_before:
+        cluster.wait_state(job_id, "RUNNING")
+        cluster.run("scontrol", "requeuehold", str(job_id))
+        cluster.wait_state(job_id, "PENDING")
     cluster.run("scancel", str(job_id))
     cluster.wait_state(job_id, "CANCELLED")
     assert job(client, job_id).ran_on == ()

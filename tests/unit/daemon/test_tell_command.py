@@ -81,7 +81,10 @@ def counts(teller: Teller) -> tuple[object, object, object]:
     return found["told"], found["failed"], found["held_off"]
 
 
-def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(tmp_path: Path) -> None:
+def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret")
     out = tmp_path / "out"
     text = f"json.dump([sys.argv[1:], json.load(sys.stdin), sorted(os.environ)], open({str(out)!r}, 'w'))"
     teller = Teller(telling(*script(tmp_path, text)))
@@ -104,6 +107,8 @@ def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(tm
         "most": 2,
     }
     assert not [name for name in variables if "ada" in name]
+    assert "PATH" in variables
+    assert "PGPASSWORD" not in variables
 
 
 @pytest.mark.parametrize(
@@ -112,6 +117,7 @@ def test_the_facts_come_on_standard_input_and_the_arguments_are_the_sites_own(tm
         ("sys.stderr.write('first\\nno such user\\n'); sys.exit(67)", "exit status 67: no such user"),
         ("os.kill(os.getpid(), 9)", "signal 9"),
         ("sys.stdin.close(); sys.exit(1)", "exit status 1"),
+        ("while True: sys.stderr.write('x' * 65536)", "it said more than 1 MiB of complaints"),
     ],
 )
 def test_a_failure_is_counted_with_its_last_words(tmp_path: Path, text: str, why: str) -> None:

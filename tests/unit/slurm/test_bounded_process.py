@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
-from tesched_slurm.bounded_process import MOST_COMPLAINTS, run_bounded
+from tesched_slurm.bounded_process import MOST_COMPLAINTS, ours, run_bounded
 from tesched_slurm.run_command import Commands
 from tesched_testcluster.patience import HANG_S, Patience
+
+bounded = partial(run_bounded, environment=ours({"PATH"}))
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -18,25 +21,25 @@ def python(code: str) -> tuple[str, ...]:
 
 def test_what_it_says_is_whole() -> None:
     code = "import sys; sys.stderr.write('b' * 300000); print('a' * 300000, end=''); sys.exit(3)"
-    ended = run_bounded(python(code), timeout_s=HANG_S, most_out=1 << 20)
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 20)
     assert (ended.status, len(ended.out), len(ended.err), ended.stopped) == (3, 300_000, 300_000, "")
 
 
 def test_all_that_it_is_told_arrives_however_slowly_it_reads() -> None:
     code = "import sys; print(len(sys.stdin.buffer.read()), end='')"
-    ended = run_bounded(python(code), timeout_s=HANG_S, most_out=1 << 20, said=b"x" * 3_000_000)
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 20, said=b"x" * 3_000_000)
     assert (ended.out, ended.status) == (b"3000000", 0)
 
 
 def test_one_that_reads_nothing_is_judged_by_how_it_ends() -> None:
-    ended = run_bounded(python("print('well')"), timeout_s=HANG_S, most_out=1 << 20, said=b"x" * 3_000_000)
+    ended = bounded(python("print('well')"), timeout_s=HANG_S, most_out=1 << 20, said=b"x" * 3_000_000)
     assert (ended.out, ended.status, ended.stopped) == (b"well\n", 0, "")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_a_flood_is_ended_long_before_its_time_and_is_not_kept(stream: str) -> None:
     code = f"import sys\nwhile True: sys.{stream}.write('x' * 65536)"
-    ended = run_bounded(python(code), timeout_s=HANG_S, most_out=1 << 20)
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=1 << 20)
     assert ended.status == -9
     assert ended.stopped.startswith("said more than 1 MiB of")
     assert len(ended.out) + len(ended.err) <= MOST_COMPLAINTS + (1 << 17)
@@ -50,7 +53,7 @@ def test_one_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
         return HANG_S if proof.exists() else 0.0
 
     hanging = ("sh", "-c", f"sleep 1000 & echo $! > {proof}.new; mv {proof}.new {proof}; wait")
-    ended = run_bounded(hanging, timeout_s=HANG_S, most_out=1 << 20, stopwatch=stopwatch)
+    ended = bounded(hanging, timeout_s=HANG_S, most_out=1 << 20, stopwatch=stopwatch)
     assert (ended.status, ended.stopped) == (-9, "took more than 180 s")
     child = Path(f"/proc/{proof.read_text().strip()}/stat")
     patience = Patience()
@@ -60,7 +63,7 @@ def test_one_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
 
 def test_output_that_nobody_reads_is_no_flood() -> None:
     code = "print('x' * 3000000)"
-    ended = run_bounded(python(code), timeout_s=HANG_S, most_out=None)
+    ended = bounded(python(code), timeout_s=HANG_S, most_out=None)
     assert (ended.status, ended.out, ended.stopped) == (0, b"", "")
 
 

@@ -354,6 +354,16 @@ def test_what_follows_from_two_numbers_is_bounded_as_they_are() -> None:
     assert "the memory that it asks for is out of all bounds" in job.doubt
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [("tres_per_job", f"gres:gpu:{2**53 - 1}", "the GPUs"), ("num_cpus", str(2**53 - 1), "the CPUs")],
+)
+def test_what_a_site_gives_with_each_finds_room_too(column: str, value: str, what: str) -> None:
+    # DefMemPerGPU times so many GPUs does not fit into 64 bits.
+    odd = PLAIN._replace(state="PENDING", node_list="", **{column: value})
+    assert f"{what} that it asks for is out of all bounds" in only(odd, scontrol(odd)).doubt
+
+
 def _is_storable(job: Job) -> bool:
     numbers = [value for value in job_values(job, UNCLASSIFIED).values() if isinstance(value, int)]
     return all(-(2**63) <= value < 2**63 for value in numbers)
