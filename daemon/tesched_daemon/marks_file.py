@@ -15,6 +15,8 @@ from tesched_core.ports import Actuator, Barred, never_barred
 
 #: bytes that are read of a file to see that it has no mark
 _MOST = 64
+#: the largest numbers that the plugin takes (slurm_plugin/marks.h, marks.c)
+MOST_ORDER, MOST_GRACE_S, MOST_TIME = 2_000_000_000, 7 * 24 * 3600, 99_999_999_999
 _UINT16, _INT32 = 2**16 - 1, 2**31 - 1
 
 
@@ -112,15 +114,15 @@ def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int
 
 
 def _is_read(mark: MarkLine) -> bool:
-    """Return whether each number of it is one that the plugin takes (slurm_plugin/marks.h)."""
+    """Return whether each number of it is one that the plugin takes."""
     bounds = (
         (mark.job_id, 1, _INT32),
-        (mark.order, 0, 2_000_000_000),
-        (mark.grace_s, 0, 7 * 24 * 3600),
+        (mark.order, 0, MOST_ORDER),
+        (mark.grace_s, 0, MOST_GRACE_S),
         (mark.max_restarts, 0, _UINT16),
         (mark.least_run_s, 0, _INT32),
-        (mark.after, 0, 99_999_999_999),
-        (mark.until, 0, 99_999_999_999),
+        (mark.after, 0, MOST_TIME),
+        (mark.until, 0, MOST_TIME),
     )
     return all(low <= number <= high for number, low, high in bounds)
 

@@ -17,7 +17,7 @@ from tesched_slurm.errors import failure
 #: does: with SCANCEL_INTERACTIVE scancel asks before each signal, for ever; with SLURM_CLUSTERS all speak to another
 #: cluster.
 ENVIRONMENT = frozenset({"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "SLURM_JWT"})
-#: Bytes of the largest answer: a queue of 100,000 jobs has about 150 MB.
+#: Bytes of the largest answer. An ordinary job has 1.1 kB in scontrol's and 0.9 kB in squeue's (22.05.8).
 MOST_ANSWER = 1 << 29
 
 

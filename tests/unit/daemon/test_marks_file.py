@@ -14,7 +14,7 @@ from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_daemon.marks_file import MarkingActuator, MarksFile
+from tesched_daemon.marks_file import MOST_GRACE_S, MOST_ORDER, MOST_TIME, MarkingActuator, MarksFile
 from tesched_daemon.plugin_fit import marks_trouble, user_name
 from tesched_slurm.commands_actuator import DryRunActuator
 
@@ -48,14 +48,23 @@ def test_its_lines_ascend_by_job_id(file: MarksFile) -> None:
     assert [line.split()[0] for line in file.path.read_text().splitlines()[1:-1]] == ["9", "10", "100"]
 
 
+def test_the_largest_numbers_are_the_plugins_own() -> None:
+    folder = Path(__file__).parents[3] / "slurm_plugin"
+    header, parser = (folder / "marks.h").read_text(), (folder / "marks.c").read_text()
+    assert f"#define MARKS_MAX_ORDER {MOST_ORDER}\n" in header
+    assert "#define MARKS_MAX_GRACE_S (7 * 24 * 3600)\n" in header
+    assert MOST_GRACE_S == 7 * 24 * 3600
+    assert parser.count(f"INT64_C({MOST_TIME})") == 2
+
+
 @pytest.mark.parametrize(
     "odd",
     [
         {"max_restarts": 65_536},
-        {"grace_s": 7 * 24 * 3600 + 1},
-        {"order": 2_000_000_001},
+        {"grace_s": MOST_GRACE_S + 1},
+        {"order": MOST_ORDER + 1},
         {"least_run_s": 2**31},
-        {"until": 10**11},
+        {"until": MOST_TIME + 1},
         {"after": -1},
         {"job_id": JobId(2**31)},
     ],
