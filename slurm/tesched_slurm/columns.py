@@ -23,7 +23,7 @@ from tesched_slurm.run_command import Commands
 _LETTERS = string.ascii_letters + string.digits
 
 
-def _drawn() -> str:
+def drawn() -> str:
     """Return a separator: 62^10 there are. squeue would take a digit at its beginning for a width."""
     return "|" + "".join(secrets.choice(_LETTERS) for _ in range(10))
 
@@ -163,7 +163,7 @@ class Query:
 
     def __init__(self, *options: str) -> None:
         """Draw separators. `options` say which jobs, such as `-t`, `PENDING`; without, all."""
-        self._separator, self._end = _drawn(), _drawn()
+        self._separator, self._end = drawn(), drawn()
         self.argv: tuple[str, ...] = ("squeue", "-a", "-h", *(options or ("-t", "all")))
 
     @property

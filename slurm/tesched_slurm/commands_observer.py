@@ -10,7 +10,8 @@ from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
 from tesched_slurm.columns import Query, rows_of, strange
-from tesched_slurm.queue import ALL_DETAILS, Queue
+from tesched_slurm.details import DetailsQuery
+from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import (
     has_topology,
@@ -50,9 +51,8 @@ class Settings:
         return self._read
 
 
-#: What a poll asks of scontrol, beside squeue's columns.
+#: What a poll asks of scontrol, beside the jobs.
 _POLL = (
-    ALL_DETAILS,
     ("scontrol", "-a", "-d", "-o", "show", "node"),
     ("scontrol", "-a", "-o", "show", "partition"),
     ("scontrol", "-a", "-o", "show", "reservation"),
@@ -78,15 +78,17 @@ class CommandsObserver:
         settings = self._settings.now()
         if isinstance(settings, Failure):
             return settings
-        query = Query()
+        query, details = Query(), DetailsQuery()
         # At the same time: it is sooner done, and the answers are of nearly one instant.
-        answers = self.commands.run_together([query.argv, *_POLL], query.environment)
+        answers = self.commands.run_together(
+            (query.argv, query.environment), (details.argv, details.environment), *((argv, None) for argv in _POLL)
+        )
         if isinstance(answers, Failure):
             return answers
         rows = rows_of(query, answers[0])
         if isinstance(rows, Failure):
             return rows
-        jobs = self._queue.read(rows, answers[1])
+        jobs = self._queue.read(rows, details, answers[1])
         if isinstance(jobs, Failure):
             return jobs
         try:

@@ -1,12 +1,18 @@
 """Details that `scontrol -d -o show job` has and squeue lacks: what a job holds on each node, and bits of its request.
 
-scontrol prints users' text between Slurm's own words. What is taken from it stands in a part of the record that no
-user's text can reach: after the job's name, MCS label, account and QOS, each compared letter by letter with what squeue
-says (`columns.py`), and before `Network=`, the first text of the user's choice that follows. Everything in between is
-written by Slurm, or was checked by slurmctld when the job was submitted (nodes, features, licences, reservation).
+scontrol prints users' text between Slurm's own words, and a user's text may hold whole forged records. So a record is
+believed by what stands in its place: its times end with a mark that is drawn anew for each call, and that no user can
+know before slurmctld has answered. scontrol gets it as the format of times, in its environment, which other users can't
+read (`columns.py` does the same with squeue).
 
-A user's text may hold a whole forged record. Then two places look like the record of one job, and neither is believed:
-that job is `doubtful`, and can be asked for alone, where its own record comes first.
+Between a record's beginning and its mark stand name, MCS label, account, QOS and WCKey, each compared letter by letter
+with what squeue says, and Slurm's own words. Details are taken from what follows, up to `Network=`, the first text of
+the user's choice behind the mark. Everything in there is written by Slurm, or was checked by slurmctld when the job was
+submitted (nodes, features, licences, reservation).
+
+One case is left: where a site lets users type any account or WCKey, a job's own mark may stand behind a record that is
+forged in there. The job's own record comes first and takes the mark, unless its user has changed that text between the
+two answers. Then the other job has two records, and none is believed: it stays as last known until the next poll.
 """
 
 from __future__ import annotations
@@ -15,18 +21,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tesched_slurm.columns import Row
+from tesched_slurm.columns import Row, drawn
 
 _BEGIN = re.compile(
     r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=\S+ (?:ArrayTaskThrottle=(\d+) )?)?"
     r"(?:HetJobId=\d+ HetJobOffset=\d+ )?JobName=",
     re.MULTILINE,
 )
-#: names of users and groups may hold blanks
+#: Names of users and groups may hold blanks. A forged one must not reach over the job's own user, behind its name.
 _USER = re.compile(
-    r"(?: SLUID=\S+)?(?: HetJobIdSet=\S+)? UserId=[^\n]{0,512}?\((\d+)\) GroupId=[^\n]{0,512}?\(\d+\) MCS_label="
+    r"(?: SLUID=\S+)?(?: HetJobIdSet=\S+)? UserId=[^\n]{0,512}?\((\d+)\)"
+    r" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label="
 )
 _PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
+#: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
+_STATE = r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)"
+_TO_MARK = re.compile(_STATE)
+_LINE_TO_MARK = re.compile(rf"[^\n]*?{_STATE}")
 _END = " Network="
 _NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE)
 _PAIR = re.compile(r" ([\w/:]+)=(\S*)")
@@ -60,88 +71,82 @@ class Found:
     """Content of an answer on the jobs that it was searched for."""
 
     by_id: Mapping[str, Details]
-    #: jobs of which two records, or one that can't be told from a user's text, are there
+    #: jobs of which two records are there
     doubtful: frozenset[str]
+    #: arrays with tasks that have records here and no rows: squeue shows an array's waiting tasks as one, also those
+    #: with records of their own (on 26.05 always)
+    arrays_with_hidden_tasks: frozenset[str]
 
 
-def find(answer: str, rows: Mapping[str, Row]) -> Found:
-    """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
-    by_id: dict[str, Details] = {}
-    doubtful: set[str] = set()
-    for match in _BEGIN.finditer(answer):
-        row = rows.get(match[1])
-        if row is None:
-            continue
-        window = _window(answer, match.end(), row)
-        if window is None:
-            continue
-        if row.job_id in by_id:
-            doubtful.add(row.job_id)
-            continue
-        details = _details(*window, match[3] or "0")
-        if details is not None:
-            by_id[row.job_id] = details
-    certain = {job_id: each for job_id, each in by_id.items() if job_id not in doubtful}
-    return Found(by_id=certain, doubtful=frozenset(doubtful))
+class DetailsQuery:
+    """One call of scontrol for all jobs, or for one: what it is run with, and how its answer is read."""
+
+    def __init__(self, job_id: str = "") -> None:
+        """Draw a mark."""
+        self._mark = drawn()
+        self.argv: tuple[str, ...] = ("scontrol", "-a", "-d", "-o", "show", "job", *([job_id] if job_id else []))
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
+        return {"SLURM_TIME_FORMAT": f"%s{self._mark}"}
+
+    def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
+        """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
+        arrays = {row.array_job_id for row in rows.values() if row.array_task_id != "N/A"}
+        by_id: dict[str, Details] = {}
+        doubtful: set[str] = set()
+        hidden: set[str] = set()
+        position = 0
+        while begin := _BEGIN.search(answer, position):
+            position = begin.end()
+            row = rows.get(begin[1])
+            if row is None:
+                marked = _LINE_TO_MARK.match(answer, position) if begin[2] in arrays else None
+                if marked is not None and marked[1].endswith(self._mark):
+                    hidden.add(begin[2])
+                    position = marked.end()
+                continue
+            marked = _marked(answer, position, row)
+            if marked is None or marked[1] != f"{row.submit_time}{self._mark}":
+                continue
+            end = answer.find(_END, marked.end())
+            if end < 0:
+                break  # the answer was cut short
+            after = _NEXT.search(answer, end)
+            tail = answer[end : after.start() if after else len(answer)]
+            details = _details(answer[marked.start() : end], tail, begin[3] or "0")
+            if row.job_id in by_id:
+                doubtful.add(row.job_id)
+            elif details is not None:
+                by_id[row.job_id] = details
+            position = end
+        return Found(
+            by_id={job_id: each for job_id, each in by_id.items() if job_id not in doubtful},
+            doubtful=frozenset(doubtful),
+            arrays_with_hidden_tasks=frozenset(hidden),
+        )
 
 
-def find_alone(answer: str, row: Row) -> Details | None:
-    """Return the details in an answer to the question for this one job; None if its record isn't there.
-
-    With a task come the others of its array, so its record need not be the first; but before it stand only records of
-    the same user.
-    """
-    for match in _BEGIN.finditer(answer):
-        if match[1] == row.job_id:
-            window = _window(answer, match.end(), row)
-            if window is not None:
-                return _details(*window, match[3] or "0")
-    return None
-
-
-def arrays_with_hidden_tasks(answer: str, rows: Mapping[str, Row]) -> frozenset[str]:
-    """Return the arrays of which the answer has records that aren't among `rows`.
-
-    squeue shows an array's waiting tasks as one, also those with records of their own: on 26.05 always.
-    """
-    arrays = {row.array_job_id for row in rows.values() if row.array_task_id != "N/A"}
-    return frozenset(match[2] for match in _BEGIN.finditer(answer) if match[2] in arrays and match[1] not in rows)
-
-
-def _window(answer: str, start: int, row: Row) -> tuple[str, str] | None:
-    """Return the part of a record that Slurm alone writes, and the rest of its line; None if it is not this job's.
+def _marked(answer: str, start: int, row: Row) -> re.Match[str] | None:
+    """Return what a record of this job has from its state to its first time; None if it is not this job's.
 
     `start` is where the name begins.
     """
     position = start
-    for text, following in (
-        (row.name, _USER),
-        (_shown(row.mcs_label, "N/A"), _PRIORITY),
-        (_shown(row.account, "(null)"), None),
-    ):
-        if not answer.startswith(text, position):
-            return None
-        position += len(text)
-        if following is None:
-            break
-        match = following.match(answer, position)
+    for text, following in ((row.name, _USER), (_shown(row.mcs_label, "N/A"), _PRIORITY)):
+        match = following.match(answer, position + len(text)) if answer.startswith(text, position) else None
         if match is None or (following is _USER and match[1] != row.user_id):
             return None
         position = match.end()
-    qos = f" QOS={row.qos}"
-    if not answer.startswith(qos, position):
+    account_and_qos = f"{_shown(row.account, '(null)')} QOS={row.qos}"
+    if not answer.startswith(account_and_qos, position):
         return None
-    position += len(qos)
+    position += len(account_and_qos)
     wckey = f" WCKey={row.wc_key}"
     if answer.startswith(wckey, position):  # where the site keeps track of them
         position += len(wckey)
-    if not answer.startswith(" JobState=", position):
-        return None
-    end = answer.find(_END, position)
-    if end < 0:
-        return None
-    after = _NEXT.search(answer, end)
-    return answer[position:end], answer[end : after.start() if after else len(answer)]
+    return _TO_MARK.match(answer, position)
 
 
 def _shown(value: str, nothing: str) -> str:

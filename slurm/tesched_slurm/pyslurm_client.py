@@ -51,11 +51,12 @@ from tesched_core.ports import Barred, never_barred
 from tesched_slurm.columns import Query, Row, folded, read_rows, rows_of, strange
 from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, skipped
 from tesched_slurm.commands_observer import Settings
+from tesched_slurm.details import DetailsQuery
 from tesched_slurm.job_records import UNREADABLE
 from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, node_of, partition_of, pending_job, same_run, started_job
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
-from tesched_slurm.queue import ALL_DETAILS, Queue
+from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_reservations
 
@@ -181,14 +182,14 @@ class PyslurmObserver:
         if len(wanted) <= max(ONE_BY_ONE, min(len(ids) // ONE_IN, MOST_ONE_BY_ONE)):
             few = self._queue.read_few(wanted)
             return few if isinstance(few, Failure) else list(few)
-        query = Query()
-        answers = self.commands.run_together([query.argv, ALL_DETAILS], query.environment)
+        query, details = Query(), DetailsQuery()
+        answers = self.commands.run_together((query.argv, query.environment), (details.argv, details.environment))
         if isinstance(answers, Failure):
             return answers
         rows = rows_of(query, answers[0])
         if isinstance(rows, Failure):
             return rows
-        read = self._queue.read(rows, answers[1])
+        read = self._queue.read(rows, details, answers[1])
         return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:

@@ -4,8 +4,8 @@
   (`Job.doubt`), and the others are read.
 - squeue and scontrol are asked at the same time, and answer one after the other. squeue says which jobs there are. What
   scontrol adds counts only if it is of the same run with the same size; a job that it doesn't know yet is read without.
-- What users type never adds a call a job: at most `ALONE` jobs are asked for one by one, and arrays with tasks that
-  squeue doesn't show all at once.
+- What users type adds no call. A job with two records, which a user can hardly bring about (`details.py`), stays as it
+  was last known; arrays with tasks that squeue doesn't show are asked for all at once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,9 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
 from tesched_slurm.columns import Row, folded, read_rows
-from tesched_slurm.details import Details, arrays_with_hidden_tasks, find, find_alone
+from tesched_slurm.details import Details, DetailsQuery
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.run_command import Commands
-
-#: Most jobs that are asked for one by one in one poll.
-ALONE = 5
-#: scontrol's question for all jobs
-ALL_DETAILS = ("scontrol", "-a", "-d", "-o", "show", "job")
 
 
 class _Kept(NamedTuple):
@@ -40,25 +35,22 @@ class Queue:
 
     commands: Commands
     _kept: dict[str, _Kept] = field(default_factory=dict)
-    #: the job that was asked for alone last
-    _last_alone: int = 0
 
-    def read(self, rows: Iterable[Row], answer: str) -> tuple[Job, ...] | Failure:
-        """Return the jobs of all `rows`; `answer` is scontrol's to `ALL_DETAILS`, of about the same time."""
-        by_id = {row.job_id: row for row in rows}
-        shown = with_hidden_tasks(self.commands, by_id, answer)
-        if isinstance(shown, Failure):
-            return shown
-        found = find(answer, shown)
+    def read(self, rows: Iterable[Row], query: DetailsQuery, answer: str) -> tuple[Job, ...] | Failure:
+        """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time."""
+        shown = {row.job_id: row for row in rows}
+        found = query.find(answer, shown)
+        if found.arrays_with_hidden_tasks:
+            whole = with_hidden_tasks(self.commands, shown, found.arrays_with_hidden_tasks)
+            if isinstance(whole, Failure):
+                return whole
+            shown, found = whole, query.find(answer, whole)
         details = dict(found.by_id)
         for job_id in found.doubtful:
             before = self._kept.get(job_id)
             if before is not None and before.row == shown[job_id] and before.details is not None:
                 details[job_id] = before.details
-        alone = self._alone({job_id: shown[job_id] for job_id in found.doubtful if job_id not in details})
-        if isinstance(alone, Failure):
-            return alone
-        return self.keep(shown.values(), details | alone, forget=True)
+        return self.keep(shown.values(), details, forget=True)
 
     def read_few(self, job_ids: Collection[int]) -> tuple[Job, ...] | Failure:
         """Return these few jobs, but for those that are gone: one call of squeue, and one of scontrol for each job."""
@@ -98,40 +90,24 @@ class Queue:
             known = unread_job(row, why) if before is None else replace(before.job, doubt=why)
             return _Kept(row, details, known)
 
-    def _alone(self, rows: Mapping[str, Row]) -> dict[str, Details] | Failure:
-        """Return the details of a few of these jobs, each asked for alone; the next poll asks for others."""
-        ids = sorted(map(int, rows))
-        in_turn = [*(one for one in ids if one > self._last_alone), *(one for one in ids if one <= self._last_alone)]
-        details: dict[str, Details] = {}
-        for job_id in in_turn[:ALONE]:
-            self._last_alone = job_id
-            one = details_alone(self.commands, rows[str(job_id)])
-            if isinstance(one, Failure):
-                return one
-            if one is not None:
-                details[str(job_id)] = one
-        return details
-
 
 def details_alone(commands: Commands, row: Row) -> Details | Failure | None:
     """Return what scontrol says of this job alone; None where it knows it no more."""
-    answer = commands.run((*ALL_DETAILS, row.job_id))
+    query = DetailsQuery(row.job_id)
+    answer = commands.run(query.argv, query.environment)
     if isinstance(answer, Failure):
         return None if answer.kind is FailureKind.NOT_FOUND else answer
-    return find_alone(answer, row)
+    return query.find(answer, {row.job_id: row}).by_id.get(row.job_id)
 
 
-def with_hidden_tasks(commands: Commands, rows: Mapping[str, Row], answer: str) -> dict[str, Row] | Failure:
-    """Return the rows, with each task that has a record of its own.
+def with_hidden_tasks(commands: Commands, rows: dict[str, Row], arrays: Collection[str]) -> dict[str, Row] | Failure:
+    """Return the rows, with each task of these arrays that has a record of its own.
 
     squeue 26.05 shows the waiting tasks of an array as one, also a task with a record of its own, such as one that was
     requeued. The arrays of which scontrol shows more are asked for once more, task by task.
     """
-    arrays = arrays_with_hidden_tasks(answer, rows)
-    if not arrays:
-        return dict(rows)
     again = read_rows(commands, "-t", "all", "-r", "-j", ",".join(sorted(arrays, key=int)))
     if isinstance(again, Failure):
-        return dict(rows) if again.kind is FailureKind.NOT_FOUND else again
+        return rows if again.kind is FailureKind.NOT_FOUND else again
     kept = {job_id: row for job_id, row in rows.items() if row.array_job_id not in arrays}
     return kept | {row.job_id: row for row in folded(again)}

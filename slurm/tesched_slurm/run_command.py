@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 from tesched_core.model.actions import Failure, FailureKind
 
@@ -40,14 +39,15 @@ class Commands:
         self.calls[_kind(argv)] += rpcs(argv)
         return self._answer(argv, variables)
 
-    def run_together(
-        self, argvs: Sequence[Sequence[str]], variables: Mapping[str, str] | None = None
-    ) -> list[str] | Failure:
-        """Return what these commands printed, each, or why one of them failed. They run at the same time."""
-        for argv in argvs:
+    def run_together(self, *calls: tuple[Sequence[str], Mapping[str, str] | None]) -> list[str] | Failure:
+        """Return what these commands printed, each, or why one of them failed. They run at the same time.
+
+        Each is run with variables of its own.
+        """
+        for argv, _ in calls:
             self.calls[_kind(argv)] += rpcs(argv)
-        with ThreadPoolExecutor(len(argvs)) as pool:
-            answers = list(pool.map(partial(self._answer, variables=variables), argvs))
+        with ThreadPoolExecutor(len(calls)) as pool:
+            answers = list(pool.map(self._answer, *zip(*calls, strict=True)))
         failures = [answer for answer in answers if isinstance(answer, Failure)]
         return failures[0] if failures else [answer for answer in answers if isinstance(answer, str)]
 
