@@ -18,6 +18,8 @@ _SHADOW = "core/tesched_core/placement/shadow_time.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
 _VISIBLE, _COMMON = "core/tesched_core/model/visible.py", "cli/tesched_cli/common.py"
 _LOG_LINES, _NOTIFY = "daemon/tesched_daemon/log_lines.py", "daemon/tesched_daemon/sdnotify.py"
+_PERFORMING = "daemon/tesched_daemon/performing.py"
+_SET_ASIDE = "daemon/tesched_daemon/set_aside.py"
 _RATES, _INBOX = "daemon/tesched_daemon/rates.py", "daemon/tesched_daemon/job_reports/inbox.py"
 _JOURNAL, _LEASE = "db/tesched_db/journal.py", "db/tesched_db/lease.py"
 _FILE, _ENGINE_DB, _PROCESS, _LIVENESS = (
@@ -503,16 +505,18 @@ MUTATIONS = (
     ),
     Mutation("loop: no command once the lease may have run out", _LOOP, "if since_s > ACT_WITHIN_S:", "if False:"),
     Mutation("loop: no command once the store is lost", _LOOP, "return self.journal.lost()\n", 'return ""\n'),
-    Mutation("loop: asked again before the command", _LOOP, "act(action, self._barred)", "act(action)"),
+    Mutation("loop: asked again before the command", _PERFORMING, "act(action, barred)", "act(action)"),
     Mutation(
         "loop: a running job's class outlives the daemon",
         _LOOP,
         "classified(seen, self.classes, self._last, questions)",
         "classified(seen, self.classes, self._last)",
     ),
-    Mutation("loop: the rest of an order waits after a failure", _LOOP, "failed.add(action.reason.order_id)", "pass"),
+    Mutation(
+        "loop: the rest of an order waits after a failure", _PERFORMING, "failed.add(action.reason.order_id)", "pass"
+    ),
     Mutation("loop: a set clock", _LOOP, "return shift_times(memory, jumped_s)", "return memory"),
-    Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = memory.cycle, clocks", "pass"),
+    Mutation("loop: a set clock counts once", _LOOP, "self._perhaps = then.cycle, clocks", "pass"),
     Mutation(
         "loop: undo is done when nothing is left",
         _LOOP,
@@ -656,5 +660,23 @@ MUTATIONS = (
         "if True",
     ),
     Mutation("pokes: a bucket is never above its burst", _RATES, "float(self.allowance.burst))", "1e9)"),
+    Mutation(
+        "a job that makes a turn raise is set aside", _SET_ASIDE, "if not self.find(seen, raised_with):", "if True:"
+    ),
+    Mutation(
+        "the store's refusal of a value is no outage",
+        "db/tesched_db/errors.py",
+        "kind = RowError if _is_of_a_value(error) else StoreError",
+        "kind = StoreError",
+    ),
+    Mutation("a rehearsal is taken back", _JOURNAL, "raise _TakenBackError", "return"),
+    Mutation("a job stays set aside", _SET_ASIDE, "self._jobs[job.job_id] = job.user, why", "return"),
+    Mutation("the first job that raises is found", _SET_ASIDE, "seen.jobs[ids[bad - 1]]", "seen.jobs[ids[good - 1]]"),
+    Mutation(
+        "one user's jobs are not looked for one by one without end",
+        _SET_ASIDE,
+        ">= MOST_OF_A_USER:",
+        ">= 10**9:",
+    ),
     Mutation("glances at new jobs are bounded", _LOOP, "if not self._glances.take(self.stopwatch()):", "if False:"),
 )

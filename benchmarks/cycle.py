@@ -90,7 +90,7 @@ class Timed:
         """Take the calls over that only read."""
         self.lead, self.load, self.lost = self.journal.lead, self.journal.load, self.journal.lost
         self.questions = self.journal.questions
-        self.resign, self.unseen = self.journal.resign, self.journal.unseen
+        self.resign, self.unseen, self.rehearse = self.journal.resign, self.journal.unseen, self.journal.rehearse
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         """Write what was seen and decided."""

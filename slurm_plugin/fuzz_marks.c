@@ -21,6 +21,7 @@ static const char *const seeds[] = {
 	"tesched-marks 1\n17 * 3 0 requeue 2 60 1790000000 1790003600\n18 41 4 30 suspend 0 0 0 99999999999\nend 2\n",
 	"tesched-marks 1\n2147483647 2147483647 2000000000 604800 requeue 65535 2147483647 0 0\nend 1\n",
 	"tesched-marks 1\n2 * 0 0 requeue 1 0 0 0\n1 * 0 0 requeue 1 0 0 0\nend 2\n",
+	"tesched-marks 1\n1 * 0 0 requeue 65536 0 0 0\n2 * 0 0 requeue 1 0 0 0\n\nend 3\n",
 	"tesched-marks 1\nwait 2\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",
 };
@@ -71,7 +72,7 @@ static void feed(const char *input, size_t size)
 	size_t lines, room;
 	mark_t *marks;
 	te_rules_t *te = malloc(sizeof(te_rules_t));
-	long count;
+	long count, void_line;
 
 	require(text && string && te, "no memory");
 	memcpy(text, input, size);
@@ -80,13 +81,15 @@ static void feed(const char *input, size_t size)
 	lines = marks_lines(text, size);
 	room = any(4) ? lines : (size_t) any(lines + 1);
 	marks = malloc(room ? room * sizeof(mark_t) : 1);
-	count = marks_parse(text, size, marks, room, te);
+	count = marks_parse(text, size, marks, room, te, &void_line);
+	require(void_line >= 0 && (size_t) void_line <= lines, "a line that is not there is said to be void");
 	require(te->count <= MARKS_MAX_BARRED, "more users are barred than there is room for");
 	if (count < 0) {
 		require((size_t) -count <= lines + 1, "a line that is not there is said to be wrong");
 	} else {
 		parsed++;
 		require((size_t) count <= room, "more marks than there is room for");
+		require((size_t) count + (void_line != 0) + 2 <= lines, "more marks than there are lines of marks");
 		for (long i = 0; i < count; i++) {
 			const uint32_t ids[3] = { marks[i].preemptor, 0, 0 };
 

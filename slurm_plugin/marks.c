@@ -92,13 +92,29 @@ static bool take_barred(cursor_t *cursor, te_rules_t *te)
 	return true;
 }
 
-long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te)
+/* A rule begins with a letter; whatever else a line begins with, it was meant for a mark. */
+static bool at_mark(const cursor_t *cursor)
+{
+	return cursor->at < cursor->end && !(*cursor->at >= 'a' && *cursor->at <= 'z');
+}
+
+static bool skip_line(cursor_t *cursor)
+{
+	const char *newline = memchr(cursor->at, '\n', (size_t) (cursor->end - cursor->at));
+
+	if (newline)
+		cursor->at = newline + 1;
+	return newline;
+}
+
+long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te, long *void_line)
 {
 	cursor_t cursor = { text, text + size };
 	uint64_t said;
-	size_t count = 0;
+	size_t count = 0, lines = 0;
 	long line = 2;
 
+	*void_line = 0;
 	te->count = 0;
 	te->wait_s = 0;
 	if (!take(&cursor, "tesched-marks 1\n"))
@@ -108,13 +124,21 @@ long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_r
 	for (; take(&cursor, "barred "); line++)
 		if (!take_barred(&cursor, te))
 			return -line;
-	for (; !take(&cursor, "end "); line++, count++) {
-		if (count == room || !take_mark(&cursor, &marks[count]))
+	for (; at_mark(&cursor); line++, lines++) {
+		cursor_t fields = cursor;
+		mark_t mark;
+
+		if (!skip_line(&cursor))
 			return -line;
-		if (count && marks[count].job_id <= marks[count - 1].job_id)
+		if (!take_mark(&fields, &mark) || (count && mark.job_id <= marks[count - 1].job_id)) {
+			*void_line = *void_line ? *void_line : line;
+			continue;
+		}
+		if (count == room)
 			return -line;
+		marks[count++] = mark;
 	}
-	if (!take_number(&cursor, MARKS_MAX_COUNT, '\n', &said) || said != count)
+	if (!take(&cursor, "end ") || !take_number(&cursor, MARKS_MAX_COUNT, '\n', &said) || said != lines)
 		return -line;
 	return cursor.at == cursor.end ? (long) count : -line - 1;
 }

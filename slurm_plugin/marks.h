@@ -13,7 +13,9 @@
  * The line `wait`, which may be left out, says for how many seconds a TE job awaits room that comes free by itself.
  * A line `barred` is a user whose TE jobs preempt no job, by user id; such lines come first, ascending.
  * One blank between two fields; numbers are decimal digits; lines ascend by job id; `end` has the number of marks.
- * A file that differs from this in one byte has no mark at all.
+ * A line of a mark that differs from this, or is not above the one before, is void: its job has no mark, the others have
+ * theirs, and the log names the first such line. Anything else that differs (a rule, which begins with a letter; the
+ * first line; `end`, which counts void lines, too) voids the file: no rule is lost, and no part is taken for the whole.
  */
 #ifndef TESCHED_MARKS_H
 #define TESCHED_MARKS_H
@@ -49,9 +51,10 @@ typedef struct {
 	size_t count;
 } te_rules_t;
 
-/* Read a marks file's text into `marks`, which has room for `room` of them, and `te`. Return the count of marks; -n if
- * line n is wrong, among them one for which there is no room. Neither allocates nor reads beyond `size`. */
-extern long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te);
+/* Read a marks file's text into `marks`, which has room for `room` of them, and `te`; `void_line` is the first line that
+ * is void, 0 if none is. Return the count of marks; -n if line n voids the file, among them one for which there is no
+ * room. Neither allocates nor reads beyond `size`. */
+extern long marks_parse(const char *text, size_t size, mark_t *marks, size_t room, te_rules_t *te, long *void_line);
 
 /* Return whether TE jobs of this user preempt no job. */
 extern bool is_barred(const te_rules_t *te, uint32_t user);

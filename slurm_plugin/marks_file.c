@@ -29,7 +29,7 @@ static const char *read_marks(marks_file_t *file, int descriptor, char *text, si
 		return "it has too many lines";
 	if (!(file->marks = malloc((room + 1) * sizeof(mark_t))))
 		return "there is no memory for it";
-	count = marks_parse(text, size, file->marks, room, &file->te);
+	count = marks_parse(text, size, file->marks, room, &file->te, &file->void_line);
 	if (count < 0) {
 		(void) snprintf(wrong, sizeof(wrong), "line %ld is wrong", -count);
 		return wrong;
@@ -52,6 +52,7 @@ static void load(marks_file_t *file, const char *path, const uid_t owners[3])
 	file->marks = NULL;
 	file->count = 0;
 	file->last_until = 0;
+	file->void_line = 0;
 	if (descriptor < 0 || fstat(descriptor, &now))
 		wrong = strerror(errno);
 	else if (!S_ISREG(now.st_mode))

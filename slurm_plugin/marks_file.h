@@ -12,6 +12,7 @@ typedef struct {
 	size_t count; /* 0 if the file is missing or wrong */
 	te_rules_t te;
 	int64_t last_until; /* when the last mark expires */
+	long void_line; /* the first line that is void; 0 if none is */
 	char wrong[80]; /* what is wrong with the file; empty if nothing is */
 	struct stat seen; /* the file that was read */
 	int64_t looked_ms;

@@ -118,8 +118,12 @@ static void refresh(void)
 		return;
 	if (file.wrong[0])
 		say("no job is preemptable: %s: %s", config.path, file.wrong);
-	else if (!expired(time(NULL)))
-		say("%s", "");
+	else if (!expired(time(NULL))) {
+		if (file.void_line)
+			say("line %ld of %s is wrong: its job is not preemptable", file.void_line, config.path);
+		else
+			say("%s", "");
+	}
 }
 
 static bool is_te(const job_record_t *job, const part_record_t *partition)

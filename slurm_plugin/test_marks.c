@@ -21,35 +21,36 @@ static long parse(const char *text)
 {
 	mark_t marks[8];
 	te_rules_t te;
+	long void_line;
 
-	return marks_parse(text, strlen(text), marks, 8, &te);
+	return marks_parse(text, strlen(text), marks, 8, &te, &void_line);
 }
 
 static void test_parser(void)
 {
 	mark_t marks[2];
 	te_rules_t te;
+	long void_line;
 	const char *text = HEAD "wait 2\nbarred 0\nbarred 4294967295\n" GOOD "18 41 4 30 suspend 65535 0 0 99999999999\nend 2\n";
 
 	CHECK(marks_lines(text, strlen(text)) == 7);
-	CHECK(marks_parse(text, strlen(text), marks, 2, &te) == 2);
+	CHECK(marks_parse(text, strlen(text), marks, 2, &te, &void_line) == 2 && void_line == 0);
 	CHECK(marks[0].job_id == 17 && marks[0].preemptor == 0 && marks[0].prio == 3 && marks[0].grace_s == 0);
 	CHECK(!marks[0].suspend && marks[0].max_restarts == 2 && marks[0].least_run_s == 60);
 	CHECK(marks[0].after == 1000 && marks[0].until == 2000);
 	CHECK(marks[1].preemptor == 41 && marks[1].suspend && marks[1].until == INT64_C(99999999999));
 	CHECK(te.wait_s == 2 && te.count == 2 && is_barred(&te, 0) && is_barred(&te, UINT32_MAX) && !is_barred(&te, 7));
-	CHECK(marks_parse(text, strlen(text), marks, 1, &te) == -6);
+	CHECK(marks_parse(text, strlen(text), marks, 1, &te, &void_line) == -6);
 	CHECK(marks_find(marks, 2, 17) == &marks[0] && marks_find(marks, 2, 18) == &marks[1]);
 	CHECK(!marks_find(marks, 2, 16) && !marks_find(marks, 2, 19) && !marks_find(marks, 0, 17) && !marks_find(NULL, 0, 1));
 	/* Each prefix of a good file is a wrong one. */
 	for (size_t size = 0; size < strlen(text); size++)
-		CHECK(marks_parse(text, size, marks, 2, &te) < 0);
+		CHECK(marks_parse(text, size, marks, 2, &te, &void_line) < 0);
 	CHECK(parse(HEAD "end 0\n") == 0);
 	CHECK(parse("") == -1);
 	CHECK(parse("tesched-marks 2\nend 0\n") == -1);
 	CHECK(parse(HEAD "end 0\n\n") == -3);
 	CHECK(parse(HEAD GOOD "end 2\n") == -3);
-	CHECK(parse(HEAD GOOD GOOD "end 2\n") == -3);
 	CHECK(parse(HEAD "barred 7\nend 0\n") == 0);
 	CHECK(parse(HEAD "barred 7\nbarred 7\nend 0\n") == -3 && parse(HEAD "barred 7\nbarred 6\nend 0\n") == -3);
 	CHECK(parse(HEAD "barred 4294967296\nend 0\n") == -2 && parse(HEAD "barred x\nend 0\n") == -2);
@@ -58,7 +59,6 @@ static void test_parser(void)
 	CHECK(parse(HEAD "wait 3601\nend 0\n") == -2 && parse(HEAD "wait\nend 0\n") == -2);
 	CHECK(parse(HEAD "wait 1\nwait 1\nend 0\n") == -3 && parse(HEAD "barred 7\nwait 1\nend 0\n") == -3);
 	CHECK(parse(HEAD "wait 2\nrubbish\n") == -3);
-	CHECK(parse(HEAD GOOD "16 * 3 0 requeue 2 60 1000 2000\nend 2\n") == -3);
 }
 
 static void test_most_barred(void)
@@ -66,6 +66,7 @@ static void test_most_barred(void)
 	char text[MARKS_MAX_BARRED * 16 + 64] = HEAD;
 	mark_t mark;
 	te_rules_t te;
+	long void_line;
 
 	for (int user = 0; user <= MARKS_MAX_BARRED; user++) {
 		char line[32];
@@ -74,15 +75,16 @@ static void test_most_barred(void)
 		strcat(text, line);
 		if (user == MARKS_MAX_BARRED - 1) {
 			strcat(text, "end 0\n");
-			CHECK(marks_parse(text, strlen(text), &mark, 1, &te) == 0 && is_barred(&te, 255));
+			CHECK(marks_parse(text, strlen(text), &mark, 1, &te, &void_line) == 0 && is_barred(&te, 255));
 			text[strlen(text) - strlen("end 0\n")] = '\0';
 		}
 	}
 	strcat(text, "end 0\n");
-	CHECK(marks_parse(text, strlen(text), &mark, 1, &te) == -2 - MARKS_MAX_BARRED);
+	CHECK(marks_parse(text, strlen(text), &mark, 1, &te, &void_line) == -2 - MARKS_MAX_BARRED);
 }
 
-static void test_fields(void)
+/* A wrong line of a mark is void, and the marks before and behind it are in force. */
+static void test_void_lines(void)
 {
 	static const char *const wrong[] = {
 		"0 * 3 0 requeue 2 60 1000 2000", "-1 * 3 0 requeue 2 60 1000 2000", "2147483648 * 3 0 requeue 2 60 1000 2000",
@@ -91,15 +93,27 @@ static void test_fields(void)
 		"17 * 3 0 requeue 2 60 1000", "17 * 3 0 requeue 2 60 1000 2000 ", "17  * 3 0 requeue 2 60 1000 2000",
 		"17 * 3 0 requeue 2 60 1000 2000\r", "17\t* 3 0 requeue 2 60 1000 2000", "17 * 0x3 0 requeue 2 60 1000 2000",
 		"17 * 99999999999999999999999999 0 requeue 2 60 1000 2000", " 17 * 3 0 requeue 2 60 1000 2000", "17",
+		"", "4294967295", "7 * 3 0 requeue 2 60 1000 2000" /* not above the one before */, "8 * 3 0 requeue 2 60 1000 2000",
 	};
 	char text[256];
+	mark_t marks[2];
+	te_rules_t te;
+	long count, void_line;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-		(void) snprintf(text, sizeof(text), HEAD "%s\nend 1\n", wrong[i]);
-		if (parse(text) != -2)
-			printf("taken for right: %s\n", wrong[i]);
-		CHECK(parse(text) == -2);
+		(void) snprintf(text, sizeof(text), HEAD "8 * 3 0 requeue 2 60 1000 2000\n%s\n18 * 3 0 requeue 2 60 1000 2000\nend 3\n",
+				wrong[i]);
+		count = marks_parse(text, strlen(text), marks, 2, &te, &void_line);
+		if (count != 2 || void_line != 3)
+			printf("not void: %s\n", wrong[i]);
+		CHECK(count == 2 && void_line == 3 && marks[0].job_id == 8 && marks[1].job_id == 18);
+		/* `end` counts it. */
+		(void) snprintf(text, sizeof(text), HEAD "%s\nend 0\n", wrong[i]);
+		CHECK(parse(text) == -3);
 	}
+	/* A rule is not lost, wherever it stands: such a file has no mark. */
+	CHECK(parse(HEAD "17\n17\nend 2\n") == 0 && parse(HEAD "17\nbarred 7\nend 1\n") == -3);
+	CHECK(parse(HEAD "17\nend 1") < 0 && parse(HEAD "17") < 0);
 }
 
 static void test_holds(void)
@@ -215,6 +229,10 @@ static void test_file(void)
 	CHECK(marks_file_refresh(&file, path, others, true) && file.count == 0 && strstr(file.wrong, "another user"));
 	put(path, HEAD "rubbish\nend 1\n", 0644);
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && !strcmp(file.wrong, "line 2 is wrong"));
+	put(path, HEAD "17\n18 * 3 0 requeue 2 60 1000 2000\nend 2\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && file.void_line == 2 && !file.wrong[0]);
+	put(path, HEAD GOOD "end 1\n", 0644);
+	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 1 && !file.void_line);
 	put(path, HEAD GOOD "end 1\n", 0644);
 	CHECK(!truncate(path, (off_t) MARKS_MAX_BYTES + 1));
 	CHECK(marks_file_refresh(&file, path, owners, true) && file.count == 0 && strstr(file.wrong, "too large"));
@@ -234,7 +252,7 @@ int main(void)
 {
 	test_parser();
 	test_most_barred();
-	test_fields();
+	test_void_lines();
 	test_holds();
 	test_places();
 	test_values();

@@ -21,7 +21,7 @@ from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import in_turn
-from tesched_core.ports import Barred, CycleReport, JournalError, Lead, never_barred
+from tesched_core.ports import Barred, CycleReport, JournalError, Lead, UnwritableError, never_barred
 from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode, Pace
 from tesched_policies.fitgpp import FitGpp
@@ -97,12 +97,21 @@ class Notebook:
     unseen_reports: list[CycleReport] = field(default_factory=list)
     concluded: list[Outcome] = field(default_factory=list)
     says: Lead = field(default_factory=Lead)
+    #: names of jobs that it cannot hold, and how often it was to hold a look
+    cannot_hold: set[str] = field(default_factory=set)
+    tried: int = 0
     #: why what is written here is not found again
     gone: str = ""
 
     def _check(self, call: str) -> None:
         if call in self.fails:
             raise JournalError(f"{call}: disk full")
+
+    def _check_held(self, snapshot: Snapshot) -> None:
+        self.tried += 1
+        found = [job for job in snapshot.jobs.values() if job.name in self.cannot_hold]
+        if found:
+            raise UnwritableError(f"cannot write to the state store: {found[0].name}")
 
     def lead(self) -> Lead:
         self._check("lead")
@@ -123,7 +132,12 @@ class Notebook:
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
         self._check("intend")
+        self._check_held(snapshot)
         self.memory = memory
+
+    def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        self._check("intend")
+        self._check_held(snapshot)
 
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]

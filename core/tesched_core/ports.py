@@ -132,6 +132,10 @@ class JournalError(ToldError):
     """The journal cannot be read or written now. Nothing may be done that it does not know of."""
 
 
+class UnwritableError(JournalError):
+    """The journal is there, and what it was given cannot be written: a number too large, a text of no encoding."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lead:
     """Lead: whether this daemon may decide, and begin anything new."""
@@ -173,7 +177,11 @@ class Journal(Protocol):
         ...
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
-        """Write what was seen and decided, before anything is done."""
+        """Write what was seen and decided, before anything is done. Raises UnwritableError for what it cannot hold."""
+        ...
+
+    def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        """Do what `intend` does, and take it back: raises what that would."""
         ...
 
     def conclude(

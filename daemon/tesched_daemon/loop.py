@@ -9,6 +9,7 @@ promises:
   is an answer that cannot be the whole of what there is (`plausibility.py`).
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
+- A job that makes a turn raise is set aside, and the others are served (`set_aside.py`).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.class_rules import Classification
-from tesched_core.intake.classify import classified, with_declared
+from tesched_core.intake.classify import Question, classified, with_declared
 from tesched_core.intake.pending_reason import awaits_first_look
-from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
@@ -47,9 +48,11 @@ from tesched_core.ports import (
 from tesched_core.step import step
 
 from tesched_daemon.marks_file import MarksFile
+from tesched_daemon.performing import perform
 from tesched_daemon.plausibility import doubt, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
+from tesched_daemon.set_aside import Meant, SetAside
 from tesched_daemon.settings import Mode, Pace
 
 log = logging.getLogger(__name__)
@@ -126,6 +129,7 @@ class Loop:
     _last: Snapshot | None = None
     _summary: str = ""
     _failures: int = field(default=0)
+    _aside: SetAside = field(default_factory=SetAside)
     _per_minute: PerMinute = field(default_factory=PerMinute)
     _glances: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
     #: when the last good look began, or the memory was first read, by the stopwatch
@@ -140,7 +144,7 @@ class Loop:
     _intended_at: tuple[float, float] = (0.0, 0.0)
 
     def turn(self, *, asked: bool = False) -> Turn:
-        """Make one turn. Never raises for what Slurm or the journal do.
+        """Make one turn. Never raises for what Slurm, a job or the journal do.
 
         While a TE job awaits Slurm's first look at it and nothing else is due, a turn is a glance at that job, unless
         a look was `asked` for.
@@ -172,7 +176,8 @@ class Loop:
         pace: Pace,
         telling: Telling | None,
     ) -> None:
-        """Take other settings, between two turns. What is under way stays in memory."""
+        """Take other settings, between two turns. What is under way stays in memory; no job is set aside."""
+        self._aside.forget()
         if classes != self.classes:
             # Its traits are of the old rules, and would be kept for every job that has not changed.
             self._last = None
@@ -209,43 +214,28 @@ class Loop:
             return turn
         # After a restart a running job keeps the class of its run, whatever it has called itself since.
         questions = {} if self._last is not None else self.journal.questions()
-        snapshot = classified(seen, self.classes, self._last, questions)
-        if self.declarations is not None and self.mode is not Mode.OBSERVE:
-            declared = self.declarations.read(snapshot, self.classes.script_patterns)
-            snapshot = with_declared(snapshot, self.classes, declared)
-        if self.reports is not None:
-            heard = self.reports.read(snapshot)
-            snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
-        if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
-            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
-        if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
-            snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
-        clocks = self.clock(), self.stopwatch()
-        memory = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
-        if self.mode is Mode.ENFORCE:
-            # What shadow mode has only recorded holds no trial up.
-            memory = memory.without_dry_runs()
-        if self.mode is Mode.OBSERVE:
-            memory, decision = _watched(memory, snapshot)
-        else:
-            memory, decision = step(
-                memory,
-                snapshot,
-                self.policies,
-                self.limits,
-                paused=lead.paused,
-                telling=self.telling,
-            )
-        next_in_s = self._next_in_s(snapshot, memory, decision, clocks[0])
-        self._intended_at = self.clock(), self.stopwatch()
-        step_s = self._intended_at[1] - looked
-        report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
-        self._perhaps = memory.cycle, clocks
-        self.journal.intend(snapshot, memory, decision, report)
+
+        def meant_of(seen: Snapshot) -> Meant:
+            snapshot = self._known(seen, questions)
+            clocks = self.clock(), self.stopwatch()
+            then = without_namesakes(self._after_a_jump(memory, clocks), snapshot)
+            then, decision = self._decided(then, snapshot, lead.paused)
+            next_in_s = self._next_in_s(snapshot, then, decision, clocks[0])
+            self._intended_at = self.clock(), self.stopwatch()
+            step_s = self._intended_at[1] - looked
+            report = self._report(snapshot.taken_at, began, looked, step_s=step_s, next_in_s=next_in_s, seen=snapshot)
+            self._perhaps = then.cycle, clocks
+            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=clocks)
+
+        meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
+        if isinstance(meant, Failure):
+            return self._trouble(f"nothing is done: {meant.message}")
+        snapshot, memory, decision = meant.snapshot, meant.memory, meant.decision
+        next_in_s = meant.report.next_in_s
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
-        self._clocks, self._looked_at = clocks, began
-        outcomes = self._perform(decision.actions)
+        self._clocks, self._looked_at = meant.clocks, began
+        outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
             self._memory = memory
@@ -257,6 +247,29 @@ class Loop:
                 self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
             next_in_s = min(next_in_s, SOON_S)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+
+    def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
+        """Return what was seen, with what is known of its jobs beside Slurm's own records."""
+        snapshot = classified(seen, self.classes, self._last, questions)
+        if self.declarations is not None and self.mode is not Mode.OBSERVE:
+            declared = self.declarations.read(snapshot, self.classes.script_patterns)
+            snapshot = with_declared(snapshot, self.classes, declared)
+        if self.reports is not None:
+            heard = self.reports.read(snapshot)
+            snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
+        if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
+            snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
+        if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
+            snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
+        return snapshot
+
+    def _decided(self, memory: Memory, snapshot: Snapshot, paused: str) -> tuple[Memory, Decision]:
+        if self.mode is Mode.ENFORCE:
+            # What shadow mode has only recorded holds no trial up.
+            memory = memory.without_dry_runs()
+        if self.mode is Mode.OBSERVE:
+            return _watched(memory, snapshot)
+        return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=self.telling)
 
     def undo(self, *, unseen_s: float = 0.0) -> Turn:
         """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.
@@ -274,18 +287,26 @@ class Loop:
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
         if isinstance(seen, Failure):
             return self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
-        snapshot = classified(seen, self.classes, questions=self.journal.questions())
-        if self.marks is not None:
-            snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
-        memory, decision = undo(memory, snapshot, self.limits)
-        self._intended_at = self.clock(), self.stopwatch()
-        report = self._report(snapshot.taken_at, began, self._intended_at[1])
-        self.journal.intend(snapshot, memory, decision, report)
-        outcomes = self._perform(decision.actions)
+        questions = self.journal.questions()
+
+        def meant_of(seen: Snapshot) -> Meant:
+            snapshot = classified(seen, self.classes, questions=questions)
+            if self.marks is not None:
+                snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
+            then, decision = undo(memory, snapshot, self.limits)
+            self._intended_at = self.clock(), self.stopwatch()
+            report = self._report(snapshot.taken_at, began, self._intended_at[1], seen=snapshot)
+            return Meant(snapshot=snapshot, memory=then, decision=decision, report=report, clocks=self._intended_at)
+
+        meant = self._aside.intended(seen, meant_of, self.journal, self.stopwatch)
+        if isinstance(meant, Failure):
+            return self._trouble(f"nothing is put back: {meant.message}")
+        snapshot, then, decision = meant.snapshot, meant.memory, meant.decision
+        outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
-            memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
-            self.journal.conclude(memory, decision, outcomes, transitions)
-        left = changed_still(memory, snapshot) + bool(self.marks is not None and self.marks.failure)
+            then, transitions = learned(then, outcomes, self.clock(), self.limits)
+            self.journal.conclude(then, decision, outcomes, transitions)
+        left = changed_still(then, snapshot) + bool(self.marks is not None and self.marks.failure)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
@@ -342,25 +363,6 @@ class Loop:
             doubts=tuple((job.label, job.user, job.doubt) for job in doubtful[:MOST_DOUBTS]),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
         )
-
-    def _perform(self, actions: Sequence[Action]) -> tuple[Outcome, ...]:
-        outcomes: list[Outcome] = []
-        failed: set[OrderId | None] = set()
-        unreachable = False
-        for action in actions:
-            # Of an order, each action counts on those before it; what belongs to none stands by itself.
-            in_vain = action.reason.order_id is not None and action.reason.order_id in failed
-            if unreachable or in_vain or self._barred():
-                outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=self.clock()))
-                continue
-            outcome = self.actuator.act(action, self._barred)
-            outcomes.append(outcome)
-            if outcome.status is Status.FAILED:
-                failed.add(action.reason.order_id)
-                unreachable = outcome.failure is not None and outcome.failure.kind is FailureKind.UNREACHABLE
-                said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
-                log.warning("%s of job %s failed (%s)", type(action).__name__.lower(), action.job_id, said)
-        return tuple(outcomes)
 
     def _barred(self) -> str:
         """Return why what was meant may no longer be done; asked before each action, and right before its command."""

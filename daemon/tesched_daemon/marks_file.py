@@ -101,7 +101,7 @@ def _user_id(name: str) -> int:
 def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0) -> str:
     """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then the marks by job id.
 
-    A mark that the plugin would not read is left out: it takes one wrong line for a wrong file.
+    A mark that the plugin would not read is left out: its job is not preemptable, the others are.
     """
     lines = [
         f"{one.job_id} * {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} {one.after} {one.until}"

@@ -1,4 +1,4 @@
-"""The one error of the state store."""
+"""The errors of the state store."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
-from tesched_core.ports import JournalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+from tesched_core.ports import JournalError, UnwritableError
 
 
 class StoreError(JournalError):
     """The state store cannot be opened, read or written now; the message is one line for an admin."""
+
+
+class RowError(StoreError, UnwritableError):
+    """What is to be written has a value that the state store cannot hold."""
 
 
 @contextmanager
@@ -20,9 +24,19 @@ def store_errors(doing: str) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        raise StoreError(f"cannot {doing}: {_in_words(error)}") from error
+        kind = RowError if _is_of_a_value(error) else StoreError
+        raise kind(f"cannot {doing}: {_in_words(error)}") from error
+    except (OverflowError, UnicodeError) as error:
+        # Of Python's sqlite3 itself: an int beyond 64 bits, a text with half a character.
+        raise RowError(f"cannot {doing}: {_first_line(error)}") from error
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot {doing}: {_first_line(error)}") from error
+
+
+def _is_of_a_value(error: SQLAlchemyError) -> bool:
+    if isinstance(error, DBAPIError):
+        return isinstance(error, (DataError, IntegrityError))
+    return isinstance(error, StatementError)
 
 
 def _in_words(error: SQLAlchemyError) -> str:

@@ -11,7 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -87,6 +87,10 @@ class Identity:
             place=place(),
             ticks=ticks_of(os.getpid()),
         )
+
+
+class _TakenBackError(Exception):
+    """Ends a transaction of which nothing is to be kept."""
 
 
 class SqlJournal:
@@ -168,36 +172,57 @@ class SqlJournal:
         return self._held.seen.questions() if self._held else {}
 
     def intend(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
-        """Write what was seen and decided, before anything is done. Raises StoreError, and then nothing is written."""
+        """Write what was seen and decided, before anything is done. Raises StoreError, and then nothing is written.
+
+        It is a RowError (ports.UnwritableError) for a value that the store cannot hold.
+        """
         with self._transaction() as (connection, held):
-            before = held.seen_at
-            held.seen_at = snapshot.taken_at
-            ahead_s = time.time() - now_of(connection)
-            values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
-            self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s})
-            held.seen.write(connection, snapshot, before)
-            held.told.write(connection, snapshot, held.seen)
-            held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
-            self._cycle(
-                connection,
-                held,
-                report,
-                summary=decision.summary,
-                policy=decision.policy,
-                cycle=decision.cycle,
-                counts=counts_of(snapshot),
-                idle=not decision.actions and not decision.transitions,
-            )
-            self._remember(connection, held, memory, decision.transitions)
-            held.meant = list(decision.actions)
-            if decision.actions and held.last_cycle:
-                place = {"cycle_key": held.last_cycle["key"], "intended_at": decision.at}
-                rows = [
-                    {**action_values(action, held.seen), **place, "position": position}
-                    for position, action in enumerate(decision.actions)
-                ]
-                connection.execute(insert(ActionRow), rows)
+            self._intend(connection, held, snapshot=snapshot, memory=memory, decision=decision, report=report)
         self._wrote = True
+
+    def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        """Do what `intend` does, and take it back. Raises StoreError as that would."""
+        with suppress(_TakenBackError), self._transaction() as (connection, held):
+            self._intend(connection, held, snapshot=snapshot, memory=memory, decision=decision, report=report)
+            raise _TakenBackError
+
+    def _intend(
+        self,
+        connection: Connection,
+        held: Held,
+        *,
+        snapshot: Snapshot,
+        memory: Memory,
+        decision: Decision,
+        report: CycleReport,
+    ) -> None:
+        before = held.seen_at
+        held.seen_at = snapshot.taken_at
+        ahead_s = time.time() - now_of(connection)
+        values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
+        self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s})
+        held.seen.write(connection, snapshot, before)
+        held.told.write(connection, snapshot, held.seen)
+        held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
+        self._cycle(
+            connection,
+            held,
+            report,
+            summary=decision.summary,
+            policy=decision.policy,
+            cycle=decision.cycle,
+            counts=counts_of(snapshot),
+            idle=not decision.actions and not decision.transitions,
+        )
+        self._remember(connection, held, memory, decision.transitions)
+        held.meant = list(decision.actions)
+        if decision.actions and held.last_cycle:
+            place = {"cycle_key": held.last_cycle["key"], "intended_at": decision.at}
+            rows = [
+                {**action_values(action, held.seen), **place, "position": position}
+                for position, action in enumerate(decision.actions)
+            ]
+            connection.execute(insert(ActionRow), rows)
 
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]

@@ -13,8 +13,8 @@ from tesched_slurm.details import Details
 from tesched_slurm.job_bounds import within_bounds
 
 _ON_NODES = frozenset({JobState.RUNNING, JobState.SUSPENDED})
-#: raised for a record that can't be read: it is its job's alone, and never ends the reading of the others
-UNREADABLE = (ValueError, ArithmeticError, LookupError)
+#: raised for a record that can't be read: it is its job's alone, whatever it is, and never ends the others' reading
+UNREADABLE = Exception
 #: 22.05 has this for "not said" among numbers, and the one below it for "no limit"
 _NO_VALUE = "4294967294"
 

@@ -88,7 +88,7 @@ _node_fields = _fields(NodeRecord)
 _partition_fields = _fields(PartitionRecord)
 _USER = JobRecord.__struct_fields__.index("user")
 #: What a value that pyslurm cannot read raises: text that is no UTF-8, a GRES form that it does not know.
-_UNREADABLE = (ValueError, TypeError, IndexError, KeyError)
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError)
 
 
 class Worker:

@@ -196,7 +196,7 @@ def _missing(cluster: LocalCluster, jobs: list[int]) -> None:
 
 
 def _broken(cluster: LocalCluster, jobs: list[int]) -> None:
-    put_text(cluster, marks_text(_every(jobs)).replace(" requeue ", " cancel ", 1))
+    put_text(cluster, marks_text(_every(jobs), barred=(70_000,)).replace("barred ", "barred x", 1))
 
 
 def _cut_short(cluster: LocalCluster, jobs: list[int]) -> None:
@@ -218,7 +218,7 @@ BAD = {
         write=lambda cluster, jobs: put_text(cluster, marks_text(_every(jobs), barred=(os.getuid(), 70_000))),
         line=None,
     ),
-    "a broken line": Bad(write=_broken, line="{path}: line 2 is wrong"),
+    "a broken rule": Bad(write=_broken, line="{path}: line 2 is wrong"),
     "cut short": Bad(write=_cut_short, line="{path}: line 6 is wrong"),
     "of another user": Bad(
         write=lambda cluster, jobs: put_text(
@@ -470,3 +470,19 @@ def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: Mak
     assert line == (
         f"no job is preemptable: built for Slurm {wrong}, and this is {running}; build the plugin from its source"
     )
+
+
+@pytest.mark.gate
+def test_a_wrong_line_is_void_and_the_others_hold(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    since = len(cluster.slurmctld_log.read_text())
+    # As the mark of a job with 65,535 restarts once was: its count of restarts has no room in 16 bits.
+    first, *rest = _every(jobs)
+    put_marks(cluster, replace(first, max_restarts=65_536), *rest)
+    te = trial(cluster)
+    cluster.wait_state(te, "RUNNING")
+    (gone,) = cluster.put_back(jobs)
+    assert gone != jobs[0]
+    assert [one for one in said(cluster, since) if "in force" not in one] == [
+        f"line 2 of {cluster.marks} is wrong: its job is not preemptable"
+    ]

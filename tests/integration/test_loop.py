@@ -25,8 +25,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.ports import Lead
+from tesched_core.ports import Lead, never_barred
 from tesched_daemon.loop import ACT_WITHIN_S, GLANCES, NEW_FOR_S, SOON_S
+from tesched_daemon.performing import perform
 from tesched_daemon.settings import Mode, Pace
 
 from tests.loop_parts import ASKS, FULL_CLUSTER, TRIAL, VICTIM, Cluster, Crash, Notebook, loop_of
@@ -188,12 +189,10 @@ def test_no_notice_is_sent_if_the_raise_failed_and_both_are_tried_again() -> Non
 
 def test_an_action_of_no_order_does_not_count_on_another() -> None:
     busy = Failure(kind=FailureKind.ALREADY_DONE, message="it has started")
-    cluster, notebook = Cluster(answers={Hold: busy}), Notebook()
-    loop = loop_of(cluster, notebook)
     reason = Reason(code=ReasonCode.NOT_ITS_TURN, text="")
     actions = (Hold(job_id=VICTIM.job_id, reason=reason), Release(job_id=TRIAL.job_id, reason=reason))
-    loop.turn()
-    assert [outcome.status for outcome in loop._perform(actions)] == [Status.FAILED, Status.SENT]
+    outcomes = perform(actions, Cluster(answers={Hold: busy}), never_barred, lambda: 1000.0)
+    assert [outcome.status for outcome in outcomes] == [Status.FAILED, Status.SENT]
 
 
 def test_watching_decides_nothing() -> None:

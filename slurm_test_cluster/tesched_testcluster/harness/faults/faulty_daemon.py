@@ -315,6 +315,11 @@ class Daemon:
         self.ledger.written(memory, self.name)
         self._after_write(what)
 
+    def rehearse(self, snapshot: Snapshot, memory: Memory, decision: Decision, report: CycleReport) -> None:
+        """Try what would be written."""
+        self._store(None)
+        self.journal.rehearse(snapshot, memory, decision, report)
+
     def conclude(
         self, memory: Memory, decision: Decision, outcomes: Sequence[Outcome], transitions: Sequence[Transition]
     ) -> None:

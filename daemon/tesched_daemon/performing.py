@@ -1,0 +1,47 @@
+"""The actions of a turn, one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.ports import Actuator, Barred
+
+log = logging.getLogger(__name__)
+
+
+def perform(
+    actions: Sequence[Action], actuator: Actuator, barred: Barred, clock: Callable[[], float]
+) -> tuple[Outcome, ...]:
+    """Take the actions and return what became of them.
+
+    After one that failed the rest of its order is skipped; once Slurm does not answer, or they are `barred`, all are.
+    """
+    outcomes: list[Outcome] = []
+    failed: set[OrderId | None] = set()
+    unreachable = False
+    for action in actions:
+        # Of an order, each action counts on those before it; what belongs to none stands by itself.
+        in_vain = action.reason.order_id is not None and action.reason.order_id in failed
+        if unreachable or in_vain or barred():
+            outcomes.append(Outcome(action=action, status=Status.SKIPPED, at=clock()))
+            continue
+        outcome = _outcome(action, actuator, barred, clock)
+        outcomes.append(outcome)
+        if outcome.status is Status.FAILED:
+            failed.add(action.reason.order_id)
+            unreachable = outcome.failure is not None and outcome.failure.kind is FailureKind.UNREACHABLE
+            said = f"{outcome.failure.kind}: {outcome.failure.message}" if outcome.failure else "no reason given"
+            log.warning("%s of job %s failed (%s)", type(action).__name__.lower(), action.job_id, said)
+    return tuple(outcomes)
+
+
+def _outcome(action: Action, actuator: Actuator, barred: Barred, clock: Callable[[], float]) -> Outcome:
+    try:
+        return actuator.act(action, barred)
+    except Exception as error:
+        # A bug of ours, at one job: it may have been sent, or not, as with an answer that is not understood.
+        log.exception("%s of job %s raised", type(action).__name__.lower(), action.job_id)
+        failure = Failure(kind=FailureKind.UNKNOWN, message=f"{type(error).__name__}: {error}")
+        return Outcome(action=action, status=Status.FAILED, at=clock(), failure=failure)

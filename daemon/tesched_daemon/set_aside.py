@@ -1,0 +1,174 @@
+"""Last resort of a turn: a job that makes it raise is set aside, and the others are served.
+
+What users write comes in through a door with bounds (the observer's), so this is for what nobody has thought of. The
+job is found by bisection: of the jobs that were seen some are made blank, until nothing is raised any more. A job that
+is set aside is there, and nothing else is known of it: it is no victim, no room is made for it, and what it holds on
+its nodes is what their own records say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.visible import shortened
+from tesched_core.ports import CycleReport, Journal, JournalError, UnwritableError
+
+log = logging.getLogger(__name__)
+
+#: So many jobs of one user are looked for one by one; then all of the user's are set aside, an array's tasks at once.
+MOST_OF_A_USER = 4
+#: Seconds in a turn after which no other one is looked for: the watchdog waits longer.
+LOOK_FOR_S = 20.0
+#: Characters of an error that are shown.
+_MOST_SHOWN = 200
+
+#: the journal's `intend`, or `rehearse`
+_Write: TypeAlias = Callable[[Snapshot, Memory, Decision, CycleReport], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meant:
+    """What was made of a look, before anything is done."""
+
+    snapshot: Snapshot
+    memory: Memory
+    decision: Decision
+    report: CycleReport
+    #: the clock and the stopwatch when it was decided
+    clocks: tuple[float, float]
+
+
+@dataclass(kw_only=True)
+class SetAside:
+    """The jobs that are set aside, until they are gone or `forget`."""
+
+    #: the user of each, and why
+    _jobs: dict[JobId, tuple[str, str]] = field(default_factory=dict)
+    #: why all jobs of a user are
+    _users: dict[str, str] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Set none aside any more."""
+        self._jobs, self._users = {}, {}
+
+    def intended(
+        self,
+        seen: Snapshot,
+        meant_of: Callable[[Snapshot], Meant],
+        journal: Journal,
+        stopwatch: Callable[[], float],
+    ) -> Meant | Failure:
+        """Return what is meant, once the journal knows it. A job that makes either raise is set aside first.
+
+        Where that takes too long, the next turn goes on with it. Raises JournalError, and what is raised whichever job
+        is left out: that is a bug of ours, and no job's.
+        """
+        until = stopwatch() + LOOK_FOR_S
+        while True:
+            seen = self.without(seen)
+            failed = _raised(seen, meant_of, journal.intend)
+            if isinstance(failed, Meant):
+                return failed
+            if stopwatch() >= until:
+                return Failure(kind=FailureKind.UNKNOWN, message="several jobs make tesched fail, more are looked for")
+            # Where it was not the journal that raised, it need not be asked.
+            rehearse = journal.rehearse if isinstance(failed, UnwritableError) else None
+
+            def raised_with(trial: Snapshot, write: _Write | None = rehearse) -> Exception | None:
+                raised = _raised(trial, meant_of, write)
+                return None if isinstance(raised, Meant) else raised
+
+            if not self.find(seen, raised_with):
+                raise failed
+
+    def without(self, seen: Snapshot) -> Snapshot:
+        """Return what was seen, each job blank that is set aside."""
+        if not self._jobs and not self._users:
+            return seen
+        users = {job.user for job in seen.jobs.values()}
+        self._jobs = {job_id: said for job_id, said in self._jobs.items() if job_id in seen.jobs}
+        self._users = {user: why for user, why in self._users.items() if user in users}
+        aside = {job_id: why for job_id, (_, why) in self._jobs.items()}
+        aside |= {job.job_id: self._users[job.user] for job in seen.jobs.values() if job.user in self._users}
+        return _blank(seen, aside)
+
+    def find(self, seen: Snapshot, raised_with: Callable[[Snapshot], Exception | None]) -> bool:
+        """Set one job more aside: the first, by job id, with which something is raised.
+
+        `raised_with` says what is raised with a look, if anything. Returns False where that is so without any job, too.
+        """
+        ids = sorted(seen.jobs)
+
+        def raised_with_first(count: int) -> Exception | None:
+            return raised_with(_blank(seen, dict.fromkeys(ids[count:], "left out")))
+
+        if raised_with_first(0) is not None:
+            return False
+        if (error := raised_with(seen)) is None:
+            return True  # What was wrong has passed.
+        # With the first `good` jobs nothing is raised, with the first `bad` something is.
+        good, bad = 0, len(ids)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            raised = raised_with_first(middle)
+            if raised is None:
+                good = middle
+            else:
+                bad, error = middle, raised
+        self._set_aside(seen.jobs[ids[bad - 1]], error)
+        return True
+
+    def _set_aside(self, job: Job, error: Exception) -> None:
+        # It is written to the store as well, which may have refused what it quotes.
+        said = shortened(f"{type(error).__name__}: {error}".splitlines()[0], _MOST_SHOWN)
+        why = f"tesched fails on it ({said}): it is left alone"
+        self._jobs[job.job_id] = job.user, why
+        log.error("job %s of %s is set aside: %s", job.label, job.user, said, exc_info=error)
+        if Counter(user for user, _ in self._jobs.values())[job.user] >= MOST_OF_A_USER:
+            log.error("all jobs of %s are set aside", job.user)
+            self._users[job.user] = f"tesched fails on jobs of this user ({said}): they are left alone"
+
+
+def _raised(seen: Snapshot, meant_of: Callable[[Snapshot], Meant], write: _Write | None) -> Meant | Exception:
+    """Return what is meant, written; or what that raises, if it may be for a job. Raises any other JournalError."""
+    try:
+        meant = meant_of(seen)
+        if write is not None:
+            write(meant.snapshot, meant.memory, meant.decision, meant.report)
+    except UnwritableError as error:
+        return error
+    except JournalError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever one job's record may cause
+        return error
+    return meant
+
+
+def _blank(seen: Snapshot, aside: dict[JobId, str]) -> Snapshot:
+    """Return what was seen, these jobs blank: by job id, why."""
+    jobs = {
+        job_id: job if (why := aside.get(job_id)) is None else _blank_job(job, why) for job_id, job in seen.jobs.items()
+    }
+    return replace(seen, jobs=MappingProxyType(jobs), columns=None)
+
+
+def _blank_job(job: Job, why: str) -> Job:
+    """Return what is certain of a job; none of it is a text that its user chose."""
+    return Job(
+        job_id=job.job_id,
+        user=job.user,
+        partitions=job.partitions,
+        state=JobState.UNKNOWN,
+        doubt=why,
+    )
