@@ -13,6 +13,7 @@ _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
 _FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_policies/patient.py"
 _CLASSIFY, _CLASS_RULES = (f"core/tesched_core/intake/{name}.py" for name in ("classify", "class_rules"))
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
+_DETAILS = "slurm/tesched_slurm/details.py"
 _ROBBED = "core/tesched_core/orders/reinforce.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
@@ -677,6 +678,17 @@ MUTATIONS = (
         _SET_ASIDE,
         ">= MOST_OF_A_USER:",
         ">= 10**9:",
+    ),
+    Mutation("a record is believed by its mark", _DETAILS, 'marked[1] != f"{row.submit_time}{self._mark}"', "False"),
+    Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(self._mark)", "True"),
+    Mutation("of two records neither is believed", _DETAILS, "doubtful.add(row.job_id)", "pass"),
+    Mutation("scripts: users are served in turn", _DECLARED, "users[first:], *users[:first]", "users,"),
+    Mutation("scripts: an array's is read once", _DECLARED, "by_script[_script(job)] = found", "pass"),
+    Mutation(
+        "scripts: one user's are not read first",
+        _DECLARED,
+        "for each in zip_longest(",
+        "for each in (lambda *all_: all_)(",
     ),
     Mutation("glances at new jobs are bounded", _LOOP, "if not self._glances.take(self.stopwatch()):", "if False:"),
 )

@@ -64,6 +64,7 @@ NEAR = {
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
     "class_rules": ("tests/unit/core/intake/test_notices.py",),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py",),
+    "details": ("tests/unit/slurm/test_forged_records.py", "tests/unit/slurm/test_queue.py"),
     "common": ("tests/integration/test_cli_users_text.py",),
     "plausibility": ("tests/unit/daemon/test_plausibility.py",),
     "fill": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),

@@ -31,8 +31,10 @@ class Ended:
     status: int
     out: bytes
     err: bytes
-    #: why it was ended, in words; empty if it ended by itself
+    #: why it was ended, in words; empty if it ended by itself, or had said enough
     stopped: str = ""
+    #: it had said as much as was wanted, and was ended: its status is no word on that
+    had_enough: bool = False
 
 
 def ours(names: Container[str]) -> dict[str, str]:
@@ -45,6 +47,7 @@ def run_bounded(
     *,
     timeout_s: float,
     most_out: int | None,
+    enough: int | None = None,
     environment: Mapping[str, str],
     said: bytes = b"",
     folder: str | None = None,
@@ -53,7 +56,8 @@ def run_bounded(
     """Run it in a session of its own, with `said` as its standard input. Raises OSError where it can't be started.
 
     After `timeout_s`, or above `most_out` bytes of output or `MOST_COMPLAINTS` of complaints, its whole process group
-    is killed: a client may have children that hold the pipes open. `most_out` None: nobody reads its output.
+    is killed: a client may have children that hold the pipes open. `most_out` None: its output is not read. With
+    `enough`, so many bytes of its output are wanted: it is ended as soon as they are there.
     """
     until = stopwatch() + timeout_s
     process = subprocess.Popen(
@@ -66,14 +70,16 @@ def run_bounded(
         start_new_session=True,
         bufsize=0,
     )
-    kept = _Kept(most_out=most_out or 0)
-    stopped = ""
+    kept = _Kept(most_out=most_out or 0, enough=enough)
+    stopped, had_enough = "", False
     try:
         _exchange(process, memoryview(said), kept, lambda: until - stopwatch())
     except (TimeoutError, subprocess.TimeoutExpired):
         stopped = f"took more than {timeout_s:g} s"
     except _FloodError as error:
         stopped = str(error)
+    except _EnoughError:
+        had_enough = True
     finally:
         # Before its pipes are closed: it ends by our signal, and not by what it makes of a broken pipe.
         if process.returncode is None:
@@ -83,11 +89,21 @@ def run_bounded(
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()
-    return Ended(status=process.returncode, out=bytes(kept.out), err=bytes(kept.err), stopped=stopped)
+    return Ended(
+        status=process.returncode,
+        out=bytes(kept.out[:enough]),
+        err=bytes(kept.err),
+        stopped=stopped,
+        had_enough=had_enough,
+    )
 
 
 class _FloodError(Exception):
     """It says too much."""
+
+
+class _EnoughError(Exception):
+    """It has said what was wanted."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,18 +111,21 @@ class _Kept:
     """What a program has said so far."""
 
     most_out: int
+    enough: int | None
     out: bytearray = field(default_factory=bytearray)
     err: bytearray = field(default_factory=bytearray)
 
     def check(self) -> None:
-        """Raise _FloodError if it is too much."""
+        """Raise _EnoughError if it is enough, _FloodError if it is too much."""
+        if self.enough is not None and len(self.out) >= self.enough:
+            raise _EnoughError
         for what, said, most in (("output", self.out, self.most_out), ("complaints", self.err, MOST_COMPLAINTS)):
             if len(said) > most:
                 raise _FloodError(f"said more than {most >> 20} MiB of {what}")
 
 
 def _exchange(process: subprocess.Popen[bytes], said: memoryview, kept: _Kept, left_s: Callable[[], float]) -> None:
-    """Write and read until it has ended. Raises TimeoutError, subprocess.TimeoutExpired or _FloodError."""
+    """Write and read until it has ended. Raises TimeoutError, subprocess.TimeoutExpired, _FloodError, _EnoughError."""
     with selectors.DefaultSelector() as selector:
         pipe: Any
         for pipe, into in ((process.stdout, kept.out), (process.stderr, kept.err)):

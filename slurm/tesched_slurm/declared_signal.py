@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
@@ -34,6 +36,8 @@ MOST_SCRIPTS = 50
 MOST_S = 0.5
 #: characters of a script that are looked at: the options stand at its beginning
 MOST_CHARACTERS = 65_536
+#: bytes of a script that are read: all of what sbatch was to wrap on a command line that is read (`submit_line.py`)
+MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 
 _MAGIC = "#SBATCH"
 _OPTION = "--signal"
@@ -106,10 +110,19 @@ class _Read:
     #: its command line is in slurmdbd, which did not answer
     without_line: bool
 
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all that there is to be read was read."""
+        return not self.without_line and self.declared is not _UNREADABLE
+
 
 @dataclass(kw_only=True)
 class ScriptDeclarations:
-    """Reads scripts and command lines of running best-effort jobs, once for each job, a bounded number at a time."""
+    """Reads scripts and command lines of running best-effort jobs, a bounded number at a time.
+
+    Each is read once, that of an array once for all its tasks. Users are served in turn: a thousand unread jobs of one
+    user put another's off by one script.
+    """
 
     commands: Commands
     stopwatch: Callable[[], float] = time.monotonic
@@ -118,6 +131,8 @@ class ScriptDeclarations:
     _known: dict[JobId, _Read] = field(default_factory=dict)
     #: what the scripts were searched for
     _patterns: tuple[str, ...] = ()
+    #: the user who was served last
+    _last_user: str = ""
 
     def __post_init__(self) -> None:
         """Take what asks for command lines, by the same clock."""
@@ -131,10 +146,8 @@ class ScriptDeclarations:
         if patterns != self._patterns:
             # Scripts are not kept, so they are read anew.
             self._known, self._patterns = {}, patterns
-        until = self.stopwatch() + MOST_S
-        left = MOST_SCRIPTS
         known: dict[JobId, _Read] = {}
-        answers = True
+        unread: dict[str, list[Job]] = {}
         for job_id, job in snapshot.jobs.items():
             run = (job.restarts, job.submit_time)
             before = self._known.get(job_id)
@@ -145,21 +158,45 @@ class ScriptDeclarations:
                     continue
             if not job.on_nodes or not job.batch or snapshot.job_class(job_id) is not JobClass.BE:
                 continue
-            if answers and left > 0 and self.stopwatch() < until:
+            unread.setdefault(job.user, []).append(job)
+        self._read_some(unread, snapshot, known)
+        self._known = known
+        return {job_id: found.declared for job_id, found in known.items()}
+
+    def _read_some(self, unread: Mapping[str, Sequence[Job]], snapshot: Snapshot, known: dict[JobId, _Read]) -> None:
+        """Add what is declared by as many of these jobs, by user, as there is time for."""
+        until = self.stopwatch() + MOST_S
+        left = MOST_SCRIPTS
+        answers = True
+        by_script = {_script(snapshot.jobs[job_id]): each for job_id, each in known.items() if each.is_whole}
+        for job in self._in_turn(unread):
+            found = by_script.get(_script(job))
+            if found is None:
+                if not answers or left == 0 or self.stopwatch() >= until:
+                    continue
                 left -= 1
+                self._last_user = job.user
                 found = self._declared(job, snapshot.settings)
                 if found is None:
                     answers = False  # slurmctld is down or busy: the next look tries again
-                else:
-                    known[job_id] = found
-        self._known = known
-        return {job_id: found.declared for job_id, found in known.items()}
+                    continue
+                if found.is_whole:
+                    by_script[_script(job)] = found
+            known[job.job_id] = replace(found, run=(job.restarts, job.submit_time))
+
+    def _in_turn(self, unread: Mapping[str, Sequence[Job]]) -> Iterator[Job]:
+        """Yield the first job of each user, then the second of each, …, beginning behind the user who was last."""
+        users = sorted(unread)
+        first = bisect_right(users, self._last_user)
+        for each in zip_longest(*(unread[user] for user in (*users[first:], *users[:first]))):
+            yield from (job for job in each if job is not None)
 
     def _declared(self, job: Job, settings: SlurmSettings) -> _Read | None:
         """Return what the job's options declare; None if slurmctld did not answer."""
         run = (job.restarts, job.submit_time)
         # The tasks of an array share one script, so a task's own id does as well.
-        script = self.commands.run(("scontrol", "write", "batch_script", str(job.job_id), "-"))
+        argv = ("scontrol", "write", "batch_script", str(job.job_id), "-")
+        script = self.commands.run(argv, enough=MOST_BYTES)
         if isinstance(script, Failure):
             if script.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
                 return None
@@ -177,3 +214,8 @@ class ScriptDeclarations:
         begin = script[:MOST_CHARACTERS]
         found = replace(found, script_has=frozenset(text for text in self._patterns if text in begin))
         return _Read(run=run, declared=found, without_line=line.later)
+
+
+def _script(job: Job) -> tuple[JobId, str, float]:
+    """Return what jobs with one script have in common: an array's tasks were submitted together."""
+    return job.array_job_id or job.job_id, job.user, job.submit_time

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesched_slurm.columns import COLUMNS, Query, Row
+from tesched_slurm.details import DetailsQuery
+
+#: stands in `scontrol` for what a call has drawn to stand behind times; no user can know that
+MARK = "<drawn for this call>"
 
 #: an ordinary running job, in squeue's words
 PLAIN = Row(
@@ -82,15 +86,23 @@ def scontrol(
     array: str = "",
     between: str = "",
     group: str = "ada",
+    mark: str = MARK,
 ) -> str:
-    """Return a record as `scontrol -d -o show job` prints it."""
+    """Return a record as `scontrol -d -o show job` prints it; `said_to` puts in what was drawn."""
     mcs = "N/A" if row.mcs_label == "(null)" else row.mcs_label
     return (
         f"JobId={row.job_id} {array}JobName={row.name}{between} UserId={row.user_name}({row.user_id})"
         f" GroupId={group}(1000) MCS_label={mcs} Priority={row.priority_long} Nice={row.nice} Account={row.account}"
         f" QOS={row.qos} JobState={row.state} Reason=None Dependency=(null) Requeue=1 Restarts={row.restart_cnt}"
-        f" BatchFlag=1 ExitCode=0:0 Partition=main ReqNodeList=(null) ExcNodeList=n7 NodeList={row.node_list}"
+        f" BatchFlag=1 Reboot=0 ExitCode=0:0 DerivedExitCode=0:0 RunTime=00:00:00 TimeLimit=01:00:00 TimeMin=N/A"
+        f" SubmitTime={row.submit_time}{mark} EligibleTime={row.eligible_time}{mark}"
+        f" Partition=main ReqNodeList=(null) ExcNodeList=n7 NodeList={row.node_list}"
         f" NumNodes=1 NumCPUs={row.num_cpus} NumTasks=1 ReqB:S:C:T=0:0:*:*   {shares} MinCPUsNode=1 {memory}"
         f" Features=(null) OverSubscribe=OK Contiguous=0 Licenses=(null) Network={network} Command=/job.sh"
         f" WorkDir=/work Comment={comment} StdErr=/e StdIn=/i StdOut=/o Power= \n"
     )
+
+
+def said_to(query: DetailsQuery, answer: str) -> str:
+    """Return what scontrol answers to this call."""
+    return answer.replace(MARK, query.environment["SLURM_TIME_FORMAT"].removeprefix("%s"))

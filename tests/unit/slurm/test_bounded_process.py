@@ -67,6 +67,17 @@ def test_output_that_nobody_reads_is_no_flood() -> None:
     assert (ended.status, ended.out, ended.stopped) == (0, b"", "")
 
 
+def test_one_that_has_said_enough_is_ended_and_has_not_failed() -> None:
+    endless = "import sys\nwhile True: sys.stdout.write('xy' * 32768)"
+    ended = bounded(python(endless), timeout_s=HANG_S, most_out=1 << 30, enough=100_001)
+    assert (len(ended.out), ended.had_enough, ended.stopped) == (100_001, True, "")
+    assert len(str(Commands(timeout_s=HANG_S).run(python(endless), enough=100_001))) == 100_001
+    brief = bounded(python("print('all')"), timeout_s=HANG_S, most_out=1 << 30, enough=100)
+    assert (brief.out, brief.status, brief.had_enough) == (b"all\n", 0, False)
+    failed = Commands(timeout_s=HANG_S).run(python("print('x'); exit('no such job')"), enough=100)
+    assert isinstance(failed, Failure)
+
+
 def test_a_flooding_client_is_a_failure() -> None:
     code = "import sys\nwhile True: sys.stderr.write('x' * 65536)"
     found = Commands(timeout_s=HANG_S).run(python(code))

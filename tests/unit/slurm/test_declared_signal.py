@@ -12,8 +12,16 @@ from tesched_core.intake.classify import classified
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 from tesched_core.model.notice import Declared, Signal, Target
+from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.declared_signal import MOST_CHARACTERS, MOST_SCRIPTS, ScriptDeclarations, declared_in
+from tesched_slurm.declared_signal import (
+    MOST_BYTES,
+    MOST_CHARACTERS,
+    MOST_S,
+    MOST_SCRIPTS,
+    ScriptDeclarations,
+    declared_in,
+)
 from tesched_slurm.run_command import Commands
 
 from tests.builders import NOW, running, share
@@ -83,8 +91,10 @@ class Scripted(Commands):
     answers: dict[str, str | Failure]
     asked: list[str] = field(default_factory=list)
 
-    def run(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
-        assert variables is None
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        assert (variables, enough) == (None, MOST_BYTES)
         assert tuple(argv[:3]) == ("scontrol", "write", "batch_script")
         assert tuple(argv[4:]) == ("-",)
         self.asked.append(argv[3])
@@ -128,6 +138,66 @@ def test_so_many_scripts_at_a_look() -> None:
     reader = ScriptDeclarations(commands=commands, stopwatch=lambda: 0.0)
     assert len(reader.read(snapshot(*jobs))) == MOST_SCRIPTS
     assert len(reader.read(snapshot(*jobs))) == len(jobs)
+
+
+def of_user(user: str, *job_ids: int) -> list[Job]:
+    return [replace(running(number, share("n1", 1)), user=user) for number in job_ids]
+
+
+def test_users_are_served_in_turn_whatever_one_of_them_has() -> None:
+    flood = of_user("eve", *range(1, 500))
+    others = [*of_user("ada", 600, 601), *of_user("zoe", 700)]
+    jobs = [*flood, *others]
+    commands = Scripted(answers={str(job.job_id): DECLARES for job in jobs})
+    ticks = iter(range(10_000))
+    # Time for three scripts a look.
+    reader = ScriptDeclarations(commands=commands, stopwatch=lambda: next(ticks) * MOST_S / 4)
+    reader.read(snapshot(*jobs))
+    assert commands.asked == ["600", "1", "700"]
+    reader.read(snapshot(*jobs))
+    assert commands.asked[3:] == ["601", "2", "3"]
+
+
+def test_the_next_look_begins_behind_the_user_who_was_served_last() -> None:
+    jobs = [job for number, user in enumerate("abcdef", 1) for job in of_user(user, number, number + 10)]
+    commands = Scripted(answers={str(job.job_id): "" for job in jobs})
+    ticks = iter(range(10_000))
+    reader = ScriptDeclarations(commands=commands, stopwatch=lambda: next(ticks) * MOST_S / 5)
+    for _ in range(3):
+        reader.read(snapshot(*jobs))
+    assert commands.asked == ["1", "2", "3", "4", "5", "6", "11", "12", "13", "14", "15", "16"]
+
+
+def test_the_tasks_of_an_array_share_one_script() -> None:
+    tasks = [
+        replace(job, array_job_id=JobId(100), array_task_id=number)
+        for number, job in enumerate(of_user("eve", *range(101, 400)))
+    ]
+    commands = Scripted(answers={"101": DECLARES, "500": ""})
+    reader = ScriptDeclarations(commands=commands)
+    jobs = [*tasks, *of_user("ada", 500)]
+    found = reader.read(snapshot(*jobs))
+    assert commands.asked == ["500", "101"]
+    assert {found[task.job_id].signal for task in tasks} == {USR1}
+    # One that starts later has it as well; another array of the same id has not.
+    later = replace(tasks[0], job_id=JobId(400), array_task_id=300)
+    assert reader.read(snapshot(*jobs, later))[later.job_id].signal == USR1
+    commands.answers["401"] = ""
+    other = replace(later, job_id=JobId(401), submit_time=later.submit_time + 1)
+    assert reader.read(snapshot(*jobs, later, other))[other.job_id].signal is None
+    assert commands.asked == ["500", "101", "401"]
+
+
+def test_a_script_that_one_task_could_not_have_read_is_read_for_the_next() -> None:
+    first, second = (
+        replace(job, array_job_id=JobId(100), array_task_id=number)
+        for number, job in enumerate(of_user("eve", 101, 102))
+    )
+    gone = Failure(kind=FailureKind.NOT_FOUND, message="no such job")
+    commands = Scripted(answers={"101": gone, "102": DECLARES})
+    found = ScriptDeclarations(commands=commands).read(snapshot(first, second))
+    assert found[second.job_id].signal == USR1
+    assert commands.asked == ["101", "102"]
 
 
 def test_so_long_at_a_look() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState
 from tesched_db.job_rows import UNCLASSIFIED, job_values
 from tesched_slurm.columns import COLUMNS, Query, Row, folded, rows_of
-from tesched_slurm.details import find, find_alone
 from tesched_slurm.job_records import read_job
-from tesched_slurm.queue import ALONE, Queue
-from tesched_slurm.run_command import Commands
 
+from tests.unit.slurm.queue_reading import Slurm, only, read, reading
 from tests.unit.slurm.squeue_says import PLAIN, scontrol, squeue
 
 #: texts that a user would like to be read as Slurm's
@@ -33,52 +29,6 @@ HOSTILE = (
     "",
     "x" * 1024,
 )
-
-
-@dataclass
-class Slurm:
-    """Answers as a Slurm with these jobs."""
-
-    #: by the job's id, or by what else is asked
-    alone: dict[str, str] = field(default_factory=dict)
-    rows_by_task: list[Row] = field(default_factory=list)
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-
-class Answering(Commands):
-    """Commands that a test answers."""
-
-    slurm: Slurm
-
-    def _answer(self, argv, variables=None):  # type: ignore[no-untyped-def]
-        self.slurm.asked.append(tuple(argv))
-        if argv[0] == "scontrol":
-            said = self.slurm.alone.get(argv[-1])
-            return said if said is not None else Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
-        query = Query()
-        columns = query.environment["SQUEUE_FORMAT2"].split(",")
-        told = variables["SQUEUE_FORMAT2"].split(",")
-        answer = squeue(query, self.slurm.rows_by_task)
-        for ours, theirs in zip(columns, told, strict=True):
-            answer = answer.replace(ours.partition(":")[2], theirs.partition(":")[2])
-        return answer
-
-
-def reading(slurm: Slurm) -> Queue:
-    commands = Answering()
-    object.__setattr__(commands, "slurm", slurm)
-    return Queue(commands=commands)
-
-
-def read(queue: Queue, rows: list[Row], answer: str) -> dict[int, Job]:
-    jobs = queue.read(rows, answer)
-    assert not isinstance(jobs, Failure), jobs
-    return {job.job_id: job for job in jobs}
-
-
-def only(row: Row, answer: str) -> Job:
-    (job,) = read(reading(Slurm()), [row], answer).values()
-    return job
 
 
 def test_an_ordinary_job_is_read_whole() -> None:
@@ -142,49 +92,6 @@ def test_an_answer_of_another_form_is_no_answer() -> None:
     ):
         assert isinstance(rows_of(query, broken), Failure)
     assert rows_of(query, "") == []
-
-
-def test_a_record_inside_of_anothers_text_is_not_believed_and_the_job_is_asked_for_alone() -> None:
-    victim = PLAIN._replace(job_id="55", array_job_id="55", node_list="n[1-2]", num_nodes="2")
-    true = scontrol(victim, shares="Nodes=n1 CPU_IDs=0 Mem=500 GRES= Nodes=n2 CPU_IDs=0-2 Mem=1500 GRES=")
-    forged = scontrol(victim, shares="Nodes=n1 CPU_IDs=0-31 Mem=1 GRES= Nodes=n2 CPU_IDs=0 Mem=1 GRES=")
-    liar = PLAIN._replace(comment=f"x\n{forged}")
-    answer = scontrol(liar, comment=liar.comment) + true
-    found = find(answer, {row.job_id: row for row in (victim, liar)})
-    assert found.doubtful == {"55"}
-    queue = reading(Slurm(alone={"55": true}))
-    jobs = read(queue, [liar, victim], answer)
-    assert [share.tres.cpus for share in jobs[55].allocation] == [1, 3]
-    assert jobs[55].partly_read == ""
-    assert jobs[1].nodes == ("n1",)
-
-
-def test_many_forged_records_cost_a_few_calls_and_each_job_gets_its_turn() -> None:
-    victims = [
-        PLAIN._replace(job_id=str(number), array_job_id=str(number), node_list="n[1-2]") for number in range(100, 120)
-    ]
-    true = {row.job_id: scontrol(row, shares="Nodes=n[1-2] CPU_IDs=0 Mem=1000 GRES=") for row in victims}
-    liar = PLAIN._replace(comment="x\n" + "".join(true.values()))
-    answer = scontrol(liar, comment=liar.comment) + "".join(true.values())
-    slurm = Slurm(alone=true)
-    queue = reading(slurm)
-    jobs = read(queue, [liar, *victims], answer)
-    assert len(slurm.asked) == ALONE
-    assert sum(not job.partly_read for job in jobs.values()) == 1 + ALONE
-    for _ in range(3):
-        jobs = read(queue, [liar, *victims], answer)
-    assert len(slurm.asked) == 20
-    assert not any(job.doubt or job.partly_read for job in jobs.values())
-    # What was once read of an unchanged job is not asked for again.
-    read(queue, [liar, *victims], answer)
-    assert len(slurm.asked) == 20
-
-
-def test_a_jobs_record_is_found_alone_though_its_own_text_holds_another() -> None:
-    liar = PLAIN._replace(name="x\nJobId=1 JobName=x")
-    details = find_alone(scontrol(liar), liar)
-    assert details is not None
-    assert details.node_list == "n1"
 
 
 def test_a_job_of_which_scontrol_says_nothing_is_there_and_its_shares_are_in_doubt() -> None:

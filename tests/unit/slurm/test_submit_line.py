@@ -107,7 +107,9 @@ class Answers(Commands):
     sacct: str | Failure = AWAY
     asked: list[str] = field(default_factory=list)
 
-    def run(self, argv: Sequence[str], variables: Mapping[str, str] | None = None) -> str | Failure:
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
         assert variables is None
         self.asked.append(argv[1] if argv[0] == "scontrol" else argv[0])
         if argv[0] == "sacct":

@@ -1,0 +1,64 @@
+"""Reads what a made-up Slurm answers (`squeue_says.py`): for tests of what is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job
+from tesched_slurm.columns import Query, Row
+from tesched_slurm.details import DetailsQuery
+from tesched_slurm.queue import Queue
+from tesched_slurm.run_command import Commands
+
+from tests.unit.slurm.squeue_says import MARK, said_to, squeue
+
+
+@dataclass
+class Slurm:
+    """Answers as a Slurm with these jobs."""
+
+    #: by the job's id, or by what else is asked
+    alone: dict[str, str] = field(default_factory=dict)
+    rows_by_task: list[Row] = field(default_factory=list)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class Answering(Commands):
+    """Commands that a test answers."""
+
+    slurm: Slurm
+
+    def _answer(self, argv, variables=None, enough=None):  # type: ignore[no-untyped-def]
+        self.slurm.asked.append(tuple(argv))
+        if argv[0] == "scontrol":
+            said = self.slurm.alone.get(argv[-1])
+            mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
+            if said is None:
+                return Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
+            return said.replace(MARK, mark)
+        query = Query()
+        columns = query.environment["SQUEUE_FORMAT2"].split(",")
+        told = variables["SQUEUE_FORMAT2"].split(",")
+        answer = squeue(query, self.slurm.rows_by_task)
+        for ours, theirs in zip(columns, told, strict=True):
+            answer = answer.replace(ours.partition(":")[2], theirs.partition(":")[2])
+        return answer
+
+
+def reading(slurm: Slurm) -> Queue:
+    commands = Answering()
+    object.__setattr__(commands, "slurm", slurm)
+    return Queue(commands=commands)
+
+
+def read(queue: Queue, rows: list[Row], answer: str) -> dict[int, Job]:
+    query = DetailsQuery()
+    jobs = queue.read(rows, query, said_to(query, answer))
+    assert not isinstance(jobs, Failure), jobs
+    return {job.job_id: job for job in jobs}
+
+
+def only(row: Row, answer: str) -> Job:
+    (job,) = read(reading(Slurm()), [row], answer).values()
+    return job

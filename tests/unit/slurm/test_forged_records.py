@@ -1,0 +1,97 @@
+"""A record is believed by its place, not by its looks: what a user's text forges costs no other job anything."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_slurm.columns import Row
+from tesched_slurm.details import DetailsQuery, Found
+
+from tests.unit.slurm.queue_reading import Slurm, read, reading
+from tests.unit.slurm.squeue_says import MARK, PLAIN, said_to, scontrol
+
+
+def find(answer: str, *rows: Row) -> Found:
+    query = DetailsQuery()
+    return query.find(said_to(query, answer), {row.job_id: row for row in rows})
+
+
+#: what a user can write in the place of the mark: nothing, one that an earlier call could have drawn, the format itself
+FORGED_MARKS = ("", "|ab3DEfgh1J", "%s|")
+
+
+@pytest.mark.parametrize("forged_mark", FORGED_MARKS)
+@pytest.mark.parametrize("field", ["name", "comment", "network", "account", "mcs_label", "wc_key"])
+def test_a_record_inside_of_anothers_text_is_not_believed_and_costs_nobody_a_call(field: str, forged_mark: str) -> None:
+    victim = PLAIN._replace(job_id="55", array_job_id="55", node_list="n[1-2]", num_nodes="2")
+    true = scontrol(victim, shares="Nodes=n1 CPU_IDs=0 Mem=500 GRES= Nodes=n2 CPU_IDs=0-2 Mem=1500 GRES=")
+    forged = "x\n" + scontrol(
+        victim, shares="Nodes=n1 CPU_IDs=0-31 Mem=1 GRES= Nodes=n2 CPU_IDs=0 Mem=1 GRES=", mark=forged_mark
+    )
+    liar = PLAIN._replace(**{field: forged}) if field != "network" else PLAIN
+    said = scontrol(liar, comment=liar.comment, network=forged if field == "network" else "(null)")
+    if field == "wc_key":
+        said = said.replace(" JobState=", f" WCKey={forged} JobState=", 1)
+    slurm = Slurm()
+    for answer in (said + true, true + said):
+        jobs = read(reading(slurm), [liar, victim], answer)
+        assert [share.tres.cpus for share in jobs[55].allocation] == [1, 3]
+        assert jobs[55].partly_read == ""
+        assert jobs[1].nodes == ("n1",)
+        assert jobs[1].partly_read == ""
+    assert slurm.asked == []
+
+
+def test_many_forged_records_add_no_call_and_hide_no_job() -> None:
+    victims = [
+        PLAIN._replace(job_id=str(number), array_job_id=str(number), node_list="n[1-2]") for number in range(100, 400)
+    ]
+    true = "".join(scontrol(row, shares="Nodes=n[1-2] CPU_IDs=0 Mem=1000 GRES=") for row in victims)
+    liar = PLAIN._replace(comment="x\n" + true.replace(MARK, "|0123456789"))
+    slurm = Slurm()
+    jobs = read(reading(slurm), [liar, *victims], scontrol(liar, comment=liar.comment) + true)
+    assert slurm.asked == []
+    assert not any(job.doubt or job.partly_read for job in jobs.values())
+
+
+def test_two_records_of_one_job_are_not_believed_and_it_stays_as_last_known() -> None:
+    victim = PLAIN._replace(job_id="55", array_job_id="55", node_list="n[1-2]", num_nodes="2")
+    true = scontrol(victim, shares="Nodes=n1 CPU_IDs=0 Mem=500 GRES= Nodes=n2 CPU_IDs=0-2 Mem=1500 GRES=")
+    other = scontrol(victim, shares="Nodes=n1 CPU_IDs=0-31 Mem=1 GRES= Nodes=n2 CPU_IDs=0 Mem=1 GRES=")
+    assert find(true + other, victim).doubtful == {"55"}
+    slurm = Slurm()
+    queue = reading(slurm)
+    assert read(queue, [victim], true + other)[55].partly_read
+    read(queue, [victim], true)
+    job = read(queue, [victim], true + other)[55]
+    assert [share.tres.cpus for share in job.allocation] == [1, 3]
+    assert (job.partly_read, slurm.asked) == ("", [])
+
+
+def test_a_jobs_record_is_found_though_its_own_text_holds_another() -> None:
+    liar = PLAIN._replace(name="x\nJobId=1 JobName=x")
+    assert find(scontrol(liar), liar).by_id["1"].node_list == "n1"
+
+
+def test_a_record_without_a_mark_is_no_record() -> None:
+    assert find(scontrol(PLAIN, mark=""), PLAIN).by_id == {}
+
+
+def test_an_answer_that_was_cut_short_says_nothing_of_its_last_job() -> None:
+    other = PLAIN._replace(job_id="2", array_job_id="2")
+    said = scontrol(PLAIN) + scontrol(other)
+    found = find(said[: said.rindex(" Network=")], PLAIN, other)
+    assert set(found.by_id) == {"1"}
+
+
+@pytest.mark.parametrize("forged_mark", FORGED_MARKS)
+@pytest.mark.parametrize("field", ["name", "comment", "network", "account"])
+def test_a_task_that_a_users_text_makes_up_adds_no_call(field: str, forged_mark: str) -> None:
+    array = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0-9999", state="PENDING", node_list="")
+    made_up = array._replace(job_id="77", array_task_id="5")
+    forged = "x\n" + scontrol(made_up, array="ArrayJobId=3 ArrayTaskId=5 ", mark=forged_mark)
+    liar = PLAIN._replace(**{field: forged}) if field != "network" else PLAIN
+    said = scontrol(liar, comment=liar.comment, network=forged if field == "network" else "(null)")
+    slurm = Slurm()
+    jobs = read(reading(slurm), [array, liar], said + scontrol(array, array="ArrayJobId=3 ArrayTaskId=0-9999 "))
+    assert slurm.asked == []
+    assert {job.label for job in jobs.values()} == {"1", "3_[0-9999]"}
