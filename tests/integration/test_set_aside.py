@@ -60,7 +60,7 @@ def fails_on(name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
             asked.append(len(snapshot.jobs))
             for job in snapshot.jobs.values():
                 if job.name == name:
-                    raise RecursionError(f"at job {job.job_id} \udcff\x00\nsecond line")
+                    raise RecursionError(f"at job {job.job_id} \x1b\x00\nsecond line")
             return whole(memory, snapshot, *rest, **more)
 
         return stage
@@ -78,8 +78,7 @@ class TestDeciding:
         turn = loop.turn()
         assert not turn.trouble
         assert [type(action) for action in cluster.acted] == [SetNice, SetNodes, Notify]
-        # Half a character stands for the byte that it was read from.
-        why = r"tesched fails on it (RecursionError: at job 9 \xff\x00): it is left alone"
+        why = r"tesched fails on it (RecursionError: at job 9 \x1b\x00): it is left alone"
         assert notebook.doubts == {"9": ("mallory", why)}
 
     def test_it_is_looked_for_once_and_stays_aside_until_it_is_gone(self, monkeypatch: pytest.MonkeyPatch) -> None:
