@@ -6,6 +6,7 @@ import grp
 import json
 import pwd
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -267,6 +270,30 @@ def test_a_poll_costs_the_same_whatever_users_type(cluster: LocalCluster, connec
     after = seen_by(connect, cluster).jobs
     assert not any(job.doubt or job.partly_read for job in after.values())
     assert {job_id: after[job_id] for job_id in before} == before
+
+
+@pytest.mark.gate
+def test_one_users_scripts_put_off_nobody_elses(cluster: LocalCluster, connect: Connect) -> None:
+    with tempfile.NamedTemporaryFile("w", prefix="tesched-script-", suffix=".sh") as script:
+        # As large as slurmctld takes it.
+        script.write(f"#!/bin/sh\n#SBATCH --signal=USR1@60\nexec sleep 1000\n#{'x' * 4_000_000}\n")
+        script.flush()
+        Path(script.name).chmod(0o644)
+        options = ("--array=0-11", "-n1", "--mem=10", "--output=/dev/null")
+        flood = cluster.sbatch(*options, script=Path(script.name), user=ordinary_user())
+    honest = cluster.sbatch("-n1", "--mem=10", wrap="exec sleep 1000")
+    cluster.wait_state(honest, "RUNNING")
+    cluster.wait_for(lambda: [job["JobState"] for job in cluster.jobs(flood)] == ["RUNNING"] * 12, "all tasks to run")
+    client = connect(cluster)
+    snapshot = classified(seen_by(connect, cluster), Classification())
+    before = client.calls["scontrol write"]
+    # Twice: one script may take all the time that a look has.
+    client.declarations.read(snapshot)
+    found = client.declarations.read(snapshot)
+    signals = [found[job.job_id].signal for job in snapshot.jobs.values() if job.array_job_id == flood and job.on_nodes]
+    assert [signal.name for signal in signals if signal] == ["USR1"] * 12
+    assert JobId(honest) in found
+    assert client.calls["scontrol write"] - before == 2
 
 
 def test_jobs_that_come_and_go_during_a_poll_are_never_mixed_up(make_cluster: MakeCluster, connect: Connect) -> None:
