@@ -84,7 +84,7 @@ NEAR = {
     "engine": ("tests/integration/test_store_lost.py",),
     "liveness": ("tests/integration/test_cli_status.py",),
     "job_rows": ("tests/integration/test_class_of_a_run.py",),
-    "inbox": ("tests/integration/test_report_socket.py",),
+    "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
     "loop": (
         "tests/integration/test_loop.py",

@@ -35,9 +35,7 @@ _USER = re.compile(
 )
 _PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
-_STATE = r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)"
-_TO_MARK = re.compile(_STATE)
-_LINE_TO_MARK = re.compile(rf"[^\n]*?{_STATE}")
+_TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
 _END = " Network="
 _NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE)
 _PAIR = re.compile(r" ([\w/:]+)=(\S*)")
@@ -102,7 +100,8 @@ class DetailsQuery:
             position = begin.end()
             row = rows.get(begin[1])
             if row is None:
-                marked = _LINE_TO_MARK.match(answer, position) if begin[2] in arrays else None
+                line_end = answer.find("\n", position)
+                marked = _TO_MARK.search(answer, position, line_end) if begin[2] in arrays and line_end > 0 else None
                 if marked is not None and marked[1].endswith(self._mark):
                     hidden.add(begin[2])
                     position = marked.end()

@@ -11,7 +11,6 @@ from tesched_core.model.resources import Tres, with_bare_names
 from tesched_slurm import slurm_formats as words
 
 _PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
-_REASON = re.compile(r" Reason=(.*?)(?: \[\S+@\S+\])?\s*$")
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
 
 
@@ -48,7 +47,6 @@ def read_nodes(answer: str) -> tuple[Node, ...]:
         base, flags = node_states(pairs["State"])
         cpus = int(pairs.get("CPUEfctv") or pairs["CPUTot"])
         spec_mib = int(pairs.get("MemSpecLimit", "0"))
-        reason = _REASON.search(pairs[""])
         nodes.append(
             Node(
                 name=pairs["NodeName"],
@@ -66,7 +64,7 @@ def read_nodes(answer: str) -> tuple[Node, ...]:
                 tmp_mib=int(pairs.get("TmpDisk", "0")),
                 features=words.names(pairs.get("ActiveFeatures", "")),
                 partitions=words.names(pairs.get("Partitions", "")),
-                reason=reason[1] if reason else "",
+                reason=_reason(pairs[""]),
             )
         )
     return tuple(nodes)
@@ -107,6 +105,13 @@ def read_partitions(answer: str) -> tuple[Partition, ...]:
         )
         for pairs in _records(answer, "PartitionName")
     )
+
+
+def _reason(line: str) -> str:
+    """Return why a node is as it is, without who said so and when: ` [root@2026-11-25T13:00:00]`."""
+    said = line.partition(" Reason=")[2].rstrip()
+    text, _, by = said.rpartition(" [")
+    return text if "@" in by and by.endswith("]") else said
 
 
 def read_reservations(answer: str) -> tuple[Reservation, ...]:

@@ -48,7 +48,7 @@ def hosts(value: str) -> tuple[str, ...]:
 def _count(value: str) -> int:
     """Return how many nodes the list has at most, without unfolding it: the ranges of one name multiply."""
     total, sizes = 0, [1]
-    for part in re.split(r"(\[[^\]]*\]|,)", value):
+    for part in re.split(r"(\[[^\[\]]*\]|,)", value):
         if part == ",":
             total, sizes = total + prod(sizes), [1]
         elif part.startswith("["):
@@ -93,7 +93,7 @@ def gres(value: str) -> tuple[tuple[str, int], ...]:
     if value in _EMPTY:
         return ()
     found: list[tuple[str, int]] = []
-    for part in re.sub(r"\([^)]*\)", "", value).split(","):
+    for part in re.sub(r"\([^()]*\)", "", value).split(","):
         item = re.sub(r"^gres[:/]", "", part.strip()).replace("=", ":")
         pieces = item.split(":")
         if pieces[-1].isdecimal():

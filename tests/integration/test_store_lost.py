@@ -169,11 +169,14 @@ def test_a_daemon_may_close_its_last_connection_and_open_another(path: Path, ope
     engine = opened(_url(path))
     writer = Writer(engine)
     writer.look(100.0, job(3))
-    engine.pool.dispose()
-    engine.pool = engine.pool.recreate()
-    migrate.upgrade(_url(path))  # another process was there meanwhile
-    writer.look(102.0, job(3), job(4))
-    assert not writer.journal.lost()
+    # Held open, so that the next log cannot happen to have the same inode.
+    with Path(f"{path}-wal").open("rb") as log:
+        engine.pool.dispose()
+        assert os.fstat(log.fileno()).st_nlink == 0
+        engine.pool = engine.pool.recreate()
+        migrate.upgrade(_url(path))  # another process was there meanwhile
+        writer.look(102.0, job(3), job(4))
+        assert not writer.journal.lost()
 
 
 def test_a_look_at_the_store_costs_next_to_nothing(path: Path, opened: Opened) -> None:

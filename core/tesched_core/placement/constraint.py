@@ -17,7 +17,9 @@ class UnsupportedConstraintError(UnsupportedRequestError):
         super().__init__(f"--constraint={expression}")
 
 
-_FEATURE_PART = re.compile(r"\s*(?:([\w.:/=-]+)|(.))")
+_FEATURE_PART = re.compile(r"([\w.:/=-]+)|(\S)")
+#: Parentheses in an expression: each is read by a call within the call before.
+_MOST_PARENTHESES = 100
 
 
 def has_features(expression: str, features: frozenset[str]) -> bool:
@@ -26,7 +28,9 @@ def has_features(expression: str, features: frozenset[str]) -> bool:
     Raises UnsupportedConstraintError for what is not about one node alone: counts (`a*2`) and matching (`[a|b]`).
     Source: sbatch(1), --constraint.
     """
-    parts = [word or other for word, other in _FEATURE_PART.findall(expression) if word or other.strip()]
+    if expression.count("(") > _MOST_PARENTHESES:
+        raise UnsupportedConstraintError(expression)
+    parts = [word or other for word, other in _FEATURE_PART.findall(expression)]
     position = 0
 
     def peek() -> str:

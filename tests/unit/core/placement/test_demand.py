@@ -142,6 +142,11 @@ class TestFeatures:
         with pytest.raises(UnsupportedConstraintError):
             has_features(expression, frozenset({"a", "b"}))
 
+    def test_how_deep_it_goes_is_bounded(self) -> None:
+        assert has_features("(" * 100 + " a \n" + ")" * 100, frozenset({"a"}))
+        with pytest.raises(UnsupportedConstraintError):
+            has_features("(" * 100_000 + "a" + ")" * 100_000, frozenset({"a"}))
+
 
 class TestAllowed:
     """Where a job may run, whatever is free there."""
