@@ -530,7 +530,7 @@ MUTATIONS = (
     Mutation(
         "doubt: a job of the same id",
         _DOUBT,
-        "return job is not None and not job.completing and job.restarts < times",
+        "return job is not None and not job.doubt and not job.completing and job.restarts < times",
         "return False",
     ),
     Mutation(
@@ -671,10 +671,11 @@ MUTATIONS = (
         "kind = StoreError",
     ),
     Mutation("a rehearsal is taken back", _JOURNAL, "raise _TakenBackError", "return"),
+    Mutation("a job that could not be read is no other one", _DOUBT, "not job.doubt and ", ""),
     Mutation("a job stays set aside", _SET_ASIDE, "self._jobs[job.job_id] = job.user, why", "return"),
     Mutation("the first job that raises is found", _SET_ASIDE, "seen.jobs[ids[bad - 1]]", "seen.jobs[ids[good - 1]]"),
     Mutation(
-        "one user's jobs are not looked for one by one without end",
+        "one user's jobs are set aside together after a few",
         _SET_ASIDE,
         ">= MOST_OF_A_USER:",
         ">= 10**9:",

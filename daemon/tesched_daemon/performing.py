@@ -6,9 +6,13 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.visible import shortened
 from tesched_core.ports import Actuator, Barred
 
 log = logging.getLogger(__name__)
+
+#: Characters of an error that are kept.
+_MOST_SHOWN = 200
 
 
 def perform(
@@ -43,5 +47,5 @@ def _outcome(action: Action, actuator: Actuator, barred: Barred, clock: Callable
     except Exception as error:
         # A bug of ours, at one job: it may have been sent, or not, as with an answer that is not understood.
         log.exception("%s of job %s raised", type(action).__name__.lower(), action.job_id)
-        failure = Failure(kind=FailureKind.UNKNOWN, message=f"{type(error).__name__}: {error}")
+        failure = Failure(kind=FailureKind.UNKNOWN, message=shortened(f"{type(error).__name__}: {error}", _MOST_SHOWN))
         return Outcome(action=action, status=Status.FAILED, at=clock(), failure=failure)

@@ -84,4 +84,5 @@ def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:
 
 
 def _another(job: Job | None, times: int) -> bool:
-    return job is not None and not job.completing and job.restarts < times
+    # Of a job that could not be read, the count of restarts is not known.
+    return job is not None and not job.doubt and not job.completing and job.restarts < times

@@ -1,9 +1,9 @@
 """Last resort of a turn: a job that makes it raise is set aside, and the others are served.
 
-What users write comes in through a door with bounds (the observer's), so this is for what nobody has thought of. The
-job is found by bisection: of the jobs that were seen some are made blank, until nothing is raised any more. A job that
-is set aside is there, and nothing else is known of it: it is no victim, no room is made for it, and what it holds on
-its nodes is what their own records say.
+The observer bounds each value of a job, so this is for inputs that were not foreseen. The job is found by bisection:
+some of the jobs in the snapshot are made blank, until nothing is raised. A job that is set aside is there, and no more
+is known of it: it is no victim, no resources are freed for it, and what it holds on its nodes is what the nodes' own
+records say.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tesched_core.ports import CycleReport, Journal, JournalError, UnwritableErr
 
 log = logging.getLogger(__name__)
 
-#: So many jobs of one user are looked for one by one; then all of the user's are set aside, an array's tasks at once.
+#: Jobs of one user that are found one by one; then all of the user's are set aside, such as the tasks of an array.
 MOST_OF_A_USER = 4
-#: Seconds in a turn after which no other one is looked for: the watchdog waits longer.
-LOOK_FOR_S = 20.0
+#: Seconds in a turn after which the search ends until the next turn: the watchdog waits longer.
+SEARCH_S = 20.0
 #: Characters of an error that are shown.
 _MOST_SHOWN = 200
 
@@ -74,15 +74,15 @@ class SetAside:
         Where that takes too long, the next turn goes on with it. Raises JournalError, and what is raised whichever job
         is left out: that is a bug of ours, and no job's.
         """
-        until = stopwatch() + LOOK_FOR_S
+        until = stopwatch() + SEARCH_S
         while True:
             seen = self.without(seen)
             failed = _raised(seen, meant_of, journal.intend)
             if isinstance(failed, Meant):
                 return failed
             if stopwatch() >= until:
-                return Failure(kind=FailureKind.UNKNOWN, message="several jobs make tesched fail, more are looked for")
-            # Where it was not the journal that raised, it need not be asked.
+                return Failure(kind=FailureKind.UNKNOWN, message="several jobs make tesched fail; the search goes on")
+            # The journal is tried only where it was the journal that raised.
             rehearse = journal.rehearse if isinstance(failed, UnwritableError) else None
 
             def raised_with(trial: Snapshot, write: _Write | None = rehearse) -> Exception | None:

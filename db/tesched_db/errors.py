@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
 from tesched_core.ports import JournalError, UnwritableError
 
 
@@ -35,7 +35,8 @@ def store_errors(doing: str) -> Iterator[None]:
 
 def _is_of_a_value(error: SQLAlchemyError) -> bool:
     if isinstance(error, DBAPIError):
-        return isinstance(error, (DataError, IntegrityError))
+        # ProgrammingError: of sqlite3, a value of a type that it does not know.
+        return isinstance(error, (DataError, IntegrityError, ProgrammingError))
     return isinstance(error, StatementError)
 
 

@@ -476,7 +476,7 @@ def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: Mak
 def test_a_wrong_line_is_void_and_the_others_hold(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     since = len(cluster.slurmctld_log.read_text())
-    # As the mark of a job with 65,535 restarts once was: its count of restarts has no room in 16 bits.
+    # As the mark of a job with 65,535 restarts once was: its count of restarts is above 16 bits.
     first, *rest = _every(jobs)
     put_marks(cluster, replace(first, max_restarts=65_536), *rest)
     te = trial(cluster)

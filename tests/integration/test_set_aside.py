@@ -171,7 +171,7 @@ class TestDeciding:
             assert not cluster.acted
             turns.append(loop.turn())
         assert 1 < len(turns) <= len(jobs)
-        assert turns[0].trouble == "nothing is done: several jobs make tesched fail, more are looked for"
+        assert turns[0].trouble == "nothing is done: several jobs make tesched fail; the search goes on"
         assert set(notebook.doubts) == {"3", "4", "5", "6"}
         assert cluster.acted
 

@@ -79,6 +79,11 @@ class TestNamesakes:
         preemptions={JobId(1): 1}, last_preempted={JobId(1): 5.0}, past={JobId(1): Past(submitted_at=0.0, ran_s=9.0)}
     )
 
+    def test_a_job_that_could_not_be_read_keeps_what_is_remembered_of_it(self) -> None:
+        snapshot = seen(1)
+        unread = replace(snapshot.jobs[JobId(1)], state=JobState.UNKNOWN, restarts=0, doubt="it could not be read")
+        assert without_namesakes(self.PAID, replace(snapshot, jobs={JobId(1): unread})) == self.PAID
+
     def test_a_job_that_was_never_requeued_is_not_the_one_that_was_preempted(self) -> None:
         kept = without_namesakes(self.PAID, seen(1))
         assert (kept.preemptions, kept.last_preempted, kept.past) == ({}, {}, {})
