@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
+from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -70,7 +71,7 @@ MUTATIONS = (
     Mutation(
         "a victim is taken once",
         "policies/tesched_policies/victim_search.py",
-        "pool[list(found.victims)] = False",
+        "by_anybody[list(found.victims)] = False",
         "pass",
     ),
     Mutation(
@@ -318,8 +319,8 @@ MUTATIONS = (
     Mutation(
         "order: a cool-down after a notice in vain",
         "core/tesched_core/orders/advance.py",
-        "that is enough for a while.\n        context.last_preempted[victim.job_id] = context.now",
-        "that is enough for a while.",
+        "context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))",
+        "pass",
     ),
     Mutation(
         "order: a victim left held is released",
@@ -354,8 +355,8 @@ MUTATIONS = (
     Mutation(
         "order: a finished job does not count as preempted",
         "core/tesched_core/orders/advance.py",
-        "if departure in PREEMPTED:\n        if victim.purpose",
-        "if True:\n        if victim.purpose",
+        "if departure in PREEMPTED:\n        # P",
+        "if True:\n        # P",
     ),
     Mutation(
         "notice: no signal that nothing declared",
@@ -397,13 +398,13 @@ MUTATIONS = (
     ),
     Mutation(
         "ending: a victim that died of the notice runs again",
-        "core/tesched_core/orders/advance.py",
+        "core/tesched_core/orders/departures.py",
         "return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED",
         "return Departure.DIED",
     ),
     Mutation(
         "ending: a job that failed without a notice does not",
-        "core/tesched_core/orders/advance.py",
+        "core/tesched_core/orders/departures.py",
         "had_its_notice = bool(victim.notice_signal) and",
         "had_its_notice =",
     ),
@@ -598,12 +599,13 @@ MUTATIONS = (
     Mutation("who is asked besides counts in the cycle", _ROBBED, "asked += len(plan.victims)", "pass"),
     Mutation(
         "exit 0 means saved in the grace period alone",
-        "core/tesched_core/orders/advance.py",
+        "core/tesched_core/orders/departures.py",
         "victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)",
         "True",
     ),
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
+    *OWN_USER_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
     Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),

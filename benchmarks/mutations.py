@@ -52,15 +52,25 @@ DAEMON_TESTS = (
     "tests/integration/test_lease.py",
     "tests/integration/test_db_journal.py",
 )
+_OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "advance": (
         "tests/scenarios/test_notice.py",
         "tests/scenarios/test_victim.py",
         "tests/scenarios/test_preemptor.py",
+        *_OWN,
     ),
+    "size": ("tests/unit/core/model/test_size.py", *_OWN),
+    "order": _OWN,
+    "suspend": _OWN,
+    "victim_boost": _OWN,
+    "eligibility": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_several_orders.py"),
+    "admission": ("tests/unit/core/guard/test_guard.py",),
+    "victim_search": ("tests/scenarios/test_several_orders.py",),
+    "tell_users": ("tests/scenarios/test_told.py",),
     "node_binding": ("tests/scenarios/test_binding.py",),
-    "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py"),
+    "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py", *_OWN),
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
     "class_rules": ("tests/unit/core/intake/test_notices.py",),
     "declared_signal": ("tests/unit/slurm/test_declared_signal.py",),

@@ -43,7 +43,8 @@ from tesched_core.model.order import (
     VictimState,
 )
 from tesched_core.model.payment import Paid
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.size import Size
 from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
 from tesched_policies.pdors.state import JobPlan, Option, PdorsState
 from tesched_policies.slaq.state import SlaqState, Training
@@ -62,6 +63,17 @@ signals = st.sampled_from(["USR1", "USR2", "TERM", "HUP", "INT", "CONT"])
 _finite = st.floats(0, 2**40)
 
 
+gres = st.dictionaries(st.sampled_from(["gpu", "gpu:a100", "shard"]), st.integers(1, 64), max_size=3)
+sizes = st.builds(
+    Size,
+    nodes=counts,
+    tres=st.builds(Tres, cpus=counts, mem_mib=counts, gres=gres.map(lambda found: tuple(sorted(found.items())))),
+    exclusive=st.booleans(),
+    all_memory=st.booleans(),
+    time_limit_s=st.none() | counts,
+    partitions=nodes,
+    seen_waiting=st.booleans(),
+)
 victims = st.builds(
     Victim,
     job_id=job_ids,
@@ -89,6 +101,7 @@ victims = st.builds(
     departure=st.none() | st.sampled_from(Departure),
     back_at=st.none() | times,
     held_before=st.booleans(),
+    size=st.none() | sizes,
 )
 
 
@@ -105,6 +118,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
         waits_until=st.none() | times,
         newest_task=st.none() | job_ids,
+        size=st.none() | sizes,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),
         ended_at=st.none() | times,
@@ -228,6 +242,7 @@ _marks = st.builds(
     restarts=counts,
     nodes=nodes,
     started_at=times,
+    size=st.none() | sizes,
     ended=st.booleans(),
 )
 _values = {NODE_BINDING: (Field.NODES, _nodes), MARK: (Field.MARK, _marks)}
@@ -260,7 +275,16 @@ memories = st.builds(
         max_size=3,
     ),
     paid=st.lists(
-        st.builds(Paid, at=times, job_id=job_ids, user=words, account=words, nodes=nodes, node_s=st.floats(0, 2**40)),
+        st.builds(
+            Paid,
+            at=times,
+            job_id=job_ids,
+            user=words,
+            account=words,
+            nodes=nodes,
+            node_s=st.floats(0, 2**40),
+            withdrawn=st.booleans(),
+        ),
         max_size=3,
         unique_by=lambda one: (one.at, one.job_id),
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 from tesched_core.model.change import VICTIM_BOOST
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import PREEMPTED, Departure, Victim
+from tesched_core.model.order import PREEMPTED, Departure, Purpose, Victim
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.model.visible import shortened
-from tesched_core.orders.tell_users import FOR_TRIAL, FOR_TURN
+from tesched_core.orders.tell_users import cause_of
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
@@ -61,6 +61,7 @@ class MyJob:
     #: Slurm's reason word while it waits
     reason: str
     nodes: tuple[str, ...]
+    #: how often it was preempted for TE jobs of other users
     preempted: int
     #: how often it may be preempted in its life; 0 for a job that never is
     most: int
@@ -123,6 +124,9 @@ def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) ->
     most = most if job.job_class is JobClass.BE else 0
     gone = tuple(_preemption(one) for one in victims if one.departure in PREEMPTED)
     last = victims[-1] if victims else None
+    # Of turns, and for own TE jobs, a job may leave more often than that.
+    counts = [one.departure in PREEMPTED and one.purpose is Purpose.TE and not one.of_own_user for one in victims]
+    preempted = sum(counts)
     return MyJob(
         job=job.label,
         name=job.name,
@@ -131,10 +135,10 @@ def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) ->
         state=job.state,
         reason=job.reason if job.state is JobState.PENDING else "",
         nodes=job.nodes,
-        preempted=job.preemptions,
+        preempted=preempted,
         most=most,
         preemptions=gone,
-        expected=_expected(job, last, most, ahead=ahead),
+        expected=_expected(job, preempted, last, most, ahead=ahead),
     )
 
 
@@ -143,7 +147,7 @@ def _preemption(victim: Victim) -> MyPreemption:
     had_s = max(left_at - victim.noticed_at, 0.0) if victim.noticed_at is not None else 0.0
     return MyPreemption(
         at=left_at,
-        cause=FOR_TRIAL if victim.for_user else FOR_TURN,
+        cause=cause_of(victim),
         departure=victim.departure.value if victim.departure else "",
         saved_state=_saved(victim, had_s),
         signal=victim.notice_signal,
@@ -164,8 +168,8 @@ def _saved(victim: Victim, had_s: float) -> str:
     return "declared no signal, and had Slurm's SIGTERM alone: what it had saved before is left"
 
 
-def _expected(job: JobView, last: Victim | None, most: int, *, ahead: bool) -> str:
-    left = max(most - job.preemptions, 0)
+def _expected(job: JobView, preempted: int, last: Victim | None, most: int, *, ahead: bool) -> str:
+    left = max(most - preempted, 0)
     if job.state is JobState.PENDING and last is not None and last.awaited:
         return "runs again as soon as there is room" + (", ahead of other best-effort jobs" if ahead else "")
     if job.state is JobState.PENDING and last is not None and last.departure is Departure.LOST:
@@ -173,7 +177,7 @@ def _expected(job: JobView, last: Victim | None, most: int, *, ahead: bool) -> s
     if job.state not in {JobState.RUNNING, JobState.SUSPENDED}:
         return ""
     if not most or not left:
-        return "will not be preempted" + (" again" if job.preemptions else "")
+        return "will not be preempted" + (" again" if preempted else "")
     if last is not None and last.left_at is None and last.noticed_at is not None and last.back_at is None:
         return "has had its notice: it is to leave its nodes"
-    return f"may be preempted {left} more time(s)" if job.preemptions else f"may be preempted {left} time(s)"
+    return f"may be preempted {left} more time(s)" if preempted else f"may be preempted {left} time(s)"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
@@ -39,6 +39,19 @@ class Eligibility:
     #: [running] row of `whys`; -1: it may be a victim
     why: NDArray[np.intp]
     whys: Sequence[Why]
+    #: rows of running jobs that TE jobs of one user may not ask, by user
+    not_by: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    #: and why
+    why_not_by: Why | None = None
+
+    def by(self, user: str) -> Eligibility:
+        """Return the same as it is for a TE job of this user."""
+        rows = [row for row in self.not_by.get(user, ()) if self.why[row] < 0]
+        if not rows or self.why_not_by is None:
+            return self
+        why = self.why.copy()
+        why[rows] = len(self.whys)
+        return replace(self, why=why, whys=(*self.whys, self.why_not_by))
 
     @property
     def may_be_asked(self) -> NDArray[np.bool_]:

@@ -30,6 +30,7 @@ from tesched_core.orders.clock_jump import shift_times
 from tesched_core.ports import CycleReport, Lead
 
 from tesched_db.clock_skew import later_by_s, now_of
+from tesched_db.decision_rows import action_values, outcome_values, transition_values
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.held import Held
@@ -47,7 +48,6 @@ from tesched_db.lease import (
     resign,
     stand_by,
 )
-from tesched_db.memory_rows import action_values, outcome_values, transition_values
 from tesched_db.process import place, ticks_of
 from tesched_db.store_file import lost
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, TransitionRow

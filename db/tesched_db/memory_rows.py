@@ -6,18 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import (
-    Action,
-    Notify,
     OrderId,
-    Outcome,
-    Requeue,
-    Rerun,
-    SetNice,
-    SetPriority,
-    SetThrottle,
 )
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
@@ -27,12 +20,12 @@ from tesched_core.model.order import (
     Order,
     OrderState,
     Purpose,
-    Transition,
     Victim,
     VictimState,
 )
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.size import Size
 
 from tesched_db import change_rows, policy_states
 from tesched_db.change_rows import Changes
@@ -216,6 +209,7 @@ def _paid_of(row: PaidRow) -> Paid:
         for_user=row.for_user,
         for_account=row.for_account,
         purpose=Purpose(row.purpose),
+        withdrawn=row.withdrawn,
     )
 
 
@@ -231,6 +225,7 @@ def _paid_values(paid: Paid) -> Values:
         "for_user": paid.for_user,
         "for_account": paid.for_account,
         "purpose": paid.purpose.value,
+        "withdrawn": paid.withdrawn,
     }
 
 
@@ -257,6 +252,7 @@ def order_of(row: OrderRow, victims: Iterable[Victim]) -> Order:
         victims=tuple(victims),
         waits_until=row.waits_until,
         newest_task=None if row.newest_task is None else JobId(row.newest_task),
+        size=_size_of(row.size),
         started_at=row.started_at,
         ending=Ending(row.ending) if row.ending is not None else None,
         ended_at=row.ended_at,
@@ -275,6 +271,7 @@ def _order_values(order: Order, seen: Seen) -> Values:
         "nodes": list(order.nodes),
         "waits_until": order.waits_until,
         "newest_task": order.newest_task,
+        "size": _size_value(order.size),
         "started_at": order.started_at,
         "ending": order.ending.value if order.ending else None,
         "ended_at": order.ended_at,
@@ -310,7 +307,16 @@ def victim_of(row: VictimRow) -> Victim:
         departure=Departure(row.departure) if row.departure is not None else None,
         back_at=row.back_at,
         held_before=row.held_before,
+        size=_size_of(row.size),
     )
+
+
+def _size_of(value: object) -> Size | None:
+    return msgspec.convert(value, Size | None, strict=False)
+
+
+def _size_value(size: Size | None) -> object:
+    return msgspec.to_builtins(size)
 
 
 def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
@@ -345,54 +351,5 @@ def _victims_values(order: Order, seen: Seen) -> Iterable[Values]:
             "departure": victim.departure.value if victim.departure else None,
             "back_at": victim.back_at,
             "held_before": victim.held_before,
+            "size": _size_value(victim.size),
         }
-
-
-def action_values(action: Action, seen: Seen) -> Values:
-    """Return what is written of an action before it is tried."""
-    notify = action if isinstance(action, Notify) else None
-    value: int | None = None
-    previous: int | None = None
-    if isinstance(action, SetNice):
-        value, previous = action.nice, action.previous
-    elif isinstance(action, SetPriority):
-        value, previous = action.priority, action.previous
-    elif isinstance(action, SetThrottle):
-        value, previous = action.throttle, action.previous
-    return {
-        "kind": type(action).__name__.lower(),
-        "job_id": action.job_id,
-        "job_key": seen.key_of(action.job_id),
-        "reason": action.reason.code.value,
-        "text": action.reason.text,
-        "preemptor": action.reason.preemptor,
-        "order_id": action.reason.order_id,
-        "signal": notify.signal if notify else None,
-        "target": notify.target.value if notify else None,
-        "restarts": action.restarts if isinstance(action, Notify | Requeue | Rerun) else None,
-        "value": value,
-        "previous": previous,
-    }
-
-
-def outcome_values(outcome: Outcome) -> Values:
-    """Return what is written of an action's outcome."""
-    return {
-        "status": outcome.status.value,
-        "at": outcome.at,
-        "took_s": outcome.took_s,
-        "failure_kind": outcome.failure.kind.value if outcome.failure else None,
-        "failure": outcome.failure.message if outcome.failure else None,
-    }
-
-
-def transition_values(transition: Transition) -> Values:
-    """Return what is written of a transition."""
-    return {
-        "order_id": transition.order_id,
-        "at": transition.at,
-        "job_id": transition.job_id,
-        "before": transition.before,
-        "after": transition.after,
-        "text": transition.text,
-    }

@@ -299,6 +299,8 @@ class OrderRow(Base):
     waits_until: Mapped[float | None]
     #: the newest task that its preemptor, a job array, had started when the order was made
     newest_task: Mapped[int | None] = mapped_column(BigInteger)
+    #: what its preemptor asked for when it was made
+    size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
     started_at: Mapped[float | None]
     ending: Mapped[str | None]
     ended_at: Mapped[float | None] = mapped_column(index=True)
@@ -342,6 +344,8 @@ class VictimRow(Base):
     back_at: Mapped[float | None]
     #: a user or an admin had set a hold on the run that pays
     held_before: Mapped[bool]
+    #: what it had when it was chosen
+    size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
 
 
 class TransitionRow(Base):
@@ -431,6 +435,8 @@ class PaidRow(Base):
     for_account: Mapped[str]
     #: a TE job, or the turn of a BE job
     purpose: Mapped[str]
+    #: it was let go after its notice
+    withdrawn: Mapped[bool]
 
 
 class JobMemoryRow(Base):

@@ -27,7 +27,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of, share_of
 from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
-from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan, Proposal, View
+from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
 
 
 class Found(NamedTuple):
@@ -141,8 +141,9 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     plans: list[Plan] = []
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
-    pool = view.eligibility.may_be_asked
-    #: shapes for which no victim was found; until something is planned, none is found for another of the same shape
+    by_anybody = view.eligibility.may_be_asked
+    #: shapes for which no victim was found, by the user for whom fewer may be asked; until something is planned, none
+    #: is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
@@ -161,15 +162,18 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
         else:
             score = rank(view, job)
+            eligibility = view.eligibility.by(job.user)
+            asker = "" if eligibility is view.eligibility else job.user
+            pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
             demand = demands[0]
             if pool.any():
                 answers = []
                 for one in demands:  # each partition alone, as Slurm tries them
-                    if one.shape not in hopeless:
+                    if (asker, *one.shape) not in hopeless:
                         victims = search(one, running, pool, score, room)
                         if victims is None:
-                            hopeless.add(one.shape)
+                            hopeless.add((asker, *one.shape))
                         else:
                             answers.append((one, victims))
                 certain = [pair for pair in answers if not _may_shrink(pair, room, running)]
@@ -186,7 +190,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             if until > view.snapshot.taken_at:
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
                 continue
-            refusals += _passed_over(view, job, taken)
+            refusals += _passed_over(view, eligibility, job, taken)
             found = answer or Found((), ())
             if pool.any():
                 refusals.append(_spared(demand, running, pool, score, found, room))
@@ -205,8 +209,8 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         hopeless.clear()
         if found.victims:
             taken += found.victims
-            pool = pool.copy()
-            pool[list(found.victims)] = False
+            by_anybody = by_anybody.copy()
+            by_anybody[list(found.victims)] = False
         if found.victims and not by_suspending:  # a suspended victim goes on later
             going = np.flatnonzero(np.isin(running.share_job, found.victims))
             room = room.changed(running.share_node[going], running.frees[going])
@@ -295,9 +299,9 @@ def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:
 _TAKEN: Why = (RefusalCode.ALREADY_LEAVING, "it yields already, to another trial-and-error job of this cycle")
 
 
-def _passed_over(view: View, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
+def _passed_over(view: View, eligibility: Eligibility, preemptor: Job, taken: Sequence[int]) -> Iterator[Block]:
     """Yield, for each running BE job that may not be a victim at all, the reason."""
-    running, eligibility = view.running, view.eligibility
+    running = view.running
     for rows, why, whys in (
         (np.flatnonzero(eligibility.why >= 0), eligibility.why, eligibility.whys),
         (np.array(taken, dtype=np.intp), np.zeros(len(running), dtype=np.intp), (_TAKEN,)),

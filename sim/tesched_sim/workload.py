@@ -73,9 +73,9 @@ class Workload:
     constraint: NDArray[np.int32]
     #: [constraints, nodes]; row 0 is everywhere
     allowed: NDArray[np.bool_]
-    #: row of `user_names`
+    #: row of `user_names`; an empty name: not known, and no job's user is another's
     user: NDArray[np.int32]
-    user_names: tuple[str, ...] = ("user",)
+    user_names: tuple[str, ...] = ("",)
     #: what was made up and how, one line each, for reports: "grace periods: uniform 30 to 600 s, seed 1"
     notes: tuple[str, ...] = field(default=())
 
@@ -102,7 +102,7 @@ class Workload:
         constraint: ArrayLike = 0,
         allowed: ArrayLike | None = None,
         user: ArrayLike = 0,
-        user_names: Sequence[str] = ("user",),
+        user_names: Sequence[str] = ("",),
         notes: Sequence[str] = (),
     ) -> Workload:
         """Return a workload, each column as long as `submit_s` (single values are spread), sorted by submission.

@@ -14,7 +14,7 @@ from tesched_testcluster import registry
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, Scheduling
 from tesched_testcluster.docker_commands import docker_commands
-from tesched_testcluster.load import LoadJob, Mix, OnNotice, count_events, plan, read_events, submit_load
+from tesched_testcluster.load import EVENTS, LoadJob, Mix, OnNotice, count_events, plan, read_events, submit_load
 from tesched_testcluster.local import LocalCluster
 
 _DEFAULT_NAME = "default"
@@ -161,7 +161,7 @@ def load(
         click.echo(f"{job_id} {job.name}: {job.gpus} GPUs, {job.ticks * job.tick_s:g} s of work")
 
     submit_load(cluster, jobs, folder, tell=tell)
-    click.echo(f"events are in {folder / 'events.log'}")
+    click.echo(f"events are in {folder / EVENTS}")
     if wait_s is not None:
         cluster.wait_for(
             lambda: not cluster.run("squeue", "-h", "-o", "%i").stdout.strip(), "all jobs to end", timeout_s=wait_s

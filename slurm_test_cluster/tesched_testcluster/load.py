@@ -19,6 +19,8 @@ from typing import Literal, get_args
 
 from tesched_testcluster.cluster import Cluster
 
+#: What happened to the jobs of a load, in its folder: a line of each event.
+EVENTS = "events.log"
 #: A file in the folder of the load, for as long as no job of the kind may end: "hold-be"
 HOLD = "hold-{kind}"
 #: the same for as long as no job of the kind may complete a checkpoint: one that saves its work is still at it
@@ -204,7 +206,7 @@ def submit_load(
 
 def read_events(folder: Path) -> tuple[Event, ...]:
     """Return what the jobs that write to `folder` have said so far, in order of time."""
-    log = folder / "events.log"
+    log = folder / EVENTS
     if not log.exists():
         return ()
     # A last line without an end is still being written.

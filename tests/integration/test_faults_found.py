@@ -24,7 +24,7 @@ def site() -> Iterator[Site]:
     made = Site(nodes=1, limits=replace(LIMITS, retry_after_s=2), policy=FitGpp(), best_effort=None)
     made.slurm.submit(Work(job_id=VICTIM, name="be", user="ada", cpus=CPUS, run_s=300, priority=100, grace_s=4))
     made.slurm.pass_time(30)
-    made.slurm.submit(Work(job_id=TRIAL, name="te", user="ada", cpus=CPUS, run_s=30, priority=50))
+    made.slurm.submit(Work(job_id=TRIAL, name="te", user="bob", cpus=CPUS, run_s=30, priority=50))
     yield made
     made.close()
 
@@ -129,7 +129,7 @@ def test_an_answer_without_jobs_after_a_restart_does_not_make_it_forget_who_has_
     assert site.slurm.jobs[VICTIM].restarts == 1
     site.kill("first")
     turns(site, 1, (Fault(Port.OBSERVE, What.NO_JOBS),))
-    site.slurm.submit(Work(job_id=JobId(3), name="te", user="ada", cpus=CPUS, run_s=30, priority=50))
+    site.slurm.submit(Work(job_id=JobId(3), name="te", user="bob", cpus=CPUS, run_s=30, priority=50))
     turns(site, 30)
     assert site.slurm.jobs[VICTIM].restarts == 1
 

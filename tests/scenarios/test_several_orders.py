@@ -12,9 +12,9 @@ from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, first_in_queue, notice, one_node, requeue
 
 
-def asks(drive: Driver, job_id: int, cpus: int, submit_s: float = -5) -> None:
+def asks(drive: Driver, job_id: int, cpus: int, submit_s: float = -5, user: str = "") -> None:
     """Submit another TE job of the same kind."""
-    drive.jobs[JobId(job_id)] = waiting(job_id, cpus=cpus, submit_time=NOW + submit_s)
+    drive.jobs[JobId(job_id)] = waiting(job_id, cpus=cpus, submit_time=NOW + submit_s, user=user)
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(job_id): drive.start.traits[JobId(TE)]})
 
 
@@ -192,14 +192,30 @@ def test_a_job_that_was_spared_may_be_asked_by_another_order() -> None:
     assert drive.victim(2).deadline == NOW + 60  # a whole grace period anew
 
 
-def test_a_job_that_had_its_notice_and_was_spared_is_left_alone_for_a_while() -> None:
+def test_a_job_that_had_its_notice_and_was_spared_is_left_alone_for_a_while_by_the_same_user() -> None:
     drive = one_node(limits=Limits(cool_down_s=600))
+    drive.change(TE, user="ada")
     drive.obeys(*drive.cycle(0))
     drive.ends(TE, JobState.CANCELLED)
-    asks(drive, 10, 1)
+    asks(drive, 10, 1, user="ada")
     drive.cycle(30)  # its grace period is over, and it stayed
     assert drive.memory.preemptions == {}
     codes = [one.code for one in drive.decision.refusals if (one.job_id, one.preemptor) == (BE, 10)]
     assert codes == [RefusalCode.COOL_DOWN]
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM
     assert drive.cycle(629) == ()
     assert drive.cycle(630) == (first_in_queue(-1001, job=10, order=2), notice(preemptor=10, order=2))
+
+
+def test_a_notice_that_one_user_withdraws_spares_the_job_from_no_other_user() -> None:
+    drive = one_node(limits=Limits(cool_down_s=600))
+    drive.change(TE, user="ada")
+    drive.obeys(*drive.cycle(0))
+    drive.ends(TE, JobState.CANCELLED)
+    # The first of two alike may not ask it: what was not found for that one is looked for again for the other.
+    asks(drive, 10, 1, user="ada")
+    asks(drive, 11, 1, submit_s=-4, user="bob")
+    drive.cycle(30)
+    assert drive.why_not(10) is RefusalCode.NO_VICTIM
+    assert (drive.order(2).preemptor, drive.victim(2).job_id) == (11, BE)
+    assert (drive.memory.preemptions, drive.memory.last_preempted) == ({}, {})

@@ -41,6 +41,18 @@ def requeued_at_once() -> Driver:
     return drive
 
 
+def test_what_its_own_users_job_has_caused_is_told_as_such_and_counts_as_none_of_so_many() -> None:
+    drive = one_node(grace_s=0)
+    drive.change(BE, user="ada")
+    drive.change(TE, user="ada")
+    drive.obeys(*cycle(drive, 0))
+    (told,) = tells(cycle(drive, 2))
+    assert (told.times, told.cause) == (0, "a trial-and-error job of its own user")
+    assert note(told, "now") == (
+        "tesched: preempted now for a trial-and-error job of its own user; put back in the queue"
+    )
+
+
 def test_a_victim_that_is_back_in_the_queue_is_told_of_once_after_all_other_actions() -> None:
     drive = requeued_at_once()
     actions = cycle(drive, 2)

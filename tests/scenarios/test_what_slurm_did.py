@@ -76,6 +76,30 @@ class TestWhatSlurmDid:
         (order,) = drive.memory.open_orders()
         assert (order.preemptor, order.ending) == (TE, Ending.STARTED_ELSEWHERE)
 
+    def test_of_two_in_its_place_the_one_of_its_own_user_counts(self) -> None:
+        # Slurm does not say for which it was. By an own one it gains neither place nor immunity.
+        drive = self.site(waiting(8, cpus=8, user="ada"))
+        drive.change(SMALL, user="ada")
+        drive.change(TE, user="carl")
+        self.back(drive, 10)
+        drive.starts(TE, share("n1", 8), at_s=11)
+        drive.starts(8, share("n1", 8), at_s=12)
+        drive.cycle(13)
+        (order,) = drive.memory.open_orders()
+        assert order.preemptor == 8
+        assert drive.memory.preemptions == {}
+
+    def test_its_size_is_that_of_the_run_that_was_marked(self) -> None:
+        drive = self.site()
+        drive.cycle(4)
+        self.back(drive, 10)
+        drive.starts(TE, share("n1", 8), at_s=11)
+        drive.cycle(12)
+        (order,) = drive.memory.open_orders()
+        (victim,) = order.victims
+        assert victim.size is not None
+        assert (victim.size.nodes, victim.size.tres.cpus) == (1, 8)
+
     def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
         (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
         return action.barred

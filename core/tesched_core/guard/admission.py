@@ -70,6 +70,9 @@ def admitted(
 def _ineligible(plan: Plan, view: View) -> Refusal | None:
     """Return a refusal if a victim may not be one: a policy should not propose it, and no policy is trusted in that."""
     eligibility = view.eligibility if isinstance(plan, MakeRoom) and plan.victims else None
+    trial = view.snapshot.jobs.get(plan.preemptor)
+    if eligibility is not None and trial is not None:
+        eligibility = eligibility.by(trial.user)
     for job_id in plan.victim_ids if isinstance(plan, MakeRoom) else ():
         row = view.running.row_of.get(job_id)
         if row is None:

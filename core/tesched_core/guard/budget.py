@@ -3,7 +3,9 @@
 Each purpose has a budget of its own: what rounds (gavel, pdors) move is not taken from what TE jobs may cause.
 
 A preemption counts from the moment at which its victim is asked, however the victim ends; it is not counted if the
-victim is let go. It counts for the victim's user and account, and for the TE job's, which causes it. Its cost is
+victim is let go. It counts for the victim's user and account, and for the TE job's, which causes it. One for a TE job
+of the victim's own user counts for that TE job and its user alone: by own jobs no user uses up a limit that protects
+others, nor closes nodes to others' TE jobs. Its cost is
 the node-seconds of the run that it ends, as if nothing of it had been saved: tesched does not know what a job saves.
 A victim that is suspended counts as well, and costs nothing: its run goes on.
 """
@@ -28,9 +30,9 @@ def lately(paid: Iterable[Paid], now: UnixSeconds) -> tuple[Paid, ...]:
 _BY_ITSELF = frozenset({Departure.FINISHED, Departure.DIED})
 
 
-def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None) -> Paid:
-    """Return what a victim that leaves at this moment, or has just left, pays."""
-    free = victim.state is VictimState.SUSPENDED or victim.departure in _BY_ITSELF
+def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None, *, withdrawn: bool = False) -> Paid:
+    """Return what a victim that leaves at this moment, or has just left, pays; with `withdrawn`, that it stays."""
+    free = withdrawn or victim.state is VictimState.SUSPENDED or victim.departure in _BY_ITSELF
     return Paid(
         at=now,
         job_id=victim.job_id,
@@ -42,6 +44,7 @@ def paying(victim: Victim, now: UnixSeconds, preemptor: JobId | None = None) -> 
         for_user=victim.for_user,
         for_account=victim.for_account,
         purpose=victim.purpose,
+        withdrawn=withdrawn,
     )
 
 
@@ -84,6 +87,13 @@ class Tally:
 
     def add(self, one: Paid, now: UnixSeconds) -> None:
         """Count one more."""
+        if one.withdrawn:
+            return
+        if one.of_own_user:
+            if now - one.at < HOUR_S and one.preemptor is not None:
+                self.by_preemptor[one.preemptor] += 1
+                self.by_te_user[one.for_user] += 1
+            return
         if now - one.at < DAY_S:
             self.node_s += one.node_s
         if now - one.at < HOUR_S:

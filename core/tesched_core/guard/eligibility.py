@@ -104,7 +104,26 @@ def eligible_victims(
         if victim.state is VictimState.SUSPENDED
     }
     excuse_jobs(dict.fromkeys(suspended, _SUSPENDED))
-    return Eligibility(why=why, whys=tuple(whys))
+    if turns is not None:
+        return Eligibility(why=why, whys=tuple(whys))
+    return Eligibility(
+        why=why, whys=tuple(whys), not_by=_let_go_for(running, memory, limits, now), why_not_by=_let_go(limits)
+    )
+
+
+def _let_go_for(running: Running, memory: Memory, limits: Limits, now: UnixSeconds) -> dict[str, list[int]]:
+    """Return the rows of jobs that were given notice for a TE job and let go a moment ago, by the TE job's user."""
+    found: dict[str, list[int]] = {}
+    for one in memory.paid:
+        row = running.row_of.get(one.job_id)
+        if one.withdrawn and row is not None and now - one.at < limits.cool_down_s:
+            found.setdefault(one.for_user, []).append(row)
+    return found
+
+
+def _let_go(limits: Limits) -> Why:
+    seconds = f"less than guard.cool_down_s, {limits.cool_down_s:.0f} s, ago"
+    return RefusalCode.COOL_DOWN, f"it was given notice for a job of the same user, and let go, {seconds}"
 
 
 def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import Change, TeRules
-from tesched_core.model.cluster import Job
+from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
+from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory, Past
@@ -95,6 +95,10 @@ class CycleContext:
     def changes_of(self, lever: str) -> dict[JobId, Change[Any]]:
         """Return the changes by one lever, by job; to be written."""
         return self.changes.setdefault(lever, {})
+
+    def own_request(self, job: Job) -> Request:
+        """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+        return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
 
     def changes_now(self) -> dict[str, dict[JobId, Change[Any]]]:
         """Return a copy of the changes as they are now, for the memory."""

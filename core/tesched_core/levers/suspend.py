@@ -168,7 +168,8 @@ def _not_suspended(victim: Victim, outcome: Outcome) -> Victim:
 
 def _has_given(victim: Victim, order: Order, context: CycleContext) -> Victim:
     context.moved(order.order_id, victim.job_id, victim.state, victim.state, "is suspended; its CPUs are free")
-    context.last_preempted[victim.job_id] = context.now
+    if not victim.of_own_user:
+        context.last_preempted[victim.job_id] = context.now
     context.paid.append(paying(victim, context.now, order.preemptor))
     return replace(victim, suspended_at=context.now)
 
@@ -178,6 +179,8 @@ def _goes_on(victim: Victim, suspended_at: float, order: Order, context: CycleCo
     by_whom = ", though it was still needed" if order.state is OrderState.OPEN else ""
     text = f"runs on, {away_s:.0f} s after it was suspended{by_whom}"
     context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+    if victim.of_own_user:
+        return replace(victim, state=VictimState.BACK, back_at=context.now)
     context.last_preempted[victim.job_id] = context.now
     before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
     context.past[victim.job_id] = replace(before, suspended_s=before.suspended_s + away_s)

@@ -18,6 +18,7 @@ from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, Set
 from tesched_core.model.change import VICTIM_BOOST, Change, Field
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
+from tesched_core.model.size import growth, size_of
 
 #: Margin above the others: less than that of the preemptors, so that it stays behind them.
 VICTIM_MARGIN = PRIORITY_MARGIN // 2
@@ -29,6 +30,20 @@ class VictimBoostLever(Lever):
     name = VICTIM_BOOST
     actions = (SetNice,)
 
+    def why_not(self, victim: Victim, context: CycleContext) -> str:
+        """Return why a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
+
+        By a TE job of its own user none has: a small job and a trial would take a place that others wait for. And it
+        is for what the victim had: a user may change a waiting job.
+        """
+        if victim.of_own_user:
+            return "a job of its own user caused that it waits"
+        job = context.snapshot.jobs.get(victim.job_id)
+        if victim.size is None or job is None or not job.pending or job.doubt or job.partly_read:
+            return ""
+        grown = growth(victim.size.waiting(job), size_of(job))
+        return f"it asks for {grown}" if grown else ""
+
     def bring_forward(self, victim: Victim, order: Order, context: CycleContext) -> None:
         """Put a victim that waits to run again ahead of all other best-effort jobs, once its order is settling."""
         job = context.snapshot.jobs.get(victim.job_id)
@@ -38,7 +53,8 @@ class VictimBoostLever(Lever):
         one: Change[int] | None = boosted.get(job.job_id)
         if one is not None and one.restored:
             return  # Slurm refused once
-        fellows = {job.job_id} | context.returning | {other.job_id for other in order.victims}
+        others = {other.job_id for other in order.victims if not self.why_not(other, context)}
+        fellows = {job.job_id} | context.returning | others
         rivals = context.partitions_beside(job.partitions)
         first = context.columns.first_in_queue(rivals, fellows, best_effort=True)
         missing = 1 + first - job.priority

@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from tesched_core.model.actions import NodeCount, OrderId
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.size import Size
 
 #: Names of the levers that keep changes; a lever of a site's own has a name of its own.
 PRIORITY = "priority"
@@ -57,6 +58,8 @@ class Mark:
     #: where it runs, and since when
     nodes: tuple[str, ...]
     started_at: UnixSeconds
+    #: what it has; None: not known, in a store of an older release
+    size: Size | None = None
     #: it is to be taken out of the file
     ended: bool = False
 

@@ -24,11 +24,11 @@ class YieldBy(StrEnum):
 class Limits:
     """The site's limits. Times in seconds; names are shell globs."""
 
-    #: FitGpp's P: how often one job may be preempted in its life
+    #: FitGpp's P: how often one job may be preempted in its life for TE jobs of other users
     max_preemptions_per_job: int = 1
     #: a job is not asked before it has run this long since its last start
     min_run_time_s: float = 60.0
-    #: nor this soon after it was last preempted, or had its notice and was let go
+    #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
     cool_down_s: float = 600.0
     #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
     max_slowdown: float = 10.0

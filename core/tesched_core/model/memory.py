@@ -57,7 +57,7 @@ class Memory:
     orders: Mapping[OrderId, Order] = field(default_factory=dict)
     #: how often a job was preempted, all its runs together (never more than the guard allows)
     preemptions: Mapping[JobId, int] = field(default_factory=dict)
-    #: when a job was last preempted, or let go after its notice
+    #: when a job was last preempted for another user's TE job, or let go by `tesched undo` or a refusal of Slurm's
     last_preempted: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: TE jobs with an order that came to nothing, and when they may be tried again; of an array, by the array's id
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)

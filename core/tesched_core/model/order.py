@@ -18,6 +18,7 @@ from enum import StrEnum
 from tesched_core.model.actions import OrderId
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.size import Size
 
 
 class OrderState(StrEnum):
@@ -46,6 +47,8 @@ class Ending(StrEnum):
     BLOCKED = "blocked"
     #: Slurm did not look at it as the first in its queue in time; no victim was asked
     NOT_LOOKED_AT = "not_looked_at"
+    #: it asks for more than when room was made for it, or for another partition
+    GROWN = "grown"
     #: a node on which room was made starts no jobs any more
     NODE_GONE = "node_gone"
     #: an admin withdrew it (`tesched undo`)
@@ -159,6 +162,16 @@ class Victim:
     back_at: UnixSeconds | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
     held_before: bool = False
+    #: what it had when it was chosen; None: not known, in a store of an older release
+    size: Size | None = None
+
+    @property
+    def of_own_user(self) -> bool:
+        """Return whether a TE job of its own user causes it: then it has no claim on others by that.
+
+        Users count, not accounts: without slurmdbd a user may name any account, and so take away another's claim.
+        """
+        return bool(self.user) and self.user == self.for_user
 
     @property
     def deadline(self) -> UnixSeconds | None:
@@ -200,6 +213,8 @@ class Order:
     waits_until: UnixSeconds | None = None
     #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
     newest_task: JobId | None = None
+    #: what its preemptor asked for when it was made; None: not known, in a store of an older release
+    size: Size | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None

@@ -29,3 +29,10 @@ class Paid:
     for_user: str = ""
     for_account: str = ""
     purpose: Purpose = Purpose.TE
+    #: it had its notice and was let go: it has paid nothing, and the TE job's user may not ask it again for a while
+    withdrawn: bool = False
+
+    @property
+    def of_own_user(self) -> bool:
+        """Return whether it left for a TE job of its own user (`Victim.of_own_user`)."""
+        return bool(self.user) and self.user == self.for_user

@@ -11,7 +11,6 @@ Rules that hold in every branch:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from tesched_core.guard.budget import lately, paying
@@ -29,7 +28,6 @@ from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory, Past
-from tesched_core.model.notice import ExitZero
 from tesched_core.model.order import (
     HOLDS_ROOM,
     PREEMPTED,
@@ -42,8 +40,9 @@ from tesched_core.model.order import (
     Victim,
     VictimState,
 )
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, family_of
 from tesched_core.orders.futility import follow as follow_futile
@@ -64,7 +63,10 @@ def advance(
     context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
     context.returning = {
-        victim.job_id for order in context.orders for victim in order.victims if victim.state is VictimState.LEFT
+        victim.job_id
+        for order in context.orders
+        for victim in order.victims
+        if victim.state is VictimState.LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)
     }
     orders: dict[OrderId, Order] = {}
     for order in memory.open_orders():
@@ -120,6 +122,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
+    elif grown := _grown(order, job, context):
+        ending, text = Ending.GROWN, f"job {job.label} is not what room is made for any more: it asks for {grown}"
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
@@ -134,6 +138,13 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     else:
         return order
     return end_wait(order, ending, text, context)
+
+
+def _grown(order: Order, job: Job, context: CycleContext) -> str:
+    """Return what a waiting preemptor asks for that is more than when its order was made; empty if nothing is."""
+    if order.size is None or not job.pending or job.partly_read:
+        return ""
+    return growth(order.size.waiting(job), size_of(job, context.own_request(job)))
 
 
 def _moves(order: Order) -> bool:
@@ -191,9 +202,11 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
         victim = _look_for_return(victim, job, order, context)
+        if victim.size is not None and job is not None:
+            victim = replace(victim, size=victim.size.waiting(job))
     if REQUEUE_LEVER.has_left_held(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
-    if victim.awaited:
+    if victim.awaited and not VICTIM_BOOST_LEVER.why_not(victim, context):
         VICTIM_BOOST_LEVER.bring_forward(victim, order, context)
     else:
         VICTIM_BOOST_LEVER.put_back(victim, order, context)
@@ -202,78 +215,29 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
 
 def _spare(victim: Victim, order: Order, context: CycleContext) -> Victim:
     text = "its room is not needed any more; it goes on"
-    if victim.noticed_at is not None:
-        # It has saved its work, and kept its nodes: that is enough for a while.
-        context.last_preempted[victim.job_id] = context.now
+    if victim.noticed_at is not None and victim.purpose is Purpose.TE:
+        # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
+        # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
+        context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))
     context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     return replace(victim, state=VictimState.SPARED)
-
-
-def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str = "") -> Departure | None:
-    """Return how a victim that held its room left it; None while the run that was meant still holds it.
-
-    `release` is Slurm's: what exit status 0 means may depend on it. `now` is when this is seen.
-    """
-    if job is None:
-        return Departure.VANISHED
-    asked = victim.state is VictimState.REQUEUING
-    if job.restarts > victim.restarts and not (job.completing and job.on_nodes):
-        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
-    if job.on_nodes:
-        return None
-    if job.pending:
-        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
-    if job.finished and not job.completing:
-        return _own_end(victim, job, now, release)
-    return None
-
-
-def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
-    """Return what it means that a victim's run has ended by itself."""
-    had_its_notice = bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
-    if job.state is JobState.COMPLETED:
-        # What Slurm does it does to jobs that end in their grace period; a job's or a site's own word holds for good.
-        in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
-        again = had_its_notice and in_time and victim.exit0.runs_again(release)
-        return Departure.SAVED if again else Departure.FINISHED
-    # Its own failure and the signal's can't be told apart (a trap may exit with any code); to run once more is the
-    # lesser harm, and counts towards guard.max_preemptions_per_job.
-    return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED
-
-
-def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:
-    """Return whether a victim that had its notice ended before its grace period was over.
-
-    One that sat it out and ended later, while the daemon was away, has finished. Slurm's times are whole seconds.
-    """
-    deadline = victim.deadline
-    return deadline is None or now <= deadline or (job.end_time is not None and job.end_time <= deadline + 1)
-
-
-_DEPARTURE_TEXT: Mapping[Departure, str] = {
-    Departure.REQUEUED: "left its room and is back in the queue",
-    Departure.REQUEUED_ITSELF: "put itself back in the queue",
-    Departure.FINISHED: "finished; it will not run again",
-    Departure.DIED_OF_NOTICE: "died of its notice, and is put back in the queue",
-    Departure.SAVED: "has saved its work and ended, and is put back in the queue",
-    Departure.DIED: "failed or was cancelled",
-    Departure.LOST: "is lost",
-    Departure.VANISHED: "is unknown to Slurm now",
-}
 
 
 def leave(victim: Victim, departure: Departure, order: Order, context: CycleContext) -> Victim:
     """Return the victim after it was seen to have left its room; what it has paid by that goes to `context`."""
     used_s = context.now - (victim.noticed_at if victim.noticed_at is not None else context.now)
     since = "it was to be suspended" if victim.by_suspending else "its notice"
-    text = f"{_DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
+    text = f"{DEPARTURE_TEXT[departure]}, {used_s:.1f} s after {since}"
+    if victim.of_own_user and departure in PREEMPTED:
+        text += "; as a job of its own user caused that, it gets no place in the queue, and no limit spares it for that"
     context.moved(order.order_id, victim.job_id, victim.state, VictimState.LEFT, text)
     victim = replace(victim, departure=departure)
     if victim.noticed_at is not None or departure in PREEMPTED:
         # However it ended, it was asked: that is what hours and budgets count.
         context.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
-        if victim.purpose is Purpose.TE:  # P and the cool-down are for what TE jobs cause
+        # P and the cool-down are for what the TE jobs of others cause.
+        if victim.purpose is Purpose.TE and not victim.of_own_user:
             context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
             context.last_preempted[victim.job_id] = context.now
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
@@ -310,11 +274,19 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
         context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
+        _take_out_own_wait(victim, away_s, context)
         return replace(victim, state=VictimState.BACK, back_at=job.start_time)
     if job.finished:  # cancelled while it waited to run again
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
         return replace(victim, departure=Departure.DIED)
     return victim
+
+
+def _take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:
+    """Let the wait that a job's own user has caused be no part of its slowdown, which `guard.max_slowdown` bounds."""
+    past = context.past.get(victim.job_id)
+    if victim.of_own_user and past is not None:
+        context.past[victim.job_id] = replace(past, submitted_at=past.submitted_at + max(away_s, 0.0))
 
 
 def _ran_again(victim: Victim, job: Job) -> bool:
@@ -365,6 +337,7 @@ def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
         user=job.user,
         account=job.account,
         held_before=job.state is JobState.RUNNING and job.priority == 0,
+        size=size_of(job),
     )
 
 

@@ -35,7 +35,16 @@ MOST_FUTILE = 2
 #: The longest wait between two tries, seconds.
 LONGEST_S = 86_400.0
 #: Endings after which the TE job still waits, and for which its victims were asked.
-_CAME_TO_NOTHING = frozenset({Ending.EXPIRED, Ending.BLOCKED, Ending.NODE_GONE, Ending.REFUSED, Ending.PREEMPTOR_GONE})
+_CAME_TO_NOTHING = frozenset(
+    {
+        Ending.EXPIRED,
+        Ending.BLOCKED,
+        Ending.GROWN,
+        Ending.NODE_GONE,
+        Ending.REFUSED,
+        Ending.PREEMPTOR_GONE,
+    }
+)
 #: Endings of orders without victims after which an order made at once would end the same way.
 _TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
 #: What Slurm says of a job that waits for room, or at which it has not looked: no change that mattered.

@@ -32,6 +32,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.size import Size, size_of
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import leave
 from tesched_core.orders.turnover import wait_for_any
@@ -82,6 +83,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             restarts=job.restarts,
             nodes=job.nodes,
             started_at=float(running.started[row]),
+            size=_size(job, context),
         )
     if len(barred) > MOST_BARRED:
         marks = {}
@@ -104,6 +106,13 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             )
         )
     return MarkJobs(marks=marks, te_rules=TeRules(barred=frozenset(barred), wait_s=wait_s)), Refusals(told), ""
+
+
+def _size(job: Job, context: CycleContext) -> Size:
+    """Return what the job has; that of a run that is marked already is known."""
+    before: Change[Mark] | None = context.changes_of(MARK).get(job.job_id)
+    known = before is not None and before.value.restarts == job.restarts and not before.value.ended
+    return before.value.size if known and before is not None and before.value.size is not None else size_of(job)
 
 
 def _perhaps_preempted(context: CycleContext) -> Iterator[tuple[Job, Mark]]:
@@ -293,7 +302,8 @@ def _cause(job: Job, one: Change[Mark], context: CycleContext) -> tuple[Job, End
     started = [other for other in trials if other.start_time is not None and other.start_time >= job.submit_time - 1]
     here = [other for other in started if not there.isdisjoint(other.last_nodes)]
     if here:
-        return min(here, key=_first_started), Ending.STARTED_HERE
+        # It may have been for any of them. By one of its own user it gains nothing, so that is taken first.
+        return min(here, key=lambda other: (other.user != job.user, *_first_started(other))), Ending.STARTED_HERE
     if context.now - job.submit_time <= STARTS_WITHIN_S:
         return None
     if started:
@@ -325,6 +335,7 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
         account=job.account,
         for_user=trial.user,
         for_account=trial.account,
+        size=mark.size,
     )
     order = Order(
         order_id=order_id,

@@ -16,6 +16,7 @@ from tesched_core.model.order import (
     OrderState,
 )
 from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.size import size_of
 from tesched_core.orders.advance import give_notice, victim_of
 from tesched_core.orders.started import newest_task
 from tesched_core.policy import AwaitRoom, MakeRoom, Plan
@@ -49,6 +50,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         victims=victims,
         waits_until=waits_until,
         newest_task=before.newest_task if before else newest_task(job, context),
+        size=size_of(job, context.own_request(job)),
     )
     opened = OrderState.OPEN if before else ""
     context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")

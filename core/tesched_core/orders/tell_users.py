@@ -31,7 +31,7 @@ from tesched_core.model.snapshot import Snapshot
 #: How each note begins; a text that begins otherwise is not tesched's.
 _OURS = "tesched: preempted "
 #: For what kind of job a job was preempted.
-FOR_TRIAL, FOR_TURN = "a trial-and-error job", "another job's turn"
+FOR_TRIAL, FOR_OWN, FOR_TURN = "a trial-and-error job", "a trial-and-error job of its own user", "another job's turn"
 #: Releases of Slurm that give jobs an `extra`; on the newer of them an Operator may not write AdminComment.
 _HAS_EXTRA = "23.11"
 #: Notes written in one cycle: each is a look at the job and a command, some 30 ms.
@@ -54,6 +54,13 @@ def note(action: TellUser, when: str) -> str:
     now = "could NOT be put back in the queue, submit it again" if action.lost else "put back in the queue"
     often = f"; {action.times} of {action.most}" if action.times else ""
     return f"{_OURS}{when} for {action.cause}; {now}{often}"
+
+
+def cause_of(victim: Victim) -> str:
+    """Return for what kind of job it was preempted, in words."""
+    if victim.purpose is not Purpose.TE:
+        return FOR_TURN
+    return FOR_OWN if victim.of_own_user else FOR_TRIAL
 
 
 def is_note(text: str) -> bool:
@@ -93,7 +100,7 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
     job = snapshot.jobs.get(victim.job_id)
     lost = victim.departure is Departure.LOST
     trial = victim.purpose is Purpose.TE
-    cause = FOR_TRIAL if trial else FOR_TURN
+    cause = cause_of(victim)
     reason = Reason(
         code=ReasonCode.TELLS_USER,
         text=f"its user is told that it was preempted for {cause}" + (", and is lost" if lost else ""),
@@ -107,8 +114,8 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         at=victim.left_at if victim.left_at is not None else snapshot.taken_at,
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
-        # Turns are not among those of which a job may have only so many.
-        times=memory.preemptions.get(victim.job_id, 1) if trial else 0,
+        # Turns, and what its own user's jobs cause, are not among those of which a job may have only so many.
+        times=memory.preemptions.get(victim.job_id, 1) if trial and not victim.of_own_user else 0,
         most=telling.most,
         lost=lost,
         record=_record(telling, snapshot.settings.release),

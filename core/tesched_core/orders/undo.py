@@ -18,7 +18,8 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Victim, VictimState
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.orders.advance import departure_of, leave
+from tesched_core.orders.advance import leave
+from tesched_core.orders.departures import departure_of
 from tesched_core.orders.settled import ended_if_settled
 from tesched_core.placement.columns_of import columns_of
 

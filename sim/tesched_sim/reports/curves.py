@@ -145,7 +145,7 @@ class Payers:
             lost_node_s=lost[kept],
             users=tuple(
                 UserPaid(
-                    name=workload.user_names[user],
+                    name=workload.user_names[user] or "not known",
                     jobs=int(jobs[user]),
                     preemptions=int(preemptions[user]),
                     lost_node_s=float(lost_by_user[user]),

@@ -90,7 +90,7 @@ def fill(recorded: Recorded, parameters: Fill, seed: int) -> Workload:
     machines = Machines.alike(_node_count(wants, nodes, run_s, submit_s, p), cpus=p.cpus, mem_mib=_mem(p), gpus=p.gpus)
     told = recorded.limit_s[first]
     grace_min = np.rint(truncated_normal(rng, p.grace_mean, p.grace_spread, (0.0, p.grace_max), count))
-    names = [recorded.users[row] or "user" for row in first.tolist()]
+    names = [recorded.users[row] for row in first.tolist()]
     known = {name: row for row, name in enumerate(dict.fromkeys(names))}
     return Workload.of(
         recorded.name,

@@ -94,7 +94,7 @@ class TestGpuClusters:
         found = traces.read(written(tmp_path, PHILLY))
         assert (found.submit_s - found.submit_s[0]).tolist() == [0, 60]
         assert (found.run_s.tolist(), found.gpus.tolist()) == ([120, 3600.5], [1, 16])
-        assert found.users == ("vc1", "vc2")
+        assert found.users == ("", "")  # virtual clusters are groups of users
         assert found.te.tolist() == [-1, -1]
 
     def test_openb(self, tmp_path: Path) -> None:

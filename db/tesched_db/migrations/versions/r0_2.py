@@ -167,6 +167,7 @@ def upgrade() -> None:
         sa.Column("for_user", sa.Text(), nullable=False),
         sa.Column("for_account", sa.Text(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),
+        sa.Column("withdrawn", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("job_id", "at", name=op.f("pk_paid")),
     )
     op.create_table(
@@ -272,6 +273,7 @@ def upgrade() -> None:
         sa.Column("nodes", sa.JSON(), nullable=False),
         sa.Column("waits_until", sa.Float(53), nullable=True),
         sa.Column("newest_task", sa.BigInteger(), nullable=True),
+        sa.Column("size", sa.JSON(), nullable=True),
         sa.Column("started_at", sa.Float(53), nullable=True),
         sa.Column("ending", sa.Text(), nullable=True),
         sa.Column("ended_at", sa.Float(53), nullable=True),
@@ -375,6 +377,7 @@ def upgrade() -> None:
         sa.Column("departure", sa.Text(), nullable=True),
         sa.Column("back_at", sa.Float(53), nullable=True),
         sa.Column("held_before", sa.Boolean(), nullable=False),
+        sa.Column("size", sa.JSON(), nullable=True),
         sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_victims_job_key_jobs"), ondelete="SET NULL"),
         sa.ForeignKeyConstraint(
             ["order_id"], ["orders.order_id"], name=op.f("fk_victims_order_id_orders"), ondelete="CASCADE"

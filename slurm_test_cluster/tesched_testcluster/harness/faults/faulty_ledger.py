@@ -14,7 +14,7 @@ from tesched_core.model.order import HOLDS_ROOM, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
-from tesched_testcluster.harness.faults.faulty_slurm import CPUS, FaultySlurm
+from tesched_testcluster.harness.faults.faulty_slurm import CPUS, FaultySlurm, Work
 
 
 @dataclass(kw_only=True)
@@ -30,6 +30,8 @@ class Ledger:
     requeued: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
     #: the same of suspensions
     suspended: dict[tuple[OrderId | None, JobId, int], float] = field(default_factory=dict)
+    #: whose TE job an order is for
+    te_users: dict[OrderId | None, str] = field(default_factory=dict)
     #: runs that it has meant to suspend: another suspension of them cannot be told from tesched's
     may_be_suspended: set[tuple[JobId, int]] = field(default_factory=set)
     #: which daemon has written last what it means
@@ -107,6 +109,8 @@ class Ledger:
         restarts = self.slurm.jobs[action.job_id].restarts
         key = (action.reason.order_id, action.job_id, restarts)
         now = self.slurm.clock.steady_s
+        trial = self._work(action.reason.preemptor)
+        self.te_users[action.reason.order_id] = trial.user if trial else ""
         if isinstance(action, Notify):
             assert key not in self.noticed, "a second notice for one order"
         assert key not in self.requeued, "a second requeue for one order"
@@ -116,14 +120,31 @@ class Ledger:
         if isinstance(action, Requeue) and key in self.noticed:
             # Slurm's clock counts what ours does: a second is the smallest step.
             assert now - self.noticed[key] >= work.grace_s, "requeued before its grace period was over"
-        before = [
-            at
+        paid = self.paid()
+        for done in (self.noticed, self.requeued, self.suspended):
+            for (order_id, job_id, run), at in done.items():
+                if job_id != action.job_id or order_id == action.reason.order_id:
+                    continue
+                if done is self.suspended or (job_id, run) in paid:
+                    counts = not self._of_own_user(job_id, run)
+                else:  # it was let go: by the user who asked it, it is spared for a while
+                    counts = self.te_users[order_id] == self.te_users[action.reason.order_id]
+                assert not counts or now - at >= self.limits.cool_down_s, "asked again before its cool-down was over"
+
+    def _work(self, job_id: JobId | None) -> Work | None:
+        """Return what is known of a job."""
+        known = self.slurm.jobs.get(job_id) if job_id is not None else None
+        return known or next((one for one in self.slurm.forgotten if one.job_id == job_id), None)
+
+    def _of_own_user(self, job_id: JobId, restarts: int) -> bool:
+        """Return whether a TE job of its own user has asked this run: that counts in no limit but that user's."""
+        work = self._work(job_id)
+        return work is not None and any(
+            self.te_users.get(order_id) == work.user
             for done in (self.noticed, self.requeued, self.suspended)
-            for (order_id, job_id, _), at in done.items()
-            if job_id == action.job_id and order_id != action.reason.order_id
-        ]
-        if before:
-            assert now - max(before) >= self.limits.cool_down_s, "asked again before its cool-down was over"
+            for order_id, one, run in done
+            if (one, run) == (job_id, restarts)
+        )
 
     def _check_room_of(self, job_id: JobId) -> None:
         """Check that a resumed job has its CPUs for itself: Slurm would let it share them."""
@@ -135,7 +156,7 @@ class Ledger:
 
     def check(self) -> None:
         """Check what holds whenever no daemon is in the middle of a turn."""
-        paid = self.paid()
+        paid = {run: at for run, at in self.paid().items() if not self._of_own_user(*run)}
         for job_id, times in Counter(job_id for job_id, _ in paid).items():
             assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"
         if self.untimed:

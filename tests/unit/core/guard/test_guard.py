@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.guard.admission import admitted
+from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import Refusal, RefusalCode, Why
@@ -349,6 +350,30 @@ class TestAdmitted:
         assert self.outcome(plans, Limits(max_lost_node_hours_per_day=0.1)) == ([11, 12], [])
         kept, (refusal,) = self.outcome(plans, Limits(max_preemptions_per_hour=1))
         assert (kept, refusal.code) == ([11], C.HOUR_LIMIT)
+
+    def test_no_policy_asks_for_a_user_who_has_just_withdrawn_a_notice(self) -> None:
+        let_go = Paid(
+            at=NOW - 10,
+            job_id=JobId(1),
+            user="ada",
+            account="phys",
+            nodes=("n1",),
+            node_s=0.0,
+            for_user="",
+            withdrawn=True,
+        )
+        jobs = [running(1, share("n1", 1), user="ada"), waiting(11, user="carl"), waiting(12, user="bob")]
+        snapshot = cluster([node("n1")], jobs)
+        for by, kept in (("carl", [12]), ("bob", [11])):
+            memory = Memory(paid=(replace(let_go, for_user=by),))
+            eligibility = eligible_victims(view_of(snapshot).running, memory, Limits(), NOW, {"n1": 0})
+            view = replace(view_of(snapshot), memory=memory, find_eligible=lambda: eligibility)  # noqa: B023
+            dropped: list[Refusal] = []
+            for plans in ([plan(11, 1)], [plan(12, 1)]):
+                found = [one.preemptor for one in admitted(plans, view, Limits(), dropped.append)]
+                assert found == [one.preemptor for one in plans if one.preemptor in kept]
+            (refusal,) = dropped
+            assert (refusal.code, "the same user" in refusal.text) == (C.COOL_DOWN, True)
 
     def test_most_open_orders(self) -> None:
         memory = orders(order(1, VictimState.NOTICED), order(2, VictimState.NOTICED, ended=True))

@@ -1,0 +1,75 @@
+"""The rules of own preemptions and of growth that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_ADVANCE, _ORDER = "core/tesched_core/orders/advance.py", "core/tesched_core/model/order.py"
+_BUDGET, _SIZE = "core/tesched_core/guard/budget.py", "core/tesched_core/model/size.py"
+_BOOST, _SUSPEND = "core/tesched_core/levers/victim_boost.py", "core/tesched_core/levers/suspend.py"
+_OWN = "victim.of_own_user"
+
+OWN_USER_MUTATIONS = (
+    Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
+    Mutation("own: no P, no cool-down", _ADVANCE, f"Purpose.TE and not {_OWN}:", "Purpose.TE:"),
+    Mutation("own: its wait is none of its slowdown", _ADVANCE, f"if {_OWN} and past is not None:", "if False:"),
+    Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
+    Mutation("own: no fellow", _BOOST, "if not self.why_not(other, context)}", "}"),
+    Mutation("own: none that returns", _ADVANCE, "LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)", "LEFT"),
+    Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
+    Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),
+    Mutation("own: no limit of others", _BUDGET, "if one.of_own_user:", "if False:"),
+    Mutation(
+        "own: the user's own limit",
+        _BUDGET,
+        "                self.by_te_user[one.for_user] += 1\n            return",
+        "                pass\n            return",
+    ),
+    Mutation(
+        "own: what its user is told",
+        "core/tesched_core/orders/tell_users.py",
+        "trial and not victim.of_own_user else 0",
+        "trial else 0",
+    ),
+    Mutation(
+        "own: Slurm's choice by its mark",
+        "core/tesched_core/orders/marking.py",
+        "(other.user != job.user, *_first_started(other))",
+        "_first_started(other)",
+    ),
+    Mutation("withdrawn: it has paid nothing", _BUDGET, "if one.withdrawn:", "if False:"),
+    Mutation(
+        "withdrawn: by its user alone",
+        "core/tesched_core/guard/eligibility.py",
+        "found.setdefault(one.for_user, [])",
+        'found.setdefault("", [])',
+    ),
+    Mutation(
+        "withdrawn: no plan of any policy",
+        "core/tesched_core/guard/admission.py",
+        "eligibility = eligibility.by(trial.user)",
+        "pass",
+    ),
+    Mutation(
+        "withdrawn: not hopeless for others",
+        "policies/tesched_policies/victim_search.py",
+        "hopeless.add((asker, *one.shape))",
+        'hopeless.add(("", *one.shape))',
+    ),
+    Mutation("grown: a victim", _BOOST, 'return f"it asks for {grown}" if grown else ""', 'return ""'),
+    Mutation("grown: not by a record that is not read", _BOOST, " or job.partly_read", ""),
+    Mutation("grown: a TE job", _ADVANCE, "elif grown := _grown(order, job, context):", 'elif grown := "":'),
+    Mutation("grown: not by tesched's own binding", _ADVANCE, "size_of(job, context.own_request(job))", "size_of(job)"),
+    Mutation(
+        "grown: it is not tried again at once", "core/tesched_core/orders/futility.py", "        Ending.GROWN,\n", ""
+    ),
+    Mutation("grown: nodes", _SIZE, "if now.nodes > before.nodes:", "if False:"),
+    Mutation("grown: its time limit", _SIZE, "if _limit(now) > _limit(before):", "if False:"),
+    Mutation(
+        "grown: what it holds counts",
+        _SIZE,
+        "held = sum((share.tres for share in job.allocation), Tres())",
+        "held = Tres()",
+    ),
+    Mutation("grown: partitions, once seen", _SIZE, "if self.seen_waiting or", "if"),
+)

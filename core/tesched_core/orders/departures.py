@@ -1,0 +1,63 @@
+"""Departure: how a victim left its nodes, as a snapshot shows it, and whether it is to run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.notice import ExitZero
+from tesched_core.model.order import Departure, Victim, VictimState
+from tesched_core.model.resources import UnixSeconds
+
+
+def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str = "") -> Departure | None:
+    """Return how a victim that held its room left it; None while the run that was meant still holds it.
+
+    `release` is Slurm's: what exit status 0 means may depend on it. `now` is when this is seen.
+    """
+    if job is None:
+        return Departure.VANISHED
+    asked = victim.state is VictimState.REQUEUING
+    if job.restarts > victim.restarts and not (job.completing and job.on_nodes):
+        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+    if job.on_nodes:
+        return None
+    if job.pending:
+        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+    if job.finished and not job.completing:
+        return _own_end(victim, job, now, release)
+    return None
+
+
+def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
+    """Return what it means that a victim's run has ended by itself."""
+    had_its_notice = bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
+    if job.state is JobState.COMPLETED:
+        # What Slurm does it does to jobs that end in their grace period; a job's or a site's own word holds for good.
+        in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
+        again = had_its_notice and in_time and victim.exit0.runs_again(release)
+        return Departure.SAVED if again else Departure.FINISHED
+    # Its own failure and the signal's can't be told apart (a trap may exit with any code); to run once more is the
+    # lesser harm, and counts towards guard.max_preemptions_per_job.
+    return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED
+
+
+def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:
+    """Return whether a victim that had its notice ended before its grace period was over.
+
+    One that sat it out and ended later, while the daemon was away, has finished. Slurm's times are whole seconds.
+    """
+    deadline = victim.deadline
+    return deadline is None or now <= deadline or (job.end_time is not None and job.end_time <= deadline + 1)
+
+
+DEPARTURE_TEXT: Mapping[Departure, str] = {
+    Departure.REQUEUED: "left its room and is back in the queue",
+    Departure.REQUEUED_ITSELF: "put itself back in the queue",
+    Departure.FINISHED: "finished; it will not run again",
+    Departure.DIED_OF_NOTICE: "died of its notice, and is put back in the queue",
+    Departure.SAVED: "has saved its work and ended, and is put back in the queue",
+    Departure.DIED: "failed or was cancelled",
+    Departure.LOST: "is lost",
+    Departure.VANISHED: "is unknown to Slurm now",
+}

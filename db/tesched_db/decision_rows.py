@@ -1,0 +1,58 @@
+"""A decision's actions, their outcomes and the transitions of orders, to rows."""
+
+from __future__ import annotations
+
+from tesched_core.model.actions import Action, Notify, Outcome, Requeue, Rerun, SetNice, SetPriority, SetThrottle
+from tesched_core.model.order import Transition
+
+from tesched_db.job_rows import Seen, Values
+
+
+def action_values(action: Action, seen: Seen) -> Values:
+    """Return what is written of an action before it is tried."""
+    notify = action if isinstance(action, Notify) else None
+    value: int | None = None
+    previous: int | None = None
+    if isinstance(action, SetNice):
+        value, previous = action.nice, action.previous
+    elif isinstance(action, SetPriority):
+        value, previous = action.priority, action.previous
+    elif isinstance(action, SetThrottle):
+        value, previous = action.throttle, action.previous
+    return {
+        "kind": type(action).__name__.lower(),
+        "job_id": action.job_id,
+        "job_key": seen.key_of(action.job_id),
+        "reason": action.reason.code.value,
+        "text": action.reason.text,
+        "preemptor": action.reason.preemptor,
+        "order_id": action.reason.order_id,
+        "signal": notify.signal if notify else None,
+        "target": notify.target.value if notify else None,
+        "restarts": action.restarts if isinstance(action, Notify | Requeue | Rerun) else None,
+        "value": value,
+        "previous": previous,
+    }
+
+
+def outcome_values(outcome: Outcome) -> Values:
+    """Return what is written of an action's outcome."""
+    return {
+        "status": outcome.status.value,
+        "at": outcome.at,
+        "took_s": outcome.took_s,
+        "failure_kind": outcome.failure.kind.value if outcome.failure else None,
+        "failure": outcome.failure.message if outcome.failure else None,
+    }
+
+
+def transition_values(transition: Transition) -> Values:
+    """Return what is written of a transition."""
+    return {
+        "order_id": transition.order_id,
+        "at": transition.at,
+        "job_id": transition.job_id,
+        "before": transition.before,
+        "after": transition.after,
+        "text": transition.text,
+    }

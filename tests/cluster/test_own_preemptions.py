@@ -1,0 +1,119 @@
+"""A user makes an own best-effort job leave for an own trial-and-error job, or changes a victim while it waits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.harness.hostile import ordinary_user
+from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
+
+#: all CPUs of the only node; what they ask for besides differs
+ALL_CPUS = ("-c32", "--mem=100", "--output=/dev/null")
+#: runs until its file is gone
+WHILE = "while [ -e {folder}/{name} ]; do sleep 0.1; done"
+
+
+def submit(cluster: LocalCluster, name: str, *options: str, user: str | None = None) -> int:
+    """Submit a job for all CPUs, which runs until `ends` is told its name."""
+    (cluster.shared / name).touch()
+    wrap = WHILE.format(folder=cluster.shared, name=name)
+    return cluster.sbatch(f"--job-name={name}", *ALL_CPUS, *options, wrap=wrap, user=user)
+
+
+def ends(cluster: LocalCluster, name: str) -> None:
+    """Let a job end."""
+    (cluster.shared / name).unlink()
+
+
+def victim_waits(cluster: LocalCluster, te_user: str | None) -> tuple[int, int]:
+    """Return an ordinary user's victim, which waits for its node, and another user's older job, which waits too.
+
+    The trial-and-error job `te-1` of this user runs in its place.
+    """
+    mine = submit(cluster, "be-mine", "--gres=gpu:1", user=ordinary_user())
+    cluster.wait_state(mine, "RUNNING")
+    # A requeue leaves a job its priority on some releases: so that one is ahead of it on all.
+    older = submit(cluster, "be-older", "--gres=gpu:8", "--nice=-1000")
+    te = submit(cluster, "te-1", "--gres=gpu:1", user=te_user)
+    cluster.wait_state(te, "RUNNING")
+    # Slurm lets a requeued job wait for some seconds before it counts as one that waits for a node.
+    cluster.wait_for(partial(_is_eligible, cluster, mine), "the victim to wait for its node alone")
+    return mine, older
+
+
+def _is_eligible(cluster: LocalCluster, job_id: int) -> bool:
+    at = cluster.job(job_id)["EligibleTime"]
+    return at != "Unknown" and datetime.fromisoformat(at) < datetime.now()  # noqa: DTZ005 - Slurm's is local, too
+
+
+def polled(cluster: LocalCluster, daemon: Daemon, times: int = 2) -> None:
+    """Wait until the daemon has begun and ended a poll."""
+    before = daemon.json("status")["daemon"]["cycle"]
+    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= before + times, "the next polls")
+
+
+@pytest.mark.gate
+def test_by_an_own_trial_a_job_gains_no_place_and_no_immunity(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        mine, older = victim_waits(cluster, ordinary_user())
+        cluster.run("scontrol", "update", f"JobId={mine}", "Gres=gpu:8", user=ordinary_user())
+        polled(cluster, daemon)
+        assert cluster.job(mine)["Nice"] == "0"
+        ends(cluster, "te-1")
+        cluster.wait_state(older, "RUNNING")
+        assert cluster.state(mine) == "PENDING"
+        assert "of its own user" in daemon.ask("explain", str(mine)).stdout
+
+        # guard.max_preemptions_per_job is 1, and none of that is used up.
+        ends(cluster, "be-older")
+        cluster.wait_state(mine, "RUNNING")
+        another = submit(cluster, "te-2", "--gres=gpu:1")
+        cluster.wait_state(another, "RUNNING")
+        assert cluster.job(mine)["Restarts"] == "2"
+
+
+@pytest.mark.gate
+def test_a_victim_that_asks_for_more_loses_its_place(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2):
+        mine, older = victim_waits(cluster, None)
+        cluster.wait_for(lambda: int(cluster.job(mine)["Nice"]) < 0, "the victim to be ahead of the older job")
+        cluster.run("scontrol", "update", f"JobId={mine}", "Gres=gpu:8", user=ordinary_user())
+        cluster.wait_for(lambda: cluster.job(mine)["Nice"] == "0", "its own place in the queue")
+        ends(cluster, "te-1")
+        cluster.wait_state(older, "RUNNING")
+        assert cluster.state(mine) == "PENDING"
+
+
+def test_a_trial_that_asks_for_more_while_room_is_made_is_first_no_longer(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
+    # It holds its node for its grace period, and ignores its notice.
+    options = ("--job-name=be-stays", *ALL_CPUS, "--comment=signal=B:USR1 grace=86400")
+    stays = cluster.sbatch(*options, wrap="trap '' USR1; sleep 1000")
+    cluster.wait_state(stays, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        # Waits as well: there is somebody of whom it is ahead.
+        submit(cluster, "be-older", "--gres=gpu:8")
+        te = submit(cluster, "te-1", "--gres=gpu:1", user=ordinary_user())
+        cluster.wait_for(lambda: int(cluster.job(te)["Nice"]) < 0, "the trial to be first in its queue")
+        cluster.run("scontrol", "update", f"JobId={te}", "Gres=gpu:8", user=ordinary_user())
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its own place in the queue")
+        cluster.wait_for(lambda: "8 gpu, not 1" in daemon.ask("explain", str(te)).stdout, "the reason")
+        assert cluster.state(stays) == "RUNNING"
