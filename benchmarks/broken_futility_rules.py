@@ -4,12 +4,49 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
+_RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
+
 FUTILITY_MUTATIONS = (
+    Mutation("run: a start is none yet", _RUN, "if ran_s >= enough_s or", "if True or"),
+    Mutation("run: success is one", _RUN, "(not back and job.state is JobState.COMPLETED)", "False"),
+    Mutation("run: of the time before its requeue", _RUN, "return max(job.submit_time - began, 0.0)", "return 0.0"),
+    Mutation("run: what happened between two polls", _RUN, "job.restarts > order.restarts", "False"),
+    Mutation("run: not while nodes boot", _RUN, 'now if "CONFIGURING" in job.flags else', ""),
+    Mutation("run: a missing record says nothing", _RUN, "or order.run_of in context.absent:", "or False:"),
+    Mutation("run: who comes back waits", _FUTILITY, "        Ending.NO_RUN,\n", ""),
+    Mutation("run: a tenth of the time limit", _FUTILITY, "job.time_limit_s * PART", "inf"),
+    Mutation("run: ten seconds at least", _FUTILITY, "max(part_s, LEAST_S)", "part_s"),
+    Mutation(
+        "run: a start alone does not make it forget", _FUTILITY, "and not _runs_well(job, context):", "and False:"
+    ),
+    Mutation(
+        "run: a drained node is no change", _FUTILITY, 'basis_of(job, "" if by_itself else nodes', "basis_of(job, nodes"
+    ),
+    Mutation("run: Slurm's word is no change", _FUTILITY, "!= one.said and not by_itself", "!= one.said"),
+    Mutation("run: what Slurm has preempted counts", _FUTILITY, "is not None or victim.by_slurm", "is not None"),
+    Mutation(
+        "run: an order lasts until it is known",
+        "core/tesched_core/orders/settled.py",
+        "order.run_of is None and",
+        "",
+    ),
+    Mutation(
+        "run: the plugin is told of its user",
+        "core/tesched_core/orders/marking.py",
+        "left.barred(view.waiting) | _tried_later(context, memory)",
+        "left.barred(view.waiting)",
+    ),
+    Mutation(
+        "run: futile as soon as it is known",
+        "db/tesched_db/queries.py",
+        "futile=sum(order.futile for order in known)",
+        "futile=sum(order.futile for order in every)",
+    ),
     Mutation("futile: the wait doubles", "core/tesched_core/orders/futility.py", "2.0 ** min(count - 1, 30)", "1.0"),
     Mutation(
         "futile: left alone after two",
         "core/tesched_core/orders/futility.py",
-        "one.count >= MOST_FUTILE and",
+        "one.count >= limits.max_futile_orders_per_job and",
         "False and",
     ),
     Mutation(

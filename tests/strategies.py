@@ -118,6 +118,8 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         victims=st.lists(victims, max_size=3, unique_by=lambda victim: victim.job_id).map(tuple),
         waits_until=st.none() | times,
         newest_task=st.none() | job_ids,
+        restarts=st.none() | counts,
+        run_of=st.none() | job_ids,
         size=st.none() | sizes,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),

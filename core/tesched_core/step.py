@@ -67,7 +67,7 @@ def step(
     for lever in levers:
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
-    waiting, not_now = te_queue(columns.trials, memory, context.now, await_first_look=limits.await_first_look)
+    waiting, not_now = te_queue(columns.trials, memory, context.now, limits)
     served = Served(memory=memory, refusals=Refusals(not_now))
     if paused:
         served.refusals += Refusals(

@@ -183,7 +183,9 @@ def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView,
     if which.until is not None:
         query = query.where(OrderRow.created_at < which.until)
     if which.futile_only:
-        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), VictimRow.noticed_at.is_not(None))
+        by_slurm = VictimRow.departure == Departure.REQUEUED.value
+        asked = or_(VictimRow.noticed_at.is_not(None), by_slurm)
+        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), asked)
         query = query.where(OrderRow.ending != Ending.STARTED_HERE.value, OrderRow.order_id.in_(left))
     newest = query.order_by(OrderRow.order_id.desc()).limit(which.limit)
     with _reader(engine) as session:
@@ -315,9 +317,12 @@ def _retries(session: Session, now: UnixSeconds) -> tuple[Retry, ...]:
 
 def _tally(session: Session, since: UnixSeconds) -> Tally:
     ended: list[Order] = []
-    rows = session.scalars(select(OrderRow).where(OrderRow.ended_at >= since)).all()
+    # That a preemption was futile is known before its order has ended, which waits for its victims.
+    lately = or_(OrderRow.ended_at >= since, OrderRow.ended_at.is_(None))
+    rows = session.scalars(select(OrderRow).where(lately)).all()
     victims = victims_of(session, [row.order_id for row in rows])
-    every = [order_of(row, victims.get(row.order_id, ())) for row in rows]
+    known = [order_of(row, victims.get(row.order_id, ())) for row in rows]
+    every = [order for order in known if order.ended_at is not None]
     trials = set(
         session.scalars(
             select(OrderRow.order_id)
@@ -336,7 +341,7 @@ def _tally(session: Session, since: UnixSeconds) -> Tally:
         orders=len(ended) - shadow,
         shadow=shadow,
         started_here=sum(order.ending is Ending.STARTED_HERE for order in ended),
-        futile=sum(order.futile for order in every),
+        futile=sum(order.futile for order in known),
         victims_left=len(left),
         victims_saved=sum(victim.departure in _SAVED for victim in left),
         died_of_notice=sum(victim.departure is Departure.DIED_OF_NOTICE for victim in left),

@@ -301,6 +301,9 @@ class OrderRow(Base):
     newest_task: Mapped[int | None] = mapped_column(BigInteger)
     #: what its preemptor asked for when it was made
     size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
+    #: how often it had been requeued then, or at its start; the job whose start is yet to become a useful run
+    restarts: Mapped[int | None] = mapped_column(BigInteger)
+    run_of: Mapped[int | None] = mapped_column(BigInteger)
     started_at: Mapped[float | None]
     ending: Mapped[str | None]
     ended_at: Mapped[float | None] = mapped_column(index=True)

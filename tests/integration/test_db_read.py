@@ -49,6 +49,20 @@ def test_the_tally_counts_what_orders_cost(store: Engine) -> None:
     assert read.status(store, now=600.0, window_s=200.0).tally.orders == 1
 
 
+def test_a_futile_preemption_counts_before_its_order_has_ended(store: Engine) -> None:
+    writer = Writer(store)
+    away = victim(3, LEFT, noticed_at=200.0, left_at=230.0, departure=Departure.REQUEUED)
+    by_slurm = victim(4, LEFT, left_at=230.0, departure=Departure.REQUEUED)
+    memory = remembering(
+        order(1, 7, away, state=OrderState.SETTLING, ending=Ending.NO_RUN),
+        order(2, 8, by_slurm, state=OrderState.SETTLING, ending=Ending.STARTED_ELSEWHERE),
+        order(3, 9, victim(5), state=OrderState.SETTLING, ending=Ending.STARTED_HERE),
+    )
+    writer.look(600.0, *(job(number) for number in range(3, 10)), te=[7, 8, 9], memory=memory)
+    assert read.status(store, now=600.0).tally.futile == 2
+    assert [one.order.order_id for one in read.orders(store, OrderFilter(futile_only=True))] == [1, 2]
+
+
 def test_open_orders_are_shown_with_their_victims_and_steps(store: Engine) -> None:
     written(store)
     (view,) = read.status(store, now=600.0).open_orders

@@ -83,11 +83,13 @@ class Driver:
         run_times: Mapping[int, float] | None = None,
         reservations: Iterable[Reservation] = (),
         binds: bool = False,
+        on_trial: bool = False,
         levers: Sequence[Lever] = LEVERS,
     ) -> None:
         """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
 
-        Trials are bound to the room that is made for them only where a test is about that (`binds`).
+        Trials are bound to the room that is made for them only where a test is about that (`binds`), and only there
+        more than their start is asked of them (`on_trial`).
 
         `run_times` are expected run times, in seconds, by job; the jobs named there are best effort.
         """
@@ -104,6 +106,8 @@ class Driver:
         self.limits = limits or Limits()
         if not binds:
             self.limits = replace(self.limits, bind_for_s=0)
+        if not on_trial:
+            self.limits = replace(self.limits, useful_run_s=0)
         self.policy = policy or FitGpp()
         self.plugin: PluginSettings | None = None
         self.best_effort = best_effort

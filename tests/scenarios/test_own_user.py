@@ -83,9 +83,31 @@ class TestPlace:
             node_name = drive.jobs[job_id].nodes[0]
             drive.requeued(job_id)
             drive.starts(trial, share(node_name, 32), at_s=3)
-        drive.change(1, priority=500)
+        drive.change(2, priority=200)
         drive.cycle(4)
+        assert raised(drive) == []
+        drive.change(1, priority=500)
+        drive.cycle(6)
         assert raised(drive) == [2], "it is put ahead of job 1, which is no fellow of its"
+
+    def test_nor_are_two_victims_of_one_order_fellows_if_one_is_its_own_users(self) -> None:
+        drive = Driver(
+            [node("n1")],
+            [
+                running(1, share("n1", 16), user="ada"),
+                running(2, share("n1", 16), user="bob"),
+                waiting(TE, cpus=32, user="ada"),
+            ],
+            limits=Limits(min_run_time_s=0),
+        )
+        drive.obeys(*drive.cycle(0))
+        assert {victim.job_id for victim in drive.order().victims} == {1, 2}
+        for job_id in (1, 2):
+            drive.requeued(job_id)
+        drive.change(1, priority=500)
+        drive.starts(TE, share("n1", 32), at_s=3)
+        drive.cycle(4)
+        assert raised(drive) == [2]
 
     def test_the_order_says_so(self) -> None:
         told = [one.text for one in preempted("ada").decision.transitions if one.job_id == BE]

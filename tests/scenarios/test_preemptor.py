@@ -177,11 +177,13 @@ def test_a_start_before_the_order_is_none() -> None:
     assert drive.order().ending is Ending.PREEMPTOR_GONE
 
 
-def test_a_te_job_that_was_requeued_at_once_still_waits() -> None:
+def test_a_te_job_that_was_requeued_at_once_makes_nobody_leave() -> None:
     drive = noticed()
     drive.change(TE, start_time=NOW + 1, restarts=1)  # it started, and is back in the queue
-    assert drive.cycle(2) == ()
-    assert drive.order().state is OrderState.OPEN
+    assert drive.cycle(2) == (nice_back(0, now=-1001),)
+    assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.NO_RUN)
+    drive.cycle(31)
+    assert drive.victim().state is VictimState.SPARED
 
 
 def test_a_te_job_in_a_state_that_tesched_does_not_know_is_left_alone() -> None:

@@ -208,13 +208,17 @@ def test_a_job_that_had_its_notice_and_was_spared_is_left_alone_for_a_while_by_t
 
 
 def test_a_notice_that_one_user_withdraws_spares_the_job_from_no_other_user() -> None:
-    drive = one_node(limits=Limits(cool_down_s=600))
-    drive.change(TE, user="ada")
+    drive = Driver(
+        [node("n1"), node("n2", cpus=8)],
+        [running(BE, share("n1", 32)), running(2, share("n2", 8)), waiting(TE, cpus=16, user="ada")],
+        limits=Limits(cool_down_s=600),
+    )
     drive.obeys(*drive.cycle(0))
+    assert drive.victim().job_id == BE
     drive.ends(TE, JobState.CANCELLED)
     # The first of two alike may not ask it: what was not found for that one is looked for again for the other.
-    asks(drive, 10, 1, user="ada")
-    asks(drive, 11, 1, submit_s=-4, user="bob")
+    asks(drive, 10, 16, user="ada")
+    asks(drive, 11, 16, submit_s=-4, user="bob")
     drive.cycle(30)
     assert drive.why_not(10) is RefusalCode.NO_VICTIM
     assert (drive.order(2).preemptor, drive.victim(2).job_id) == (11, BE)

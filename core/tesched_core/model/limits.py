@@ -75,6 +75,10 @@ class Limits:
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long
     retry_after_s: float = 300.0
+    #: a TE job has had a useful run when it has run so long, or a tenth of its time limit, or ended with success
+    useful_run_s: float = 60.0
+    #: orders that make victims leave for a TE job without a useful run of its; then it is left alone
+    max_futile_orders_per_job: int = 2
     #: a victim that does not run again within this time is pointed out by `tesched status`
     return_within_s: float = 3600.0
 

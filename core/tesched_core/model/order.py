@@ -37,6 +37,8 @@ class Ending(StrEnum):
 
     #: it started on nodes that the order made room on
     STARTED_HERE = "started_here"
+    #: it started there, and was back in the queue, or ended without success, before it had a useful run
+    NO_RUN = "no_run"
     #: it started somewhere else
     STARTED_ELSEWHERE = "started_elsewhere"
     #: it was cancelled, or vanished, before it started
@@ -215,6 +217,10 @@ class Order:
     newest_task: JobId | None = None
     #: what its preemptor asked for when it was made; None: not known, in a store of an older release
     size: Size | None = None
+    #: how often its preemptor had been requeued then, or at its start; None: not known, or a job array
+    restarts: int | None = None
+    #: the job whose start on the order's nodes is yet to become a useful run (`orders/useful_run.py`)
+    run_of: JobId | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None
@@ -231,7 +237,7 @@ class Order:
 
     @property
     def futile(self) -> bool:
-        """Return whether a victim left because it was asked, and the preemptor did not start where it made room.
+        """Return whether a victim left because it was asked, and the preemptor had no useful run where it made room.
 
         A victim that ended by itself before its notice has paid nothing.
         """

@@ -49,6 +49,7 @@ from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
+from tesched_core.orders.useful_run import came_back, judged, on_trial
 from tesched_core.policy import ChosenVictim
 
 
@@ -99,6 +100,7 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
+        order = judged(order, context)
         PRIORITY_LEVER.put_back(order, context)
         order = ended_if_settled(order, context)
     return order
@@ -116,12 +118,16 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         where = ",".join(run.last_nodes) or "the room made for it"
         text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
         order = replace(order, started_at=run.start_time)
+        if here:
+            order = on_trial(order, run, context)
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
+    elif came_back(order, job) and not _moves(order):
+        ending, text = Ending.NO_RUN, f"job {job.label} has started and is back in the queue already"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} is not what room is made for any more: it asks for {grown}"
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):

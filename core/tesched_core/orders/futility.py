@@ -4,10 +4,12 @@ A futile order is the worst that tesched can do: victims paid, and the TE job di
 The same plan, tried again, will most likely end the same way. So
 
 - after each order that asked victims and came to nothing the wait doubles, from guard.retry_after_s up to a day;
-- after `MOST_FUTILE` of them the TE job is left alone until something that mattered has changed: what the job asks for,
-  its partition or priority class, the nodes of its partitions (which there are, their states, what they have), or what
-  Slurm says of it; after one that ended at a limit also when a job of its user, account or QOS has ended;
-- it is forgotten when the job starts or leaves. Of a job array the array counts, not each task.
+- after `guard.max_futile_orders_per_job` of them the TE job is left alone until something that mattered has changed:
+  what the job asks for, its partition or priority class, the nodes of its partitions (which there are, their states,
+  what they have), or what Slurm says of it; after one that ended at a limit also when a job of its user, account or
+  QOS has ended; after one whose TE job came back from its start only what the job asks for;
+- it is forgotten when the job has had a useful run (`orders/useful_run.py`), or leaves. Of a job array the array
+  counts, not each task.
 
 An order that asked no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
 """
@@ -17,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING
 
 from tesched_core.model.change import NODE_BINDING, own_request
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why
+from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory
 from tesched_core.model.order import Ending, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
@@ -30,13 +34,12 @@ from tesched_core.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from tesched_core.levers.context import CycleContext
 
-#: After so many futile orders a TE job is left alone until something has changed.
-MOST_FUTILE = 2
 #: The longest wait between two tries, seconds.
 LONGEST_S = 86_400.0
 #: Endings after which the TE job still waits, and for which its victims were asked.
 _CAME_TO_NOTHING = frozenset(
     {
+        Ending.NO_RUN,
         Ending.EXPIRED,
         Ending.BLOCKED,
         Ending.GROWN,
@@ -47,6 +50,9 @@ _CAME_TO_NOTHING = frozenset(
 )
 #: Endings of orders without victims after which an order made at once would end the same way.
 _TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
+#: The part of a job's time limit for which it must run, if that is shorter, and the shortest time, seconds.
+PART, LEAST_S = 0.1, 10.0
+_CHANGES = "what it asks for, the nodes of its partitions or its limits change"
 #: What Slurm says of a job that waits for room, or at which it has not looked: no change that mattered.
 _SAYS_NOTHING = frozenset({"", "None", "Priority", "Resources"})
 
@@ -63,7 +69,6 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
-        context.futile.pop(family, None)
         return
     job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
@@ -82,13 +87,24 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
         context.retry_at[family] = context.now + context.limits.retry_after_s
 
 
+def forget(preemptor: JobId, context: CycleContext) -> None:
+    """Forget what came of orders for a TE job, or for a task's array."""
+    context.futile.pop(family_of(preemptor, context.snapshot), None)
+
+
+def useful_run_s(job: Job, limits: Limits) -> float:
+    """Return for how many seconds this TE job must run."""
+    part_s = inf if job.time_limit_s is None else job.time_limit_s * PART
+    return min(limits.useful_run_s, max(part_s, LEAST_S))
+
+
 def _was_asked(victim: Victim) -> bool:
     told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
-    return told or victim.requeue_sent_at is not None
+    return told or victim.requeue_sent_at is not None or victim.by_slurm
 
 
 def follow(context: CycleContext) -> dict[JobId, Futility]:
-    """Return the futile orders' memory without the jobs that have started or left; what has changed since is noted."""
+    """Return the memory of futile orders without jobs that have had a useful run or left; what has changed is noted."""
     kept: dict[JobId, Futility] = {}
     nodes: dict[tuple[str, ...], str] = {}
     for family, one in context.futile.items():
@@ -98,13 +114,17 @@ def follow(context: CycleContext) -> dict[JobId, Futility]:
         if (job is None and family in context.absent) or (job is not None and job.job_id in context.absent):
             kept[family] = one
             continue
+        if job is not None and not job.pending and not job.finished and not _runs_well(job, context):
+            kept[family] = one
         if job is None or not job.pending:
             continue
         if job.partitions not in nodes:
             nodes[job.partitions] = _digest(_of_nodes(job.partitions, context.snapshot))
-        basis = basis_of(job, nodes[job.partitions], context)
+        # A job that comes back from its start does so by itself: no node that is drained for it is a change.
+        by_itself = one.ending is Ending.NO_RUN
+        basis = basis_of(job, "" if by_itself else nodes[job.partitions], context)
         fellows = _fellows(job, context.snapshot) if one.ending is Ending.BLOCKED else 0
-        said = job.reason not in _SAYS_NOTHING and job.reason != one.said
+        said = job.reason not in _SAYS_NOTHING and job.reason != one.said and not by_itself
         changed = one.changed or said or fellows < one.fellows or one.basis not in {"", basis}
         # Where Slurm refused a command, nothing was known of the job but its id.
         kept[family_of(job.job_id, context.snapshot)] = replace(
@@ -164,14 +184,22 @@ def _digest(parts: Iterator[str]) -> str:
     return digest.hexdigest()
 
 
-def not_yet(job: Job, memory: Memory) -> Why | None:
+def _runs_well(job: Job, context: CycleContext) -> bool:
+    """Return whether a running job has run for so long that its start counts as one."""
+    if job.start_time is None or "CONFIGURING" in job.flags:
+        return False
+    return context.now - job.start_time >= useful_run_s(job, context.limits)
+
+
+def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
     """Return why a waiting TE job is not tried again yet; None if it may be."""
     family = job.array_job_id if job.array_job_id is not None else job.job_id
     one = memory.futile.get(family)
-    if one is not None and one.count >= MOST_FUTILE and not one.changed:
+    if one is not None and one.count >= limits.max_futile_orders_per_job and not one.changed:
+        changes = "what it asks for changes" if one.ending is Ending.NO_RUN else _CHANGES
         return RefusalCode.FUTILE, (
             f"{one.count} orders for it came to nothing (the last: {one.ending.value}{_said(one)}); it is left alone "
-            "until what it asks for, the nodes of its partitions or its limits change"
+            f"until {changes}"
         )
     if family in memory.retry_at:
         if one is not None:

@@ -8,6 +8,7 @@ from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason,
 from tesched_core.model.change import PRIORITY
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
 from tesched_core.model.resources import UnixSeconds
@@ -15,11 +16,12 @@ from tesched_core.orders.futility import not_yet
 
 
 def te_queue(
-    trials: Iterable[Job], memory: Memory, now: UnixSeconds, *, await_first_look: bool = True
+    trials: Iterable[Job], memory: Memory, now: UnixSeconds, limits: Limits
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
 
-    Jobs at which Slurm has yet to look wait for that, unless `await_first_look` is false and they ask for nodes alone.
+    Jobs at which Slurm has yet to look wait for that, unless `limits.await_first_look` is false and they ask for nodes
+    alone.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
@@ -31,7 +33,7 @@ def te_queue(
     refusals: list[Refusal] = []
     for job in trials:
         job_id = job.job_id
-        early = not await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
+        early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
         why = None if early else room_would_not_help(job)
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
@@ -43,7 +45,7 @@ def te_queue(
                 "it is still bound to the nodes of an order that has ended, and is being set free",
             )
         elif why is None and job_id not in patient:
-            why = not_yet(job, memory)
+            why = not_yet(job, memory, limits)
         if why is None:
             waiting.append(job)
         else:

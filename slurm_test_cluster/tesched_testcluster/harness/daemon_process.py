@@ -44,6 +44,7 @@ cool_down_s = 0
 order_timeout_s = 600
 bind_for_s = 600
 retry_after_s = 5
+useful_run_s = 0
 [classes]
 default_grace_period_s = 10
 [[classes.rules]]

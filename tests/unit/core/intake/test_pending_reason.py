@@ -10,6 +10,7 @@ from tesched_core.model.actions import OrderId
 from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
@@ -137,7 +138,7 @@ class TestSortOut:
             waiting(2, submit_time=NOW - 2),
             waiting(1, submit_time=NOW - 2),
         ]
-        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), NOW)
+        served, refusals = te_queue(columns_of(cluster([], jobs)).trials, Memory(), NOW, Limits())
         assert [job.job_id for job in served] == [3, 1, 2, 4]
         assert refusals == ()
 
@@ -154,35 +155,37 @@ class TestSortOut:
             exempt=[2],
         )
         be = snapshot.with_traits({**snapshot.traits, JobId(3): traits(JobClass.BE)})
-        assert te_queue(columns_of(be).trials, Memory(), NOW) == ((), ())
+        assert te_queue(columns_of(be).trials, Memory(), NOW, Limits()) == ((), ())
 
     def test_a_job_for_which_room_is_being_made_is_not_served_twice(self) -> None:
-        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW)
+        served, (refusal,) = te_queue(ONE, order(OrderState.OPEN), NOW, Limits())
         assert served == ()
         assert (refusal.job_id, refusal.preemptor, refusal.code) == (1, 1, C.ORDER_OPEN)
         assert "n1,n2" in refusal.text
 
     def test_a_job_whose_priority_is_being_put_back_is_served_when_that_is_seen(self) -> None:
         # Else the second order would take the first one's raised value for the job's own, and leave it behind.
-        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), NOW)
+        served, (refusal,) = te_queue(ONE, order(OrderState.SETTLING, raised=True), NOW, Limits())
         assert served == ()
         assert refusal.code is C.ORDER_OPEN
-        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
-        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.SETTLING), NOW, Limits())[0]) == 1
 
     def test_a_job_whose_order_has_ended_is_served(self) -> None:
-        assert len(te_queue(ONE, order(OrderState.ENDED), NOW)[0]) == 1
+        assert len(te_queue(ONE, order(OrderState.ENDED), NOW, Limits())[0]) == 1
 
     def test_a_job_whose_order_came_to_nothing_is_tried_later(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW)
+        served, (refusal,) = te_queue(columns_of(cluster([], [waiting(1), waiting(2)])).trials, memory, NOW, Limits())
         assert [job.job_id for job in served] == [2]
         assert (refusal.job_id, refusal.code) == (1, C.RETRY_LATER)
         assert refusal.text.endswith("tried again after guard.retry_after_s")
 
     def test_slurms_own_reason_is_told_before_the_retry(self) -> None:
         memory = Memory(retry_at={JobId(1): NOW + 120})
-        _, (refusal,) = te_queue(columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW)
+        _, (refusal,) = te_queue(
+            columns_of(cluster([], [waiting(1, reason="BeginTime")])).trials, memory, NOW, Limits()
+        )
         assert refusal.code is C.BEGIN_TIME
 
 
@@ -193,9 +196,9 @@ class TestAJobAtWhichSlurmHasNotLooked:
 
     def test_it_is_awaited_unless_the_site_says_otherwise(self) -> None:
         trials = columns_of(cluster([], [self.NEW])).trials
-        served, (refusal,) = te_queue(trials, Memory(), NOW)
+        served, (refusal,) = te_queue(trials, Memory(), NOW, Limits())
         assert (served, refusal.code) == ((), C.NOT_CONSIDERED_YET)
-        assert te_queue(trials, Memory(), NOW, await_first_look=False) == ((self.NEW,), ())
+        assert te_queue(trials, Memory(), NOW, Limits(await_first_look=False)) == ((self.NEW,), ())
 
     @pytest.mark.parametrize(
         "job",
@@ -212,10 +215,14 @@ class TestAJobAtWhichSlurmHasNotLooked:
         ],
     )
     def test_anything_else_that_it_asks_for_may_be_what_it_waits_for(self, job: Job) -> None:
-        served, (refusal,) = te_queue(columns_of(cluster([], [job])).trials, Memory(), NOW, await_first_look=False)
+        served, (refusal,) = te_queue(
+            columns_of(cluster([], [job])).trials, Memory(), NOW, Limits(await_first_look=False)
+        )
         assert (served, refusal.code) == ((), C.HELD if job.held else C.NOT_CONSIDERED_YET)
 
     def test_what_slurm_says_once_it_has_looked_counts(self) -> None:
         limited = replace(self.NEW, reason="AssocGrpCpuLimit")
-        _, (refusal,) = te_queue(columns_of(cluster([], [limited])).trials, Memory(), NOW, await_first_look=False)
+        _, (refusal,) = te_queue(
+            columns_of(cluster([], [limited])).trials, Memory(), NOW, Limits(await_first_look=False)
+        )
         assert refusal.code is C.LIMIT

@@ -1,0 +1,237 @@
+"""A preemption has served when its TE job had a useful run: a start alone makes no victim leave for something.
+
+Everywhere: job 1 holds the only node, without a grace period; job 9 wants half of it. A useful run takes 60 s, or a
+tenth of the job's time limit.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.model.actions import Requeue, SetMarks
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.futility import useful_run_s
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+from tests.scenarios.test_marking import ordinary, written
+
+LIMITS = Limits(max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
+FREE_AGAIN = share("n1", 32)
+
+
+def small() -> Driver:
+    """Return the smallest case."""
+    jobs = [running(BE, FREE_AGAIN), waiting(TE, cpus=16)]
+    return Driver([node("n1")], jobs, graces={BE: 0.0}, limits=LIMITS, on_trial=True)
+
+
+def asked(drive: Driver) -> list[int]:
+    """Return which jobs the last cycle has asked."""
+    return [action.job_id for action in drive.decision.actions if isinstance(action, Requeue)]
+
+
+def started(drive: Driver, at_s: float = 0) -> Driver:
+    """Let the victim leave, and the TE job start in its place 2 s later."""
+    drive.change(TE, reason="Resources")
+    drive.obeys(*drive.cycle(at_s))
+    assert asked(drive) == [BE], drive.decision.summary
+    drive.starts(TE, HALF, at_s=at_s + 2)
+    drive.obeys(*drive.cycle(at_s + 3))
+    return drive
+
+
+def comes_back(drive: Driver, at_s: float) -> None:
+    """Put the TE job back in the queue, as RequeueExit or a failed Prolog does; its victim runs again."""
+    drive.requeued(TE)
+    drive.change(TE, submit_time=NOW + at_s)
+    drive.starts(BE, FREE_AGAIN, at_s=at_s)
+    drive.obeys(*drive.cycle(at_s + 1))
+
+
+def test_a_job_that_comes_back_from_its_start_has_made_its_victim_leave_for_nothing() -> None:
+    drive = started(small())
+    assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.STARTED_HERE)
+    comes_back(drive, 10)
+    assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
+    assert any("is back in the queue 8 s after its start" in one.text for one in drive.decision.transitions)
+    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
+
+
+def test_the_wait_for_its_next_victims_doubles_and_then_it_has_none() -> None:
+    drive = started(small())
+    comes_back(drive, 10)
+    drive.change(TE, reason="Resources")
+    drive.cycle(310)
+    assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.RETRY_LATER)
+    comes_back(started(drive, 312), 320)
+    assert drive.memory.retry_at == {TE: NOW + 321 + 600}
+    drive.change(TE, reason="Resources")
+    for at_s in (400, 1000, 100_000):
+        drive.cycle(at_s)
+        assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.FUTILE)
+    # What a failed Prolog does to nodes is no change for it; what its user asks for is.
+    drive.nodes["n2"] = node("n2")
+    drive.cycle(100_001)
+    assert drive.why_not(TE) is RefusalCode.FUTILE
+    drive.change(TE, time_limit_s=600)
+    drive.cycle(100_002)
+    assert asked(drive) == [BE]
+
+
+def test_a_start_in_between_for_which_nobody_left_does_not_make_it_forget() -> None:
+    drive = started(small())
+    comes_back(drive, 10)
+    for at_s in (20, 30, 40):
+        drive.ends(BE)
+        drive.starts(TE, HALF, at_s=at_s)
+        drive.cycle(at_s + 1)
+        drive.requeued(TE)
+        drive.cycle(at_s + 5)
+    assert drive.memory.futile[JobId(TE)].count == 1
+    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
+
+
+def test_it_is_forgotten_once_it_had_a_useful_run() -> None:
+    drive = started(small())
+    comes_back(drive, 10)
+    started(drive, 312)
+    drive.starts(BE, share("n1", 16), at_s=316)
+    drive.cycle(373)
+    assert drive.memory.futile[JobId(TE)].count == 1
+    assert drive.order(2).state is OrderState.SETTLING, "it has run for 59 s"
+    drive.cycle(374)
+    assert (drive.order(2).state, drive.order(2).ending) == (OrderState.ENDED, Ending.STARTED_HERE)
+    assert drive.memory.futile == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "at_s", "ending"),
+    [
+        (JobState.COMPLETED, 3, Ending.STARTED_HERE),
+        (JobState.FAILED, 12, Ending.NO_RUN),
+        (JobState.NODE_FAIL, 12, Ending.NO_RUN),
+        (JobState.CANCELLED, 12, Ending.NO_RUN),
+        (JobState.FAILED, 70, Ending.STARTED_HERE),
+        (JobState.TIMEOUT, 70, Ending.STARTED_HERE),
+    ],
+)
+def test_an_end_is_a_useful_run_with_success_or_after_a_while(state: JobState, at_s: float, ending: Ending) -> None:
+    drive = started(small())
+    drive.at_s = at_s
+    drive.ends(TE, state)
+    drive.cycle(at_s + 1)
+    assert drive.order().ending is ending
+    assert drive.order().run_of is None
+
+
+def test_what_happened_between_two_polls_is_seen_all_the_same() -> None:
+    drive = small()
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(TE)  # it has started and come back since
+    drive.cycle(5)
+    assert (drive.order().ending, drive.memory.futile[JobId(TE)].count) == (Ending.NO_RUN, 1)
+
+    # And it came back, and started again.
+    drive = started(small())
+    drive.requeued(TE)
+    drive.change(TE, submit_time=NOW + 5)
+    drive.starts(TE, HALF, at_s=6)
+    drive.cycle(7)
+    assert (drive.order().ending, drive.memory.futile[JobId(TE)].count) == (Ending.NO_RUN, 1)
+
+    # It came back after a useful run: while no daemon looked.
+    drive = started(small())
+    drive.requeued(TE)
+    drive.change(TE, submit_time=NOW + 500)
+    drive.cycle(501)
+    assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
+
+
+def test_while_nodes_boot_or_a_prolog_runs_it_has_not_begun() -> None:
+    drive = started(small())
+    drive.change(TE, flags=frozenset({"CONFIGURING"}))
+    drive.cycle(300)
+    assert drive.order().run_of == TE
+    # When they are ready Slurm sets the start anew.
+    drive.change(TE, flags=frozenset(), start_time=NOW + 300)
+    drive.cycle(359)
+    assert drive.order().run_of == TE
+    drive.cycle(360)
+    assert drive.order().run_of is None
+
+
+def test_a_record_that_is_missing_decides_nothing_and_one_that_slurm_forgot_nothing_either() -> None:
+    drive = started(small())
+    drive.forgets(TE)
+    drive.cycle(5)
+    assert drive.order().run_of == TE
+    drive.cycle(100_000)
+    assert (drive.order().run_of, drive.order().ending) == (None, Ending.STARTED_HERE)
+
+
+def test_a_task_of_an_array_is_judged_by_itself() -> None:
+    drive = Driver(
+        [node("n1")],
+        [running(BE, FREE_AGAIN), waiting(TE, cpus=16, array_job_id=JobId(TE), array_tasks="0-3")],
+        graces={BE: 0.0},
+        limits=LIMITS,
+        on_trial=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    drive.jobs[JobId(20)] = waiting(20, cpus=16, array_job_id=JobId(TE), array_task_id=0)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(20): drive.start.traits[JobId(TE)]})
+    drive.starts(20, HALF, at_s=2)
+    drive.cycle(3)
+    assert drive.order().run_of == 20
+    drive.requeued(20)
+    drive.change(20, submit_time=NOW + 5)
+    drive.cycle(6)
+    assert drive.order().ending is Ending.NO_RUN
+    assert drive.memory.futile[JobId(TE)].count == 1, "of an array the array counts"
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "useful_s", "wanted_s"),
+    [(None, 60, 60), (3600, 60, 60), (300, 60, 30), (60, 60, 10), (60, 5, 5), (300, 0, 0)],
+)
+def test_how_long_a_useful_run_takes(limit_s: int | None, useful_s: float, wanted_s: float) -> None:
+    job = waiting(TE, time_limit_s=limit_s)
+    assert useful_run_s(job, Limits(useful_run_s=useful_s)) == wanted_s
+
+
+class TestPlugin:
+    """Slurm has preempted the victim by its mark: the plugin knows users, and no jobs."""
+
+    def site(self) -> Driver:
+        jobs = [running(BE, FREE_AGAIN), running(2, share("n2", 32)), waiting(TE, cpus=32, user="ada")]
+        limits = Limits(
+            lever=YieldBy.PLUGIN, max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9
+        )
+        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=limits, on_trial=True))
+        written(drive, 0)
+        return drive
+
+    def preempts(self, drive: Driver, at_s: float) -> None:
+        drive.requeued(BE)
+        drive.change(BE, submit_time=NOW + at_s)
+        drive.starts(TE, FREE_AGAIN, at_s=at_s + 1)
+        written(drive, at_s + 2)
+        drive.requeued(TE)
+        drive.change(TE, submit_time=NOW + at_s + 4, reason="Resources")
+
+    def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
+        (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
+        return action.barred
+
+    def test_the_user_of_a_job_that_comes_back_is_barred_while_it_would_wait(self) -> None:
+        drive = self.site()
+        self.preempts(drive, 10)
+        assert drive.order().victims[0].state is VictimState.LEFT
+        assert self.barred(drive, 15) == ("ada",)
+        assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
+        assert drive.memory.retry_at == {TE: NOW + 15 + 300}
+        assert self.barred(drive, 316) == ()
