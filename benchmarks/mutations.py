@@ -63,6 +63,8 @@ NEAR = {
     "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py"),
     "classify": ("tests/unit/core/intake/test_classify.py", "tests/unit/core/intake/test_notices.py"),
     "class_rules": ("tests/unit/core/intake/test_notices.py",),
+    "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
+    "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
     "user_turns": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_declared_signal.py"),
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),

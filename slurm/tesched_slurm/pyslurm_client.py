@@ -54,7 +54,7 @@ from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.job_records import UNREADABLE, unread_job
-from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, node_of, partition_of, pending_job, same_run, started_job
+from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, nodes_of, partitions_of, pending_job, same_run, started_job
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
 from tesched_slurm.queue import Queue
@@ -122,11 +122,15 @@ class PyslurmObserver:
         reservations = self._reservations() if seen.reservations else ()
         if isinstance(reservations, Failure):
             return reservations
+        try:
+            partitions = partitions_of(seen.partitions)
+        except ValueError as error:
+            return strange("pyslurm's partitions", error)
         return Snapshot.of(
             taken_at,
             jobs=jobs,
             nodes=nodes,
-            partitions=map(partition_of, seen.partitions),
+            partitions=partitions,
             reservations=reservations,
             settings=settings,
         )
@@ -204,7 +208,10 @@ class PyslurmObserver:
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
         if seen.nodes is not None and not any(map(may_be_wrong, seen.nodes)):
-            return tuple(map(node_of, seen.nodes))
+            try:
+                return nodes_of(seen.nodes)
+            except ValueError as error:
+                return strange("pyslurm's nodes", error)
         answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "node"))
         if isinstance(answer, Failure):
             return answer
