@@ -80,5 +80,5 @@ MARKING_MUTATIONS = (
     Mutation("marks file: no other file is written through", _FILE, "new.unlink(missing_ok=True)", "pass"),
     Mutation("marks: slurm.conf names the file", _FIT, "if plugin.marks != marks:", "if False:"),
     Mutation("marks: slurm.conf trusts the user", _FIT, "if user not in plugin.owners:", "if False:"),
-    Mutation("marks: others that Slurm preempts for", _FIT, "or rewritten or _others_for_te(seen)", "or rewritten"),
+    Mutation("marks: others that Slurm preempts for", _FIT, " or _others_for_te(seen)", ""),
 )

@@ -15,6 +15,8 @@ _FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_pol
 _CLASSIFY, _CLASS_RULES = (f"core/tesched_core/intake/{name}.py" for name in ("classify", "class_rules"))
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
 _DETAILS = "slurm/tesched_slurm/details.py"
+_SCONTROL, _BOUNDS = "slurm/tesched_slurm/scontrol_cluster.py", "slurm/tesched_slurm/cluster_bounds.py"
+_HIDDEN, _TURNS, _QUEUE = (f"slurm/tesched_slurm/{name}.py" for name in ("hidden_tasks", "user_turns", "queue"))
 _ROBBED = "core/tesched_core/orders/reinforce.py"
 _SHADOW = "core/tesched_core/placement/shadow_time.py"
 _LOOP, _DOUBT = "daemon/tesched_daemon/loop.py", "daemon/tesched_daemon/plausibility.py"
@@ -684,12 +686,30 @@ MUTATIONS = (
     ),
     Mutation("a record is believed by its mark", _DETAILS, 'marked[1] != f"{row.submit_time}{self._mark}"', "False"),
     Mutation("a hidden task is one by its mark", _DETAILS, "marked[1].endswith(self._mark)", "True"),
+    Mutation("hidden tasks: so many in a poll", _HIDDEN, "self._last_user), MOST_TASKS)", "self._last_user), 10**9)"),
+    Mutation("hidden tasks: users are served in turn", _HIDDEN, "setdefault(task.user, [])", 'setdefault("", [])'),
+    Mutation("hidden tasks: a row holds for its record alone", _HIDDEN, " or known[job_id].record != task.record", ""),
+    Mutation("hidden tasks: a late one is in doubt", _QUEUE, "self._doubted(row, LATE)", "read_job(row, None)"),
+    Mutation("a node goes through its door", _SCONTROL, "return node_within_bounds(node)", "return node"),
+    Mutation(
+        "a partition goes through its door", _SCONTROL, "return partition_within_bounds(", "return (lambda one: one)("
+    ),
+    Mutation(
+        "one unreadable node or partition is its own",
+        _BOUNDS,
+        "except UNREADABLE as error:",
+        "except OSError as error:",
+    ),
+    Mutation("a node with two records is in doubt", _BOUNDS, "if name in by_name else", "if False else"),
+    Mutation(
+        "an Operator's text is no word of Slurm's", _SCONTROL, "pairs.setdefault(name, value)", "pairs[name] = value"
+    ),
     Mutation("of two records neither is believed", _DETAILS, "doubtful.add(row.job_id)", "pass"),
-    Mutation("scripts: users are served in turn", _DECLARED, "users[first:], *users[:first]", "users,"),
+    Mutation("scripts: users are served in turn", _TURNS, "*users[first:], *users[:first]", "*users,"),
     Mutation("scripts: an array's is read once", _DECLARED, "by_script[_script(job)] = found", "pass"),
     Mutation(
         "scripts: one user's are not read first",
-        _DECLARED,
+        _TURNS,
         "for each in zip_longest(",
         "for each in (lambda *all_: all_)(",
     ),

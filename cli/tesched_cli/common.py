@@ -276,3 +276,8 @@ def progress(things: Iterable[T], what: str, *, total: int | None = None) -> Ite
     )
     with Progress(*columns, console=terminal, transient=True) as bar:
         yield from bar.track(things, total=total, description=what)
+
+
+def unread(label: str, user: str) -> str:
+    """Return what a record that could not be read is of: a job and its user, or a node or partition, which has none."""
+    return f"job {label} of {user}" if user else label

@@ -33,6 +33,7 @@ from tesched_cli.common import (
     print_json,
     store,
     table,
+    unread,
 )
 from tesched_cli.health import health
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
@@ -202,11 +203,11 @@ def _page(
 
 
 def _doubts(daemon: DaemonView) -> Iterator[Text]:
-    """Yield the jobs with records that could not be read whole: they are as last known, and left alone."""
+    """Yield what has a record that could not be read whole: it is left alone, a job as last known."""
     if daemon.doubtful:
-        yield Text(f"UNREAD   {daemon.doubtful} job record(s) could not be read whole; left alone:", style="bold red")
+        yield Text(f"UNREAD   {daemon.doubtful} record(s) could not be read whole; left alone:", style="bold red")
     for label, user, why in daemon.doubts[:SHOWN_DOUBTS]:
-        yield Text(f"         job {label} of {user}: {why}", style="red")
+        yield Text(f"         {unread(label, user)}: {why}", style="red")
 
 
 def _calls(daemon: DaemonView) -> str:

@@ -49,7 +49,7 @@ from tesched_core.step import step
 
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform
-from tesched_daemon.plausibility import doubt, without_namesakes
+from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.rates import Allowance, Bucket, PerMinute
 from tesched_daemon.set_aside import Meant, SetAside
@@ -348,7 +348,7 @@ class Loop:
         failure: Failure | None = None,
         seen: Snapshot | None = None,
     ) -> CycleReport:
-        doubtful = [job for job in seen.jobs.values() if job.doubt] if seen is not None else []
+        doubts = list(unread(seen)) if seen is not None else []
         return CycleReport(
             at=at,
             mode=self.mode,
@@ -359,8 +359,8 @@ class Loop:
             next_in_s=next_in_s,
             calls=self._per_minute.of(self.calls(), looked),
             told=self.told(),
-            doubtful=len(doubtful),
-            doubts=tuple((job.label, job.user, job.doubt) for job in doubtful[:MOST_DOUBTS]),
+            doubtful=len(doubts),
+            doubts=tuple(doubts[:MOST_DOUBTS]),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
         )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
+import logging
 import os
 import pwd
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,11 @@ from tesched_core.ports import Actuator, Barred, never_barred
 _MOST = 64
 #: the largest numbers that the plugin takes (slurm_plugin/marks.h, marks.c)
 MOST_ORDER, MOST_GRACE_S, MOST_TIME = 2_000_000_000, 7 * 24 * 3600, 99_999_999_999
-_UINT16, _INT32 = 2**16 - 1, 2**31 - 1
+_UINT16, _INT32, _UINT32 = 2**16 - 1, 2**31 - 1, 2**32 - 1
+#: users without an id that are named; of the others their number is said
+_MOST_NAMED, _MOST_LETTERS = 3, 40
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -27,17 +31,31 @@ class MarksFile:
     path: Path
     #: why the last try to write it failed
     failure: str = ""
+    #: barred users of whom this host knows no id: the plugin can't be told of them
+    unknown: tuple[str, ...] = ()
     _written: tuple[int, ...] | None = field(default=None)
 
     def write(self, marks: Iterable[MarkLine], barred: Iterable[str] = (), wait_s: int = 0) -> None:
-        """Replace it. Raises OSError, and keeps why."""
+        """Replace it. Raises OSError, and keeps why.
+
+        A barred user without an id here is left out, and named: the marks and the other users' limits hold without.
+        """
+        ids = {name: _user_id(name) for name in barred}
+        unknown = tuple(sorted(name for name, user_id in ids.items() if user_id is None))
+        if unknown and unknown != self.unknown:
+            log.warning("%s", _without_id(unknown))
+        self.unknown = unknown
         try:
-            replace_file(self.path, text_of(marks, {_user_id(name) for name in barred}, wait_s))
+            replace_file(self.path, text_of(marks, {each for each in ids.values() if each is not None}, wait_s))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
         self.failure = ""
         self._written = self._now()
+
+    def untold(self) -> str:
+        """Return which barred users the plugin could not be told of, in words; empty if none."""
+        return _without_id(self.unknown) if self.unknown else ""
 
     def doubt(self) -> str:
         """Return why it may not say what this process means it to say; empty if it does."""
@@ -90,12 +108,22 @@ class MarkingActuator:
         return Outcome(action=action, status=Status.SENT, at=time.time(), took_s=time.time() - began)
 
 
-def _user_id(name: str) -> int:
-    """Return the id of a user; Slurm writes the id itself for one that it does not know. Raises OSError."""
+def _user_id(name: str) -> int | None:
+    """Return the id of a user; Slurm writes the id itself for one that it does not know. None: there is none."""
     try:
-        return int(name) if name.isdecimal() else pwd.getpwnam(name).pw_uid
-    except KeyError:
-        raise OSError(errno.ESRCH, f"there is no user {name} on this host") from None
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):  # ValueError: a text that can't be a name
+        is_id = name.isascii() and name.isdecimal() and len(name) <= len(str(_UINT32))
+        return int(name) if is_id and int(name) <= _UINT32 else None
+
+
+def _without_id(users: Sequence[str]) -> str:
+    named = ", ".join(ascii(name[:_MOST_LETTERS])[1:-1] for name in users[:_MOST_NAMED])
+    who = f"user {named} has" if len(users) == 1 else f"{len(users)} users, among them {named}, have"
+    return (
+        f"{who} no id on this host, so the plugin can't be told that TE jobs of such a user may preempt no more "
+        f"(guard.max_victims_for_te_user_hour and the like)"
+    )
 
 
 def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0) -> str:

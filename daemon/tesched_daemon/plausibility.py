@@ -8,6 +8,7 @@ missing sooner than that have not simply ended; for so long the answer counts as
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tesched_core.model.cluster import Job
@@ -54,6 +55,16 @@ def _lost(snapshot: Snapshot, last: Snapshot) -> tuple[int, int]:
     lost = sum(not last.jobs[job_id].finished for job_id in last.jobs.keys() - snapshot.jobs.keys())
     # Only where some are missing is it worth counting them all.
     return lost, sum(not job.finished for job in last.jobs.values()) if lost else 0
+
+
+def unread(seen: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield what could not be read: a job's label, its user, and why; of a node or partition, its name and no user.
+
+    Jobs come last, as users may have many.
+    """
+    for kind, found in (("node", seen.nodes), ("partition", seen.partitions)):
+        yield from ((f"{kind} {one.name}", "", one.doubt) for one in found.values() if one.doubt)
+    yield from ((job.label, job.user, job.doubt) for job in seen.jobs.values() if job.doubt)
 
 
 def without_namesakes(memory: Memory, snapshot: Snapshot) -> Memory:

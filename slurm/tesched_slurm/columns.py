@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import secrets
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
@@ -171,7 +171,7 @@ class Query:
         """Return the columns, and that tasks of one array which have records of their own are not shown as one."""
         *most, last = COLUMNS
         asked = ",".join((*(f"{column}:{self._separator}" for column in most), f"{last}:{self._end}"))
-        # 22.05 heeds the second; later releases have no word for it (`queue.with_hidden_tasks`).
+        # 22.05 heeds the second; later releases have no word for it (`hidden_tasks.py`).
         return {"SQUEUE_FORMAT2": asked, "SQUEUE_ARRAY_UNIQUE": "1"}
 
     def rows(self, answer: str) -> list[Row]:
@@ -203,28 +203,6 @@ def rows_of(query: Query, answer: str) -> list[Row] | Failure:
         return query.rows(answer)
     except ValueError as error:
         return strange("squeue", error)
-
-
-def folded(rows: Iterable[Row]) -> list[Row]:
-    """Return one row for each record: of `squeue -r`, those of an array's waiting tasks that share one are joined."""
-    by_id: dict[str, list[Row]] = {}
-    for row in rows:
-        by_id.setdefault(row.job_id, []).append(row)
-    return [
-        same[0] if len(same) == 1 else same[0]._replace(array_task_id=_ranges(row.array_task_id for row in same))
-        for same in by_id.values()
-    ]
-
-
-def _ranges(indices: Iterable[str]) -> str:
-    """Return `1-3,7` for the numbers 1, 2, 3 and 7."""
-    parts: list[tuple[int, int]] = []
-    for index in sorted(int(word) for word in indices):
-        if parts and parts[-1][1] == index - 1:
-            parts[-1] = parts[-1][0], index
-        else:
-            parts.append((index, index))
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
 def strange(command: str, error: Exception) -> Failure:

@@ -34,7 +34,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.ports import Barred, never_barred
 
-from tesched_slurm.columns import Row, folded, read_rows, strange
+from tesched_slurm.columns import Row, read_rows, strange
 from tesched_slurm.details import Details
 from tesched_slurm.job_records import read_job
 from tesched_slurm.notes import write_note
@@ -72,14 +72,13 @@ class CommandsWatcher:
 
 def look_at(commands: Commands, job_id: JobId) -> Row | Failure:
     """Return what squeue says of this job."""
-    # With a job come the others of its array; where its record is shown as one with theirs, each task is asked for.
-    for options in ((), ("-r",)):
-        rows = read_rows(commands, "-t", "all", "-j", str(job_id), *options)
-        if isinstance(rows, Failure):
-            return rows
-        for row in folded(rows):
-            if row.job_id == str(job_id):
-                return row
+    rows = read_rows(commands, "-t", "all", "-j", str(job_id))
+    if isinstance(rows, Failure):
+        return rows
+    # With the id of an array come its other tasks.
+    for row in rows:
+        if row.job_id == str(job_id):
+            return row
     return Failure(kind=FailureKind.NOT_FOUND, message=f"job {job_id} is unknown to Slurm")
 
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
@@ -27,6 +25,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tesched_slurm.run_command import Commands
 from tesched_slurm.submit_line import SubmitLines, declared_on, known_texts
+from tesched_slurm.user_turns import in_turn
 
 log = logging.getLogger(__name__)
 
@@ -169,14 +168,15 @@ class ScriptDeclarations:
         left = MOST_SCRIPTS
         answers = True
         by_script = {_script(snapshot.jobs[job_id]): each for job_id, each in known.items() if each.is_whole}
-        for job in self._in_turn(unread):
+        own = _with_own_ids(snapshot) if unread else {}
+        for user, job in in_turn(unread, self._last_user):
             found = by_script.get(_script(job))
             if found is None:
                 if not answers or left == 0 or self.stopwatch() >= until:
                     continue
                 left -= 1
-                self._last_user = job.user
-                found = self._declared(job, snapshot.settings)
+                self._last_user = user
+                found = self._declared(job, own.get(_script(job), job), snapshot.settings)
                 if found is None:
                     answers = False  # slurmctld is down or busy: the next look tries again
                     continue
@@ -184,15 +184,11 @@ class ScriptDeclarations:
                     by_script[_script(job)] = found
             known[job.job_id] = replace(found, run=(job.restarts, job.submit_time))
 
-    def _in_turn(self, unread: Mapping[str, Sequence[Job]]) -> Iterator[Job]:
-        """Yield the first job of each user, then the second of each, …, beginning behind the user who was last."""
-        users = sorted(unread)
-        first = bisect_right(users, self._last_user)
-        for each in zip_longest(*(unread[user] for user in (*users[first:], *users[:first]))):
-            yield from (job for job in each if job is not None)
+    def _declared(self, job: Job, twin: Job, settings: SlurmSettings) -> _Read | None:
+        """Return what the job's options declare; None if slurmctld did not answer.
 
-    def _declared(self, job: Job, settings: SlurmSettings) -> _Read | None:
-        """Return what the job's options declare; None if slurmctld did not answer."""
+        `twin` was submitted by the same command line, and may be the job itself.
+        """
         run = (job.restarts, job.submit_time)
         # The tasks of an array share one script, so a task's own id does as well.
         argv = ("scontrol", "write", "batch_script", str(job.job_id), "-")
@@ -202,7 +198,7 @@ class ScriptDeclarations:
                 return None
             log.warning("the script of job %s could not be read, so it gets no signal: %s", job.job_id, script.message)
             return _Read(run=run, declared=_UNREADABLE, without_line=False)
-        line = self._lines.read(job, settings)
+        line = self._lines.read(twin, settings)
         if line is None:
             return None
         found = declared_in(script)
@@ -219,3 +215,15 @@ class ScriptDeclarations:
 def _script(job: Job) -> tuple[JobId, str, float]:
     """Return what jobs with one script have in common: an array's tasks were submitted together."""
     return job.array_job_id or job.job_id, job.user, job.submit_time
+
+
+def _with_own_ids(snapshot: Snapshot) -> dict[tuple[JobId, str, float], Job]:
+    """Return a task of each array that has an id of its own, one that runs rather than one that has ended.
+
+    The last task of an array bears the array's id, and Slurm answers to that with a record for each of its tasks.
+    """
+    found: dict[tuple[JobId, str, float], Job] = {}
+    for job in snapshot.jobs.values():
+        if job.array_job_id not in {None, job.job_id} and (job.on_nodes or _script(job) not in found):
+            found[_script(job)] = job
+    return found

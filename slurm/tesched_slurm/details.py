@@ -22,9 +22,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tesched_slurm.columns import Row, drawn
+from tesched_slurm.hidden_tasks import HiddenTask, arrays_of
 
 _BEGIN = re.compile(
-    r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=\S+ (?:ArrayTaskThrottle=(\d+) )?)?"
+    r"^JobId=(\d+) (?:ArrayJobId=(\d+) ArrayTaskId=(\S+) (?:ArrayTaskThrottle=(\d+) )?)?"
     r"(?:HetJobId=\d+ HetJobOffset=\d+ )?JobName=",
     re.MULTILINE,
 )
@@ -34,9 +35,13 @@ _USER = re.compile(
     r" GroupId=(?:(?! UserId=)[^\n]){0,512}?\(\d+\) MCS_label="
 )
 _PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
+#: Characters of the list of an array's waiting tasks; Slurm's own default of 64 cuts those of tasks here and there.
+_MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
 _TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
 _END = " Network="
+#: changes with each turn of slurmctld's scheduler, and says nothing of the job
+_LAST_EVALUATED = re.compile(r" LastSchedEval=\S+")
 _NEXT = re.compile(r"^JobId=\d+ ", re.MULTILINE)
 _PAIR = re.compile(r" ([\w/:]+)=(\S*)")
 _SHARE = re.compile(r" Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)")
@@ -48,6 +53,8 @@ class Details:
 
     #: most tasks of its array at once (ArrayTaskThrottle); 0: no limit
     throttle: int
+    #: of an array, those of its waiting tasks that have no record of their own: "0,2-4", without the limit behind it
+    array_tasks: str
     #: which run, and how large: to be compared with squeue's
     restarts: str
     node_list: str
@@ -71,9 +78,8 @@ class Found:
     by_id: Mapping[str, Details]
     #: jobs of which two records are there
     doubtful: frozenset[str]
-    #: arrays with tasks that have records here and no rows: squeue shows an array's waiting tasks as one, also those
-    #: with records of their own (on 26.05 always)
-    arrays_with_hidden_tasks: frozenset[str]
+    #: tasks of arrays that have records here and no rows, by job id
+    hidden: Mapping[str, HiddenTask]
 
 
 class DetailsQuery:
@@ -87,24 +93,21 @@ class DetailsQuery:
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
-        return {"SLURM_TIME_FORMAT": f"%s{self._mark}"}
+        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
 
     def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
-        arrays = {row.array_job_id for row in rows.values() if row.array_task_id != "N/A"}
+        arrays = arrays_of(rows)
         by_id: dict[str, Details] = {}
         doubtful: set[str] = set()
-        hidden: set[str] = set()
+        hidden: dict[str, HiddenTask] = {}
         position = 0
         while begin := _BEGIN.search(answer, position):
             position = begin.end()
             row = rows.get(begin[1])
             if row is None:
-                line_end = answer.find("\n", position)
-                marked = _TO_MARK.search(answer, position, line_end) if begin[2] in arrays and line_end > 0 else None
-                if marked is not None and marked[1].endswith(self._mark):
-                    hidden.add(begin[2])
-                    position = marked.end()
+                if begin[2] in arrays:
+                    position = self._hidden_task(answer, begin, arrays[begin[2]], hidden)
                 continue
             marked = _marked(answer, position, row)
             if marked is None or marked[1] != f"{row.submit_time}{self._mark}":
@@ -114,7 +117,7 @@ class DetailsQuery:
                 break  # the answer was cut short
             after = _NEXT.search(answer, end)
             tail = answer[end : after.start() if after else len(answer)]
-            details = _details(answer[marked.start() : end], tail, begin[3] or "0")
+            details = _details(answer[marked.start() : end], tail, begin)
             if row.job_id in by_id:
                 doubtful.add(row.job_id)
             elif details is not None:
@@ -123,8 +126,25 @@ class DetailsQuery:
         return Found(
             by_id={job_id: each for job_id, each in by_id.items() if job_id not in doubtful},
             doubtful=frozenset(doubtful),
-            arrays_with_hidden_tasks=frozenset(hidden),
+            hidden=hidden,
         )
+
+    def _hidden_task(self, answer: str, begin: re.Match[str], array: Row, hidden: dict[str, HiddenTask]) -> int:
+        """Add the task whose record this is, if it is one; return where to go on.
+
+        Its name is its array's: else squeue would have shown it.
+        """
+        position = begin.end() + (len(array.name) if answer.startswith(array.name, begin.end()) else 0)
+        line_end = answer.find("\n", position)
+        marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
+        if marked is None or not marked[1].endswith(self._mark):
+            return begin.end()
+        after = _NEXT.search(answer, marked.end())
+        record = answer[begin.start() : after.start() if after else len(answer)].replace(self._mark, "")
+        # Its hash alone is kept: ten thousand records are 20 MB.
+        content = hash(_LAST_EVALUATED.sub("", record))
+        hidden[begin[1]] = HiddenTask(array_id=begin[2], task=begin[3], user=array.user_name, record=content)
+        return marked.end()
 
 
 def _marked(answer: str, start: int, row: Row) -> re.Match[str] | None:
@@ -153,7 +173,7 @@ def _shown(value: str, nothing: str) -> str:
     return nothing if value == "(null)" else value
 
 
-def _details(window: str, tail: str, throttle: str) -> Details | None:
+def _details(window: str, tail: str, begin: re.Match[str]) -> Details | None:
     """Return what a record says.
 
     `tail` is what follows the window. A user's text stands in there, too: only what makes tesched leave the job alone
@@ -167,7 +187,8 @@ def _details(window: str, tail: str, throttle: str) -> Details | None:
     memory = next((key for key in pairs if key.startswith("MinMemory")), "")
     try:
         return Details(
-            throttle=int(throttle),
+            throttle=int(begin[4] or "0"),
+            array_tasks=(begin[3] or "").partition("%")[0],
             restarts=pairs["Restarts"],
             node_list=pairs["NodeList"],
             num_cpus=pairs["NumCPUs"],

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tesched_core.intake.pending_reason import has_reason
 from tesched_core.model.actions import (
@@ -48,12 +48,13 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
-from tesched_slurm.columns import Query, Row, folded, read_rows, rows_of, strange
+from tesched_slurm.columns import Query, Row, read_rows, rows_of, strange
 from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, skipped
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
-from tesched_slurm.job_records import UNREADABLE
-from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, node_of, partition_of, pending_job, same_run, started_job
+from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
+from tesched_slurm.job_records import UNREADABLE, unread_job
+from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, nodes_of, partitions_of, pending_job, same_run, started_job
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
 from tesched_slurm.queue import Queue
@@ -86,12 +87,14 @@ class PyslurmObserver:
     commands: Commands
     _settings: Settings = field(init=False)
     _queue: Queue = field(init=False)
+    _hidden: HiddenTasks = field(init=False)
     _kept: dict[int, _Kept] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Make ready to read the settings and what pyslurm does not say of a job."""
         self._settings = Settings(commands=self.commands)
         self._queue = Queue(commands=self.commands)
+        self._hidden = HiddenTasks(commands=self.commands)
 
     def observe(self) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified. `taken_at` is the time before the first question."""
@@ -106,10 +109,11 @@ class PyslurmObserver:
         seen = _seen(self.process, Look())
         if isinstance(seen, Failure):
             return seen
-        rows = self._with_hidden_tasks(seen, {int(row.job_id): row for row in waiting})
-        if isinstance(rows, Failure):
-            return rows
-        jobs = self._jobs(seen, rows)
+        tasks = self._hidden_tasks(seen, {row.job_id: row for row in waiting})
+        if isinstance(tasks, Failure):
+            return tasks
+        rows = {int(row.job_id): row for row in (*waiting, *tasks.rows.values())}
+        jobs = self._jobs(seen, rows, {int(job_id): row for job_id, row in tasks.late.items()})
         if isinstance(jobs, Failure):
             return jobs
         nodes = self._nodes(seen)
@@ -118,37 +122,42 @@ class PyslurmObserver:
         reservations = self._reservations() if seen.reservations else ()
         if isinstance(reservations, Failure):
             return reservations
+        try:
+            partitions = partitions_of(seen.partitions)
+        except ValueError as error:
+            return strange("pyslurm's partitions", error)
         return Snapshot.of(
             taken_at,
             jobs=jobs,
             nodes=nodes,
-            partitions=map(partition_of, seen.partitions),
+            partitions=partitions,
             reservations=reservations,
             settings=settings,
         )
 
-    def _with_hidden_tasks(self, seen: Seen, rows: dict[int, Row]) -> dict[int, Row] | Failure:
-        """Return the rows, with those of tasks that squeue shows as one with the rest of their array."""
-        arrays = {row.array_job_id for row in rows.values()}
+    def _hidden_tasks(self, seen: Seen, rows: dict[str, Row]) -> TaskRows | Failure:
+        """Return the rows of tasks that squeue shows as one with the rest of their array."""
+        arrays = arrays_of(rows)
         hidden = {
-            str(record.array_id)
+            str(record.id): HiddenTask(
+                array_id=str(record.array_id), task=str(record.array_task_id or 0), user=record.user, record=record
+            )
             for record in seen.jobs
-            if record.state == "PENDING" and record.id not in rows and str(record.array_id) in arrays
+            if record.state == "PENDING" and str(record.id) not in rows and str(record.array_id) in arrays
         }
-        if not hidden:
-            return rows
-        again = read_rows(self.commands, "-t", "PENDING", "-r", "-j", ",".join(sorted(hidden, key=int)))
-        if isinstance(again, Failure):
-            return rows if again.kind is FailureKind.NOT_FOUND else again
-        kept = {job_id: row for job_id, row in rows.items() if row.array_job_id not in hidden}
-        return kept | {int(row.job_id): row for row in folded(again)}
+        return self._hidden.read(hidden, arrays)
 
-    def _jobs(self, seen: Seen, rows: Mapping[int, Row]) -> list[Job] | Failure:
+    def _jobs(self, seen: Seen, rows: Mapping[int, Row], late: Mapping[int, Row]) -> list[Job] | Failure:
         """Return the jobs, those of the last look where nothing has changed."""
         kept: dict[int, _Kept] = {}
         unknown: set[int] = set(seen.unread)
+        jobs: list[Job] = []
         for record in seen.jobs:
             last = self._kept.get(record.id)
+            if record.id in late:
+                jobs.append(unread_job(late[record.id], LATE) if last is None else replace(last.job, doubt=LATE))
+                kept |= {} if last is None else {record.id: last}
+                continue
             row = rows.get(record.id) if record.state == "PENDING" else None
             try:
                 now = _as_before(last, record, row)
@@ -158,13 +167,15 @@ class PyslurmObserver:
                 unknown.add(record.id)
             else:
                 kept[record.id] = now
-        jobs = [each.job for each in kept.values()]
+                jobs.append(now.job)
         self._queue.forget_others({*kept, *unknown})
         if unknown:
-            known = self._look_closely(unknown, {*kept, *unknown})
+            records: dict[int, JobRecord | None] = {record.id: record for record in seen.jobs}
+            waiting = {record.id for record in seen.jobs if record.state == "PENDING"}
+            pending = {job_id: rows[job_id] for job_id in unknown & waiting & rows.keys()}
+            known = self._look_closely(unknown, {*kept, *unknown}, pending)
             if isinstance(known, Failure):
                 return known
-            records: dict[int, JobRecord | None] = {record.id: record for record in seen.jobs}
             for job in known:
                 jobs.append(job)
                 shown = records.get(job.job_id)
@@ -177,10 +188,13 @@ class PyslurmObserver:
         self._kept = kept
         return jobs
 
-    def _look_closely(self, wanted: set[int], ids: set[int]) -> list[Job] | Failure:
-        """Return these jobs as the commands show them; one that is gone meanwhile is left out."""
+    def _look_closely(self, wanted: set[int], ids: set[int], pending: Mapping[int, Row]) -> list[Job] | Failure:
+        """Return these jobs as the commands show them; one that is gone meanwhile is left out.
+
+        `pending` are the rows of this poll of those that wait.
+        """
         if len(wanted) <= max(ONE_BY_ONE, min(len(ids) // ONE_IN, MOST_ONE_BY_ONE)):
-            few = self._queue.read_few(wanted)
+            few = self._queue.read_few(wanted, pending)
             return few if isinstance(few, Failure) else list(few)
         query, details = Query(), DetailsQuery()
         answers = self.commands.run_together((query.argv, query.environment), (details.argv, details.environment))
@@ -194,7 +208,10 @@ class PyslurmObserver:
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
         if seen.nodes is not None and not any(map(may_be_wrong, seen.nodes)):
-            return tuple(map(node_of, seen.nodes))
+            try:
+                return nodes_of(seen.nodes)
+            except ValueError as error:
+                return strange("pyslurm's nodes", error)
         answer = self.commands.run(("scontrol", "-a", "-d", "-o", "show", "node"))
         if isinstance(answer, Failure):
             return answer

@@ -6,12 +6,15 @@ commands client reads it for one that has started.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from tesched_core.model.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
+from tesched_slurm.cluster_bounds import each_once, node_within_bounds, partition_within_bounds
 from tesched_slurm.columns import Row
 from tesched_slurm.job_bounds import within_bounds
 from tesched_slurm.job_records import asked_of_each, asks_for_gres, hides_memory, read_request, states
@@ -128,16 +131,25 @@ def same_run(record: JobRecord, known: Job) -> bool:
     )
 
 
-def node_of(record: NodeRecord) -> Node:
-    """Return the node."""
+def nodes_of(records: Iterable[NodeRecord]) -> tuple[Node, ...]:
+    """Return the nodes, unreadable ones in doubt. Raises ValueError where none can be read."""
+    return each_once(Node, ((record.name, partial(_node, record)) for record in records))
+
+
+def partitions_of(records: Iterable[PartitionRecord]) -> tuple[Partition, ...]:
+    """Return the partitions, unreadable ones in doubt. Raises ValueError where none can be read."""
+    return each_once(Partition, ((record.name, partial(_partition, record)) for record in records))
+
+
+def _node(record: NodeRecord) -> Node:
     base, flags = node_states(record.state)
-    return Node(
+    node = Node(
         name=record.name,
         state=base,
         flags=flags,
         total=Tres(
             cpus=record.effective_cpus,
-            mem_mib=(record.real_memory or 0) - (record.memory_reserved_for_system or 0),
+            mem_mib=max((record.real_memory or 0) - (record.memory_reserved_for_system or 0), 0),
             gres=with_bare_names(sorted(record.configured_gres.items())),
         ),
         held=Tres(cpus=record.allocated_cpus or 0, mem_mib=record.allocated_memory or 0),
@@ -149,6 +161,7 @@ def node_of(record: NodeRecord) -> Node:
         partitions=frozenset(record.partitions),
         reason=record.reason or "",
     )
+    return node_within_bounds(node)
 
 
 def may_be_wrong(record: NodeRecord) -> bool:
@@ -160,9 +173,8 @@ def may_be_wrong(record: NodeRecord) -> bool:
     return record.state.startswith("MIXED") and bool(record.reason)
 
 
-def partition_of(record: PartitionRecord) -> Partition:
-    """Return the partition."""
-    return Partition(
+def _partition(record: PartitionRecord) -> Partition:
+    partition = Partition(
         name=record.name,
         state=record.state,
         nodes=frozenset(words.hosts(record.nodes or "")),
@@ -184,6 +196,7 @@ def partition_of(record: PartitionRecord) -> Partition:
         allow_accounts=words.names(",".join(record.allowed_accounts)),
         allow_qos=words.names(",".join(record.allowed_qos)),
     )
+    return partition_within_bounds(partition)
 
 
 def _bound(value: int | str | None) -> int | None:

@@ -5,26 +5,29 @@
 - squeue and scontrol are asked at the same time, and answer one after the other. squeue says which jobs there are. What
   scontrol adds counts only if it is of the same run with the same size; a job that it doesn't know yet is read without.
 - What users type adds no call. A job with two records, which a user can hardly bring about (`details.py`), stays as it
-  was last known; arrays with tasks that squeue doesn't show are asked for all at once.
+  was last known; tasks of arrays that squeue doesn't show are asked for all at once (`hidden_tasks.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job
 
-from tesched_slurm.columns import Row, folded, read_rows
+from tesched_slurm.columns import Row, read_rows
 from tesched_slurm.details import Details, DetailsQuery
+from tesched_slurm.hidden_tasks import LATE, HiddenTasks
 from tesched_slurm.job_records import UNREADABLE, read_job, unread_job
 from tesched_slurm.run_command import Commands
 
 
 class _Kept(NamedTuple):
-    row: Row
+    #: None: it has changed since, and was not read
+    row: Row | None
     details: Details | None
     job: Job
 
@@ -35,32 +38,53 @@ class Queue:
 
     commands: Commands
     _kept: dict[str, _Kept] = field(default_factory=dict)
+    _hidden: HiddenTasks = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make ready to read the tasks that squeue doesn't show."""
+        self._hidden = HiddenTasks(commands=self.commands)
 
     def read(self, rows: Iterable[Row], query: DetailsQuery, answer: str) -> tuple[Job, ...] | Failure:
         """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time."""
         shown = {row.job_id: row for row in rows}
         found = query.find(answer, shown)
-        if found.arrays_with_hidden_tasks:
-            whole = with_hidden_tasks(self.commands, shown, found.arrays_with_hidden_tasks)
-            if isinstance(whole, Failure):
-                return whole
-            shown, found = whole, query.find(answer, whole)
+        hidden = found.hidden
+        tasks = self._hidden.read(hidden, shown)
+        if isinstance(tasks, Failure):
+            return tasks
+        if hidden:
+            for array_id in {task.array_id for task in hidden.values()} & found.by_id.keys():
+                # squeue's list has those tasks, too.
+                shown[array_id] = shown[array_id]._replace(array_task_id=found.by_id[array_id].array_tasks)
+            shown |= tasks.rows
+            found = query.find(answer, shown)
         details = dict(found.by_id)
         for job_id in found.doubtful:
             before = self._kept.get(job_id)
             if before is not None and before.row == shown[job_id] and before.details is not None:
                 details[job_id] = before.details
-        return self.keep(shown.values(), details, forget=True)
+        return self.keep(shown.values(), details, late=tasks.late, forget=True)
 
-    def read_few(self, job_ids: Collection[int]) -> tuple[Job, ...] | Failure:
-        """Return these few jobs, but for those that are gone: one call of squeue, and one of scontrol for each job."""
-        rows = read_rows(self.commands, "-t", "all", "-r", "-j", ",".join(map(str, sorted(job_ids))))
-        if isinstance(rows, Failure):
-            return () if rows.kind is FailureKind.NOT_FOUND else rows
+    def read_few(
+        self, job_ids: Collection[int], known: Mapping[int, Row] = MappingProxyType({})
+    ) -> tuple[Job, ...] | Failure:
+        """Return these few jobs, but for those that are gone: one call of squeue, and one of scontrol for each job.
+
+        Of a job with a row in `known` squeue is not asked, and of one with an unreadable row scontrol is not.
+        """
+        asked = [known[job_id] for job_id in sorted(job_ids) if job_id in known]
+        if unknown := sorted(set(job_ids) - known.keys()):
+            # Without -r: with the id of an array comes one row for its waiting tasks, however many they are.
+            rows = read_rows(self.commands, "-t", "all", "-j", ",".join(map(str, unknown)))
+            if isinstance(rows, Failure) and rows.kind is not FailureKind.NOT_FOUND:
+                return rows
+            found = [] if isinstance(rows, Failure) else rows
+            # With it come its other tasks, too.
+            asked += [row for row in found if int(row.job_id) in unknown]
         details: dict[str, Details] = {}
-        # With the id of an array come its other tasks.
-        asked = [row for row in folded(rows) if int(row.job_id) in job_ids]
         for row in asked:
+            if not is_readable(row):
+                continue
             one = details_alone(self.commands, row)
             if isinstance(one, Failure):
                 return one
@@ -72,9 +96,20 @@ class Queue:
         """Forget all jobs but these."""
         self._kept = {job_id: kept for job_id, kept in self._kept.items() if int(job_id) in job_ids}
 
-    def keep(self, rows: Collection[Row], details: Mapping[str, Details], *, forget: bool) -> tuple[Job, ...]:
-        """Return the jobs of these rows, in their order, and remember them; with `forget`, no others."""
+    def keep(
+        self,
+        rows: Collection[Row],
+        details: Mapping[str, Details],
+        *,
+        late: Mapping[str, Row] = MappingProxyType({}),
+        forget: bool,
+    ) -> tuple[Job, ...]:
+        """Return the jobs of these rows, in their order, and remember them; with `forget`, no others.
+
+        Those that are `late`, by job id, are in doubt.
+        """
         kept = {row.job_id: self._job(row, details.get(row.job_id)) for row in rows}
+        kept |= {job_id: _Kept(None, None, self._doubted(row, LATE)) for job_id, row in late.items()}
         jobs = tuple(each.job for each in kept.values())
         self._kept = kept if forget else {**self._kept, **kept}
         return jobs
@@ -86,9 +121,20 @@ class Queue:
         try:
             return _Kept(row, details, read_job(row, details))
         except UNREADABLE as error:
-            why = f"its record could not be read ({error})"
-            known = unread_job(row, why) if before is None else replace(before.job, doubt=why)
-            return _Kept(row, details, known)
+            return _Kept(row, details, self._doubted(row, f"its record could not be read ({error})"))
+
+    def _doubted(self, row: Row, why: str) -> Job:
+        before = self._kept.get(row.job_id)
+        return unread_job(row, why) if before is None else replace(before.job, doubt=why)
+
+
+def is_readable(row: Row) -> bool:
+    """Return whether a job may be read from this row, with what scontrol has to add."""
+    try:
+        read_job(row, None)
+    except UNREADABLE:
+        return False
+    return True
 
 
 def details_alone(commands: Commands, row: Row) -> Details | Failure | None:
@@ -98,16 +144,3 @@ def details_alone(commands: Commands, row: Row) -> Details | Failure | None:
     if isinstance(answer, Failure):
         return None if answer.kind is FailureKind.NOT_FOUND else answer
     return query.find(answer, {row.job_id: row}).by_id.get(row.job_id)
-
-
-def with_hidden_tasks(commands: Commands, rows: dict[str, Row], arrays: Collection[str]) -> dict[str, Row] | Failure:
-    """Return the rows, with each task of these arrays that has a record of its own.
-
-    squeue 26.05 shows the waiting tasks of an array as one, also a task with a record of its own, such as one that was
-    requeued. The arrays of which scontrol shows more are asked for once more, task by task.
-    """
-    again = read_rows(commands, "-t", "all", "-r", "-j", ",".join(sorted(arrays, key=int)))
-    if isinstance(again, Failure):
-        return rows if again.kind is FailureKind.NOT_FOUND else again
-    kept = {job_id: row for job_id, row in rows.items() if row.array_job_id not in arrays}
-    return kept | {row.job_id: row for row in folded(again)}

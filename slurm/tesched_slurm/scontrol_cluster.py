@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from tesched_core.model.cluster import Node, Partition, PluginSettings, Reservation, SlurmSettings, Switch
 from tesched_core.model.resources import Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
+from tesched_slurm.cluster_bounds import MOST_OF_EACH, each_once, node_within_bounds, partition_within_bounds, setting
 
 _PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
@@ -29,8 +31,15 @@ _SUFFIXES = {
 
 
 def _records(answer: str, key: str) -> list[dict[str, str]]:
-    lines = [line for line in answer.splitlines() if line.startswith(f"{key}=")]
-    return [{**dict(_PAIR.findall(line.partition(" Reason=")[0])), "": line} for line in lines]
+    """Return the records, each by Slurm's words: the first of each counts, since an Operator's texts come behind."""
+    found = []
+    for line in answer.split("\n"):
+        if line.startswith(f"{key}="):
+            pairs: dict[str, str] = {"": line}
+            for name, value in _PAIR.findall(line.partition(" Reason=")[0]):
+                pairs.setdefault(name, value)
+            found.append(pairs)
+    return found
 
 
 def node_states(value: str) -> tuple[str, frozenset[str]]:
@@ -42,32 +51,32 @@ def node_states(value: str) -> tuple[str, frozenset[str]]:
 
 def read_nodes(answer: str) -> tuple[Node, ...]:
     """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
-    nodes = []
-    for pairs in _records(answer, "NodeName"):
-        base, flags = node_states(pairs["State"])
-        cpus = int(pairs.get("CPUEfctv") or pairs["CPUTot"])
-        spec_mib = int(pairs.get("MemSpecLimit", "0"))
-        nodes.append(
-            Node(
-                name=pairs["NodeName"],
-                state=base,
-                flags=flags,
-                total=Tres(
-                    cpus=cpus,
-                    mem_mib=int(pairs["RealMemory"]) - spec_mib,
-                    gres=with_bare_names(words.gres(pairs.get("Gres", ""))),
-                ),
-                held=_held(pairs),
-                sockets=int(pairs.get("Sockets", "0")),
-                cores_per_socket=int(pairs.get("CoresPerSocket", "0")),
-                threads_per_core=int(pairs.get("ThreadsPerCore", "0")),
-                tmp_mib=int(pairs.get("TmpDisk", "0")),
-                features=words.names(pairs.get("ActiveFeatures", "")),
-                partitions=words.names(pairs.get("Partitions", "")),
-                reason=_reason(pairs[""]),
-            )
-        )
-    return tuple(nodes)
+    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs)) for pairs in _records(answer, "NodeName")))
+
+
+def _node(pairs: Mapping[str, str]) -> Node:
+    base, flags = node_states(pairs["State"])
+    # RealMemory is 1 where slurm.conf does not say, whatever MemSpecLimit is.
+    mem_mib = max(int(pairs["RealMemory"]) - int(pairs.get("MemSpecLimit", "0")), 0)
+    node = Node(
+        name=pairs["NodeName"],
+        state=base,
+        flags=flags,
+        total=Tres(
+            cpus=int(pairs.get("CPUEfctv") or pairs["CPUTot"]),
+            mem_mib=mem_mib,
+            gres=with_bare_names(words.gres(pairs.get("Gres", ""))),
+        ),
+        held=_held(pairs),
+        sockets=int(pairs.get("Sockets", "0")),
+        cores_per_socket=int(pairs.get("CoresPerSocket", "0")),
+        threads_per_core=int(pairs.get("ThreadsPerCore", "0")),
+        tmp_mib=int(pairs.get("TmpDisk", "0")),
+        features=words.names(pairs.get("ActiveFeatures", "")),
+        partitions=words.names(pairs.get("Partitions", "")),
+        reason=_reason(pairs[""]),
+    )
+    return node_within_bounds(node)
 
 
 def _held(pairs: Mapping[str, str]) -> Tres | None:
@@ -79,7 +88,12 @@ def _held(pairs: Mapping[str, str]) -> Tres | None:
 
 def read_partitions(answer: str) -> tuple[Partition, ...]:
     """Return the partitions. Raises KeyError or ValueError for an answer of another form."""
-    return tuple(
+    found = _records(answer, "PartitionName")
+    return each_once(Partition, ((pairs["PartitionName"], partial(_partition, pairs)) for pairs in found))
+
+
+def _partition(pairs: Mapping[str, str]) -> Partition:
+    return partition_within_bounds(
         Partition(
             name=pairs["PartitionName"],
             state=pairs["State"],
@@ -103,7 +117,6 @@ def read_partitions(answer: str) -> tuple[Partition, ...]:
             allow_accounts=words.names(pairs.get("AllowAccounts", "")),
             allow_qos=words.names(pairs.get("AllowQos", "")),
         )
-        for pairs in _records(answer, "PartitionName")
     )
 
 
@@ -136,9 +149,12 @@ def _number(value: str) -> int | None:
 
 
 def job_default(value: str, name: str) -> int:
-    """Return what `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500` says of this name; 0 for nothing."""
+    """Return what `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=500` says of this name; 0 for nothing.
+
+    Raises ValueError for what is out of bounds.
+    """
     found = re.search(rf"(?:^|,){name}=(\d+)", value)
-    return int(found[1]) if found else 0
+    return setting(f"{name} of JobDefaults", found[1], MOST_OF_EACH) if found else 0
 
 
 def has_topology(answer: str) -> bool:
@@ -161,6 +177,8 @@ def read_topology(answer: str) -> tuple[Switch, ...]:
     return tuple(found)
 
 
+#: the largest exit status of a job
+_MOST_EXIT = 255
 #: Words of AccountingStorageEnforce with which no limit keeps a job from starting (slurm.conf(5)).
 _ENFORCES_NO_LIMITS = frozenset({"none", "(null)", "associations", "wckeys", "nosteps", "nojobs"})
 
@@ -170,13 +188,14 @@ def read_settings(answer: str) -> SlurmSettings:
     values = {key: value.strip() for key, value in _SETTING.findall(answer)}
 
     def number(key: str) -> int:
-        return int(values[key].split()[0])
+        # "30 sec"
+        return setting(key, values[key].partition(" ")[0])
 
     def codes(key: str) -> frozenset[int]:
         found: set[int] = set()
         for part in words.names(values.get(key, "(null)")):
             low, dash, high = part.partition("-")
-            found |= set(range(int(low), int(high if dash else low) + 1))
+            found |= set(range(setting(key, low, _MOST_EXIT), setting(key, high if dash else low, _MOST_EXIT) + 1))
         return frozenset(found)
 
     expire = re.search(r"cred_expire=(\d+)", values.get("AuthInfo", ""))
@@ -188,7 +207,11 @@ def read_settings(answer: str) -> SlurmSettings:
         kill_wait_s=number("KillWait"),
         requeue_exit=codes("RequeueExit"),
         requeue_exit_hold=codes("RequeueExitHold"),
-        requeue_delay_s=int(delay[1]) if delay else int(expire[1] if expire else 120) + 1,
+        requeue_delay_s=(
+            setting("requeue_delay of SchedulerParameters", delay[1])
+            if delay
+            else setting("cred_expire of AuthInfo", expire[1] if expire else "120") + 1
+        ),
         priority_type=values["PriorityType"],
         # 26.05 writes (null) where older releases have the plugin that does nothing.
         preempt_type=words.text(values["PreemptType"]) or "preempt/none",

@@ -218,9 +218,12 @@ class SubmitLines:
         return self.stopwatch() >= self._not_before
 
     def read(self, job: Job, settings: SlurmSettings) -> Line | None:
-        """Return the job's command line; None if slurmctld did not answer."""
+        """Return the job's command line; None if slurmctld did not answer.
+
+        It is asked for by the job's own id: by its label Slurm 26.05 answers with every record of its array.
+        """
         if tuple(int(part) for part in re.findall(r"\d+", settings.release)[:2]) >= _JSON_SINCE:
-            answer = self.commands.run(("scontrol", "--json", "show", "job", job.label))
+            answer = self.commands.run(("scontrol", "--json", "show", "job", str(job.job_id)))
             if isinstance(answer, Failure):
                 if answer.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
                     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon
+from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -122,7 +124,8 @@ def test_a_user_that_has_caused_enough_is_barred_on_a_real_slurm(cluster: LocalC
         jobs = full(cluster)
         wait_marked(cluster, jobs)
         cluster.wait_state(trial(cluster, "--job-name=te-1"), "RUNNING")
-        cluster.wait_for(lambda: "barred 0\n" in cluster.marks.read_text(), "the user to be barred")
+        barred = f"barred {pwd.getpwnam(ordinary_user()).pw_uid}\n"
+        cluster.wait_for(lambda: barred in cluster.marks.read_text(), "the user to be barred")
         two = trial(cluster, "--job-name=te-2")
         cluster.wait_for(
             lambda: "guard.max_victims_for_te_user_hour" in daemon.ask("explain", str(two)).stdout,

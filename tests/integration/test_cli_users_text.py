@@ -72,11 +72,11 @@ def test_the_page_shows_it_and_no_more(folder: Path, what: str) -> None:
 def test_records_that_could_not_be_read_are_named_by_status_and_its_page(folder: Path) -> None:
     fill(folder, "ada\n[/x]<b>")
     shown = tesched(folder, "status", columns=200).output
-    assert "3 job record(s) could not be read whole" in shown
+    assert "3 record(s) could not be read whole" in shown
     assert r"job 5 of ada\n[/x]<b>: ada\n[/x]<b>" in shown
     tesched(folder, "status", "--html", str(folder / "page.html"))
     page = (folder / "page.html").read_text(encoding="utf-8")
-    assert "3 job record(s) could not be read whole" in page
+    assert "3 record(s) could not be read whole" in page
     assert r"job 5 of ada\n[/x]&lt;b&gt;: ada\n[/x]&lt;b&gt;" in page
 
 

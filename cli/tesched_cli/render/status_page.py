@@ -18,7 +18,7 @@ from tesched_db.trainings import TrainingsView, TrainingView
 from tesched_db.views import StatusView
 from tesched_sim.reports.style import style_sheet
 
-from tesched_cli.common import clock, duration, hostlist, say
+from tesched_cli.common import clock, duration, hostlist, say, unread
 from tesched_cli.render.loss_svg import loss_svg
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _daemon(health: str, view: StatusView) -> Iterator[str]:
         said = f"mode {view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}; last: {view.daemon.summary}"
         yield f"<p>{html_text(said)}</p>"
     if view.daemon and view.daemon.doubtful:
-        jobs = "; ".join(f"job {label} of {user}: {why}" for label, user, why in view.daemon.doubts)
-        said = f"{view.daemon.doubtful} job record(s) could not be read whole; left alone: {jobs}"
+        jobs = "; ".join(f"{unread(label, user)}: {why}" for label, user, why in view.daemon.doubts)
+        said = f"{view.daemon.doubtful} record(s) could not be read whole; left alone: {jobs}"
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.daemon and view.daemon.marks_trouble:
         yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'

@@ -250,6 +250,8 @@ class Node:
     partitions: frozenset[str] = frozenset()
     #: why it is down or drained
     reason: str = ""
+    #: why its record could not be read, in words: then it has nothing, and starts no job; empty if it was read
+    doubt: str = ""
 
     @property
     def available(self) -> bool:
@@ -288,6 +290,8 @@ class Partition:
     #: empty means every user
     allow_accounts: frozenset[str] = frozenset()
     allow_qos: frozenset[str] = frozenset()
+    #: why its record could not be read, in words: then it starts no job; empty if it was read
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Source of the settings: slurm.conf(5), and what docs/reference/slurm-levers.md m
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,6 +86,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _min_job_age(config, settings)
     yield from _clock(controller)
     yield from _names(config, controller.partitions)
+    yield from unknown_users(config.guard.protected_users)
     yield from first_in_line(config, controller.partitions)
     if config.policy.is_asked("gavel") and config.policy.table("gavel").shares:
         yield _nodes_share(config, commands)
@@ -283,3 +285,15 @@ def _names(config: Config, partitions: Sequence[Partition]) -> Iterator[Finding]
         if not any(fnmatchcase(name, glob) for name in known):
             text = f"{key}: {glob} is the name of no partition"
             yield warn("partitions", text, f"Slurm has {', '.join(known)}")
+
+
+def unknown_users(globs: Sequence[str]) -> Iterator[Finding]:
+    """Look for protected users that this host does not know: such a name protects no job, and the others hold."""
+    for name in globs:
+        if any(letter in name for letter in "*?["):
+            continue
+        try:
+            pwd.getpwnam(name)
+        except (KeyError, ValueError):
+            text = f"guard.protected_users: {name} is the name of no user on this host"
+            yield warn("users", text, "mend the name, if it is not one that slurmctld's host alone knows")

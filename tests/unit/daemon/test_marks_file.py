@@ -92,12 +92,31 @@ def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
     assert file.path.read_text().startswith("tesched-marks 1\nwait 2\nbarred 0\n17 * 3")
 
 
-def test_a_user_that_is_not_known_here_leaves_the_file_as_it_is(file: MarksFile) -> None:
-    before = file.path.read_text()
-    with pytest.raises(OSError, match="there is no user no-such-user on this host"):
-        file.write([], barred=["no-such-user"])
-    assert file.path.read_text() == before
-    assert "no-such-user" in file.failure
+#: names of users that no id can be given for: unknown here, more than 32 bits, no name at all
+WITHOUT_ID = ("no-such-user", "4294967296", "9" * 5000, "no\0name", "\udcff")
+
+
+@pytest.mark.parametrize("name", WITHOUT_ID)
+def test_a_barred_user_without_an_id_here_costs_nobody_else_a_line(
+    file: MarksFile, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write([LINE], barred=["root", name])
+    assert file.path.read_text() == "tesched-marks 1\nbarred 0\n17 * 3 0 requeue 2 60 1 2\nend 1\n"
+    assert (file.failure, file.unknown) == ("", (name,))
+    file.write([LINE], barred=[name])
+    assert caplog.text.count("no id on this host") == 1, "it is said once"
+    seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))
+    assert "has no id on this host" in marks_trouble(seen, file, PLUGIN)
+    file.write([LINE], barred=["root"])
+    assert marks_trouble(seen, file, PLUGIN) == ""
+
+
+def test_many_barred_users_without_an_id_are_counted_and_not_all_named(file: MarksFile) -> None:
+    file.write([LINE], barred=[f"no-such-user-{number}" for number in range(200)])
+    seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))
+    said = marks_trouble(seen, file, PLUGIN)
+    assert "200 users" in said
+    assert len(said) < 300
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
 from tesched_core.model.actions import Failure, FailureKind
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_core.model.notice import Declared, Signal, Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -23,6 +23,7 @@ from tesched_slurm.declared_signal import (
     declared_in,
 )
 from tesched_slurm.run_command import Commands
+from tesched_slurm.submit_line import Line, SubmitLines
 
 from tests.builders import NOW, running, share
 
@@ -186,6 +187,33 @@ def test_the_tasks_of_an_array_share_one_script() -> None:
     other = replace(later, job_id=JobId(401), submit_time=later.submit_time + 1)
     assert reader.read(snapshot(*jobs, later, other))[other.job_id].signal is None
     assert commands.asked == ["500", "101", "401"]
+
+
+def test_the_command_line_of_an_array_is_asked_for_by_a_task_with_an_id_of_its_own() -> None:
+    """The last task bears the array's id, and Slurm answers to that with all of its records."""
+    last, ended, runs = (
+        replace(job, array_job_id=JobId(100), array_task_id=number)
+        for number, job in enumerate(of_user("eve", 100, 101, 102))
+    )
+    ended = replace(ended, state=JobState.COMPLETED, allocation=())
+
+    def asked(*jobs: Job) -> list[int]:
+        found: list[int] = []
+
+        class Lines(SubmitLines):
+            def read(self, job: Job, settings: SlurmSettings) -> Line:
+                found.append(job.job_id)
+                return Line()
+
+        reader = ScriptDeclarations(commands=Scripted(answers={"100": "", "102": ""}))
+        reader._lines = Lines(commands=reader.commands)
+        reader.read(snapshot(*jobs))
+        return found
+
+    assert asked(last, ended, runs) == [102]
+    assert asked(last, ended) == [101]
+    assert asked(last, replace(runs, submit_time=runs.submit_time + 1)) == [100, 102]
+    assert asked(last) == [100]
 
 
 def test_a_script_that_one_task_could_not_have_read_is_read_for_the_next() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState
 from tesched_db.job_rows import UNCLASSIFIED, job_values
-from tesched_slurm.columns import COLUMNS, Query, Row, folded, rows_of
+from tesched_slurm.columns import COLUMNS, Query, Row, rows_of
 from tesched_slurm.job_records import read_job
 
 from tests.unit.slurm.queue_reading import Slurm, only, read, reading
@@ -136,12 +136,6 @@ def test_a_record_that_could_never_be_read_is_no_job_that_is_gone() -> None:
 def test_how_a_job_ended_is_read_on_every_release(said: str, status: int, by_signal: int) -> None:
     job = read_job(PLAIN._replace(state="FAILED", exit_code=said), None)
     assert (job.exit_status, job.exit_signal) == (status, by_signal)
-
-
-def test_waiting_tasks_that_share_a_record_are_one_job() -> None:
-    tasks = [PLAIN._replace(job_id="3", array_job_id="3", array_task_id=str(index)) for index in (9, 0, 1, 2)]
-    (row,) = folded(tasks)
-    assert row.array_task_id == "0-2,9"
 
 
 def test_a_task_that_squeue_hides_behind_its_array_is_asked_for() -> None:

@@ -1,0 +1,278 @@
+"""What is out of bounds in one node, partition or setting costs no other, and raises nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tesched_core.model.cluster import Node, Partition
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import room_of
+from tesched_daemon.plausibility import unread
+from tesched_slurm.cluster_bounds import MOST, MOST_REASON
+from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
+from tesched_slurm.pyslurm_wire import NodeRecord, PartitionRecord
+from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
+
+from tests.builders import NOW, running, share
+
+NODE = (
+    "NodeName={name} Arch=x86_64 CoresPerSocket={cores}  CPUAlloc={held} CPUEfctv={cpus} CPUTot=16 ActiveFeatures=x"
+    " Gres={gres} GresUsed={used} RealMemory={mem} AllocMem={held_mem} Sockets={sockets} State={state}"
+    " ThreadsPerCore={threads} TmpDisk={tmp} Weight=1 Partitions=main {behind}\n"
+)
+WELL = {
+    "name": "n1",
+    "cores": "4",
+    "held": "4",
+    "cpus": "16",
+    "gres": "gpu:a:4",
+    "used": "gpu:a:2(IDX:0-1)",
+    "mem": "16000",
+    "held_mem": "200",
+    "sockets": "2",
+    "state": "MIXED",
+    "threads": "2",
+    "tmp": "7",
+    "behind": "",
+}
+PARTITION = (
+    "PartitionName={name} AllowAccounts=ALL AllowQos=ALL Default=NO GraceTime={grace} MaxNodes={nodes} MaxTime={time}"
+    " MinNodes=0 MaxCPUsPerNode={cpus} Nodes={where} PriorityTier={tier} OverSubscribe=NO PreemptMode=OFF State=UP"
+    " JobDefaults={defaults} MaxMemPerNode={mem}\n"
+)
+WELL_DEFINED = {
+    "name": "main",
+    "grace": "0",
+    "nodes": "UNLIMITED",
+    "time": "UNLIMITED",
+    "cpus": "UNLIMITED",
+    "where": "n[1-2]",
+    "tier": "1",
+    "defaults": "(null)",
+    "mem": "UNLIMITED",
+}
+HUGE = ("9223372036854775807", "18446744073709551614", "9" * 400, "9" * 5000, "-1")
+#: what can't be a number, or not one of these
+ODD = ("", "many", "1e9", "²")
+
+
+def node(**odd: str) -> str:
+    return NODE.format(**WELL | odd)
+
+
+def partition(**odd: str) -> str:
+    return PARTITION.format(**WELL_DEFINED | odd)
+
+
+def by_name(nodes: tuple[Node, ...]) -> dict[str, Node]:
+    return {one.name: one for one in nodes}
+
+
+@pytest.mark.parametrize("number", [*HUGE, *ODD])
+@pytest.mark.parametrize("field", ["cores", "held", "cpus", "mem", "held_mem", "sockets", "threads", "tmp"])
+def test_one_nodes_number_makes_that_node_unreadable_and_no_other(field: str, number: str) -> None:
+    nodes = by_name(read_nodes(node(name="odd", **{field: number}) + node()))
+    assert nodes["n1"] == by_name(read_nodes(node()))["n1"]
+    odd = nodes["odd"]
+    assert odd.doubt or odd.total.cpus == 16, "an empty CPUEfctv is that of an older release"
+    assert bool(odd.doubt) is not odd.available
+
+
+def test_more_memory_for_the_system_than_a_node_says_it_has_leaves_none() -> None:
+    (found,) = read_nodes(node(mem="1", behind="MemSpecLimit=2000"))
+    assert (found.total.mem_mib, found.doubt) == (0, "")
+
+
+@pytest.mark.parametrize("gres", [f"gpu:{HUGE[0]}", f"x:{HUGE[1]}", f"x:{HUGE[3]}", f"x:{2**44}M"])
+@pytest.mark.parametrize("field", ["gres", "used"])
+def test_one_nodes_gres_makes_that_node_unreadable_and_no_other(field: str, gres: str) -> None:
+    nodes = by_name(read_nodes(node(name="odd", **{field: gres}) + node()))
+    assert (bool(nodes["odd"].doubt), nodes["n1"].doubt) == (True, "")
+
+
+def test_an_unreadable_node_has_nothing_free_and_breaks_no_sum() -> None:
+    nodes = read_nodes(node(name="odd", mem=HUGE[0]) + node(mem=str(MOST)) + node(name="n2", mem=str(MOST)))
+    partitions = [Partition(name="main", nodes=frozenset({"odd", "n1", "n2"}))]
+    job = running(1, share("odd", 8))
+    room = room_of(Snapshot.of(NOW, jobs=[job], nodes=nodes, partitions=partitions))
+    assert room.available.tolist() == [False, True, True]
+    assert (room.free[0] <= 0).all()
+    assert int(room.total.sum(axis=0).max()) == 2 * MOST
+
+
+def test_a_node_with_two_records_is_in_doubt() -> None:
+    """A comment of an Operator's, with a line feed, looks like one."""
+    nodes = by_name(read_nodes(node(name="n2") + node(behind=f"Comment=x\n{node(name='n2', cpus='64')}")))
+    assert (nodes["n2"].doubt, nodes["n1"].doubt) == ("it has two records", "")
+
+
+@pytest.mark.parametrize(
+    "text", ["Extra=x State=IDLE CPUEfctv=64 RealMemory=1", "Comment=\u2028NodeName=n1 State=DOWN"]
+)
+def test_a_text_of_an_operators_is_no_word_of_slurms(text: str) -> None:
+    (found,) = read_nodes(node(behind=text))
+    assert (found.state, found.total.cpus, found.total.mem_mib, found.doubt) == ("MIXED", 16, 16000, "")
+
+
+def test_a_nodes_reason_is_kept_up_to_a_bound() -> None:
+    (found,) = read_nodes(node(behind=f"Reason={'x' * 1_000_000} [root@2026-11-25T13:00:00]"))
+    assert (len(found.reason), found.doubt) == (MOST_REASON, "")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        *({field: number} for field in ("grace", "tier") for number in (*HUGE, *ODD)),
+        *({field: HUGE[0]} for field in ("nodes", "cpus", "mem")),
+        {"time": "99999999999999-00:00:00"},
+        {"defaults": f"DefMemPerGPU={HUGE[0]}"},
+        {"defaults": f"DefCpuPerGPU={HUGE[3]}"},
+        {"where": "n[1-99999999]"},
+        {"where": "@x"},
+    ],
+)
+def test_one_partitions_number_makes_that_partition_unreadable_and_no_other(odd: dict[str, str]) -> None:
+    found, well = read_partitions(partition(name="odd", **odd) + partition())
+    assert (found.name, found.state, found.nodes) == ("odd", "UNKNOWN", frozenset())
+    assert found.doubt
+    assert well == read_partitions(partition())[0]
+
+
+def test_an_answer_of_which_nothing_can_be_read_has_another_form_than_known() -> None:
+    with pytest.raises(ValueError, match="n1: its record could not be read"):
+        read_nodes("NodeName=n1 Status=fine\nNodeName=n2 Status=fine\n")
+    with pytest.raises(ValueError, match="main: its record could not be read"):
+        read_partitions("PartitionName=main Status=fine\n")
+    assert read_nodes("") == ()
+
+
+def test_what_cannot_be_read_is_told_by_name_before_users_jobs() -> None:
+    nodes = read_nodes(node(name="odd", cpus="x") + node())
+    partitions = read_partitions(partition(name="wide", tier="x") + partition())
+    told = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))
+    assert [(label, user) for label, user, _ in told] == [("node odd", ""), ("partition wide", "")]
+    assert all("could not be read" in why for _, _, why in told)
+
+
+NODE_RECORD = NodeRecord(
+    name="n1",
+    state="IDLE",
+    effective_cpus=16,
+    real_memory=16000,
+    memory_reserved_for_system=0,
+    allocated_cpus=0,
+    allocated_memory=0,
+    configured_gres={"gpu": 4},
+    sockets=2,
+    cores_per_socket=4,
+    threads_per_core=2,
+    temporary_disk=7,
+    active_features=(),
+    partitions=("main",),
+    reason=None,
+)
+PARTITION_RECORD = PartitionRecord(
+    name="main",
+    state="UP",
+    nodes="n[1-2]",
+    priority_tier=1,
+    preempt_mode=None,
+    preemption_grace_time=0,
+    max_time="UNLIMITED",
+    min_nodes=0,
+    max_nodes="UNLIMITED",
+    max_cpus_per_node="UNLIMITED",
+    max_cpus_per_socket="UNLIMITED",
+    max_memory_per_node="UNLIMITED",
+    max_memory_per_cpu="UNLIMITED",
+    oversubscribe=None,
+    is_user_exclusive=False,
+    default_cpus_per_gpu=None,
+    default_memory_per_gpu=None,
+    is_default=True,
+    allowed_accounts=(),
+    allowed_qos=(),
+)
+
+
+def _changed(record: Any, **changes: object) -> Any:
+    return type(record)(**{name: changes.get(name, getattr(record, name)) for name in record.__struct_fields__})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"effective_cpus": 2**63 - 1},
+        {"real_memory": 2**63 - 1},
+        {"allocated_memory": 2**64},
+        {"configured_gres": {"gpu": 2**63 - 1}},
+        {"sockets": 2**40},
+        {"temporary_disk": 2**60},
+    ],
+)
+def test_a_node_of_pyslurms_goes_through_the_same_door(odd: dict[str, object]) -> None:
+    found, well = nodes_of([_changed(NODE_RECORD, name="odd", **odd), NODE_RECORD])
+    assert (found.name, bool(found.doubt), found.available) == ("odd", True, False)
+    assert (well.doubt, well.available) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"priority_tier": 2**40},
+        {"max_memory_per_cpu": 2**63 - 1},
+        {"default_memory_per_gpu": 2**63 - 1},
+        {"max_time": 2**62},
+        {"nodes": "n[1-"},
+    ],
+)
+def test_a_partition_of_pyslurms_goes_through_the_same_door(odd: dict[str, object]) -> None:
+    found, well = partitions_of([_changed(PARTITION_RECORD, name="odd", **odd), PARTITION_RECORD])
+    assert (found.name, bool(found.doubt), found.state) == ("odd", True, "UNKNOWN")
+    assert (well.doubt, well.state, len(well.nodes)) == ("", "UP", 2)
+
+
+SETTINGS = {
+    "SLURM_VERSION": "26.05.5",
+    "ClusterName": "c",
+    "KillWait": "30 sec",
+    "RequeueExit": "(null)",
+    "RequeueExitHold": "1-3,7",
+    "PriorityType": "priority/basic",
+    "PreemptType": "(null)",
+    "MinJobAge": "300 sec",
+    "JobRequeue": "1",
+    "AuthInfo": "cred_expire=5",
+    "SchedulerParameters": "(null)",
+    "JobDefaults": "(null)",
+}
+
+
+def config(**odd: str) -> str:
+    return "".join(f"{key:<23} = {value}\n" for key, value in {**SETTINGS, **odd}.items())
+
+
+def test_settings_are_read() -> None:
+    settings = read_settings(config())
+    assert (settings.kill_wait_s, settings.requeue_exit_hold, settings.requeue_delay_s) == (
+        30,
+        frozenset({1, 2, 3, 7}),
+        6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *((key, f"{number} sec") for key in ("KillWait", "MinJobAge") for number in (*HUGE, *ODD)),
+        ("RequeueExit", "0-4294967295"),
+        ("RequeueExitHold", "x"),
+        ("AuthInfo", f"cred_expire={HUGE[0]}"),
+        ("SchedulerParameters", f"requeue_delay={HUGE[3]}"),
+        ("JobDefaults", f"DefMemPerGPU={HUGE[0]}"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_an_error_that_names_it(key: str, value: str) -> None:
+    with pytest.raises(ValueError, match=key):
+        read_settings(config(**{key: value}))
