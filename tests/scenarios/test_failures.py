@@ -229,6 +229,7 @@ class TestRequeue:
         drive.says(Status.FAILED, action, kind=kind)
         assert drive.order().ending is Ending.REFUSED
         assert drive.victim().state is VictimState.SPARED
+        assert BE in drive.memory.last_preempted, "it has had its notice, and is let go by no user"
         assert drive.cycle(32) == (nice_back(0, now=-1001),)
         assert drive.memory.retry_at == {TE: NOW + 330}
 

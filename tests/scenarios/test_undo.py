@@ -12,7 +12,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
 from tesched_policies.fill import Fill
 
-from tests.builders import node, running, share, waiting
+from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, nice_back, one_node
 
 
@@ -38,6 +38,13 @@ def test_the_raise_is_put_back_and_the_victim_keeps_its_room() -> None:
     drive.obeys(*drive.decision.actions)
     assert undone(drive, 7) == ()
     assert drive.memory.open_orders() == ()
+
+
+def test_the_cool_down_of_one_that_was_let_go_holds_for_everybody() -> None:
+    # An admin did that: whoever asks next, the job has just saved its work.
+    drive = noticed()
+    undone(drive, 5)
+    assert drive.memory.last_preempted == {BE: NOW + 5}
 
 
 def test_a_victim_that_waits_to_run_again_waits_with_its_own_priority() -> None:
