@@ -27,7 +27,7 @@ from tesched_daemon.wakeup import Agenda
 log = logging.getLogger(__name__)
 
 
-#: Seconds after which the main thread looks whether a signal is waiting for it.
+#: Seconds after which the main thread looks whether a signal is waiting for it, or a turn is overdue.
 WAKES_S = 1.0
 
 
@@ -115,6 +115,16 @@ class Service:
             # main thread, when that wakes up.
             with suppress(Empty):
                 return self._asked.get(timeout=WAKES_S)
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Plan a turn anew that is due and has not begun.
+
+        The scheduler goes by the clock on the wall: where that was set back by an hour, no turn would come for an hour.
+        """
+        with self._planning:
+            if not self._turning and self._agenda.wait_s(time.monotonic()) <= 0:
+                self._plan()
 
     def stop(self) -> None:
         """Ask it to stop; returns at once."""

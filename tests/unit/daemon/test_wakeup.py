@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -298,6 +298,16 @@ def turning() -> Iterator[tuple[Turning, Service]]:
     service.stop()
     thread.join(HANG_S)
     assert not thread.is_alive()
+
+
+def test_a_clock_that_is_set_back_puts_off_no_turn(turning: tuple[Turning, Service]) -> None:
+    loop, service = turning
+    with service._planning:
+        # What is due now by the stopwatch is due in an hour by the clock on the wall.
+        service._agenda.ended(time.monotonic(), took_s=0.0, next_in_s=0.0, troubled=True)
+        service._scheduler.modify_job("turn", next_run_time=datetime.now(UTC) + timedelta(hours=1))
+    loop.wait_turn()
+    assert loop.asked == [False, False]
 
 
 def test_a_poke_makes_the_service_look_twice_and_then_wait_again(turning: tuple[Turning, Service]) -> None:
