@@ -78,7 +78,7 @@ FLAGS = (
     "--exclusive", "--exclusive=user", "--oversubscribe", "--overcommit",
     "--contiguous", "--no-requeue", "--requeue", "--hold", "--spread-job", "--use-min-nodes", "--wait-all-nodes=1",
     "--no-kill", "--reboot", "--kill-on-invalid-dep=yes", "--kill-on-invalid-dep=no", "--ignore-pbs",
-    "--open-mode=append", "--get-user-env=1",
+    "--open-mode=append", "--get-user-env",
 )  # fmt: skip
 
 
@@ -123,6 +123,7 @@ OPTIONS: Mapping[str, Make] = {
     "begin": _one_of(_BEGINS),
     "chdir": lambda rng: "/" + _text(rng),
     "cluster-constraint": _one_of(_FEATURES),
+    "clusters": _one_of(("tesched", "all", "x")),
     "comment": _text,
     "constraint": _one_of(_FEATURES),
     "core-spec": _any_number,
@@ -170,6 +171,7 @@ OPTIONS: Mapping[str, Make] = {
     "output": lambda rng: "/" + _text(rng),
     "partition": _one_of(("main", "debug", "main,debug", "x")),
     "power": _text,
+    "propagate": _one_of(("ALL", "NONE", "CORE,STACK", "x")),
     "prefer": _one_of(_FEATURES),
     "priority": _any_number,
     "profile": _one_of(("None", "All", "Task,Energy")),
@@ -184,10 +186,16 @@ OPTIONS: Mapping[str, Make] = {
     "time-min": _one_of(_TIMES),
     "tmp": _any_number,
     "wckey": _text,
-    "extra": _text,
     "container": _text,
+    "extra": _text,
+    "oom-kill-step": _one_of(("0", "1", "65535")),
+    "resv-ports": _any_number,
+    "tres-bind": _one_of(("gres/gpu:closest", "gres/gpu:single:65535", "x")),
     "tres-per-task": _one_of(("cpu:1", "gres/gpu:1", "cpu=65535", "license/matlab:9")),
 }
+#: those that sbatch 22.05 does not know, and those that 26.05 knows no more: one has sbatch refuse all the others
+NOT_AFTER_2205 = frozenset({"power"})
+AFTER_2205 = frozenset({"extra", "oom-kill-step", "resv-ports", "tres-bind", "tres-per-task"})
 #: what `scontrol update jobid=…` takes
 UPDATES: Mapping[str, Make] = {
     "Account": _one_of(("lab", "vip")),

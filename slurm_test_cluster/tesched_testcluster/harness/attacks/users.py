@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tesched_testcluster.harness.attacks import raw_rpc
-from tesched_testcluster.harness.attacks.fields import SCRIPTS
+from tesched_testcluster.harness.attacks.fields import AFTER_2205, NOT_AFTER_2205, SCRIPTS
 from tesched_testcluster.harness.attacks.grammar import Action, Command, RawSubmission, Submission, actions
 from tesched_testcluster.local import LocalCluster
 
@@ -116,11 +116,9 @@ class Hostile:
             self.all_jobs.append(job_id)
 
     def _known(self, option: str) -> bool:
-        """Leave out what this release's sbatch does not know: one such option has it refuse all."""
-        since = {"--extra": (23, 2), "--tres-per-task": (23, 11)}
-        until = {"--power": (24, 5), "--bb": (99, 0)}
-        name = option.partition("=")[0]
-        return since.get(name, (0, 0)) <= self.cluster.release < until.get(name, (99, 99))
+        """Say whether this release's sbatch knows the option."""
+        unknown = AFTER_2205 if self.cluster.release <= (22, 5) else NOT_AFTER_2205
+        return option.partition("=")[0].removeprefix("--") not in unknown
 
     def _filled(self, word: str) -> str:
         if "{own}" not in word and "{other}" not in word:

@@ -38,6 +38,7 @@ def _rows(soak: Soak) -> Iterator[tuple[str, str, str, bool]]:
     yield "daemon ended", soak.ended or "no", "never; SIGTERM ends it with status 0", not soak.ended
     quiet, beside = soak.quiet, soak.beside
     if quiet is None or beside is None or not soak.samples:
+        yield "polls, waits and sizes", "none: it ended too soon", "are measured", False
         return
     polls = f"{beside.polls.longest_s:.2f} s of {beside.polls.count} ({quiet.polls.longest_s:.2f} s quiet)"
     yield "longest poll", polls, f"at most {LONGEST_POLL_S:g} s", beside.polls.longest_s <= LONGEST_POLL_S
