@@ -90,7 +90,10 @@ def _raw(rng: random.Random) -> RawSubmission:
     numbers: dict[str, int] = {}
     for name in names:
         bits = 8 * raw_rpc.NUMBERS[name][0]
-        numbers[name] = rng.choice((*(number for number in NUMBERS if number < 2**bits), rng.getrandbits(bits)))
+        # Slurm's own words for no value and for infinite are the last of each width.
+        ends = (0, 1, 2 ** (bits - 1) - 1, 2 ** (bits - 1), *range(2**bits - 4, 2**bits))
+        within = [number for number in NUMBERS if number < 2**bits]
+        numbers[name] = rng.choice((rng.choice(ends), rng.choice(within), rng.getrandbits(bits)))
     return RawSubmission(numbers=numbers, fields=names)
 
 
