@@ -87,6 +87,14 @@ class Bench:
         for job_id in self.fill:
             self.cluster.wait_state(job_id, "RUNNING")
 
+    def empty(self) -> None:
+        """Cancel the jobs that hold the GPUs."""
+        if self.fill:
+            self.cluster.run("scancel", *map(str, self.fill))
+            for job_id in self.fill:
+                self.cluster.wait_state(job_id, "CANCELLED")
+        self.fill = []
+
     def serve(self, *options: str) -> float:
         """Submit an honest TE job, which needs a victim, and wait until it has run; return the seconds it waited."""
         every = ("-J", "te", "-N1", "--gpus=8", "--mem=100", "-t", "5", "-o", "/dev/null", *options)

@@ -68,7 +68,7 @@ def beside(bench: Bench, running: Daemon, quiet_s: float, since: float = 0.0) ->
     calls = sum(running.json("status")["daemon"]["calls"].values())
     figure = (
         f"honest TE job served after {waited_s:.1f} s ({quiet_s:.1f} quiet), longest of {polls.count} polls"
-        f" {polls.longest_s:.2f} s, {calls} calls in a minute, {memory.value:.0f} MiB"
+        f" {polls.longest_s:.2f} s, {calls:.0f} calls in a minute, {memory.value:.0f} MiB"
     )
     return Result(figure=figure, held=waited_s <= LONGEST_WAIT_S and polls.longest_s <= LONGEST_POLL_S)
 
@@ -111,9 +111,12 @@ def newlines(bench: Bench) -> Result:
     cluster, hostile = bench.cluster, bench.users[0]
     script = script_file(cluster, "newlines.sh", _WRAPPED + "sleep 3000" + "\n" * 10**6 + "x")
     with bench.daemon() as running:
+        bench.fill_up()
+        quiet_s = bench.serve()
+        bench.empty()
         every = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null")
         bench.fill = [cluster.sbatch(*every, script=script, user=hostile) for _ in cluster.definition.node_names]
-        result = beside(bench, running, 0.0)
+        result = beside(bench, running, quiet_s)
     return Result(figure=f"{result.figure}; SIGTERM obeyed", held=result.held)
 
 
@@ -157,9 +160,7 @@ def large_scripts(bench: Bench) -> Result:
 
         cluster.wait_for(lambda: tasks() >= 50, "the array to run")
         # Jobs that begin beside it: their scripts have yet to be read.
-        for job_id in bench.fill:
-            cluster.run("scancel", str(job_id))
-        bench.fill = []
+        bench.empty()
         return beside(bench, running, quiet_s)
 
 
