@@ -50,7 +50,7 @@ def soaked(plan: soaks.Plan) -> bool:
 @click.option("--row", "names", type=click.Choice(tuple(ATTACKS)), multiple=True, help="Only these of them.")
 @click.option("--soak", is_flag=True, help="Run the random users.")
 @click.option("--seconds", type=click.FloatRange(1), default=600, show_default=True, help="Of the soak.")
-@click.option("--quiet", "quiet_s", type=click.FloatRange(1), default=120, show_default=True, help="Before it.")
+@click.option("--quiet", "quiet_s", type=click.FloatRange(1), default=90, show_default=True, help="Before it.")
 @click.option("--jobs", type=click.IntRange(1), default=2000, show_default=True, help="Of its hostile users.")
 @click.option("--cases", type=click.IntRange(1), help=f"Read back so many jobs. [default: {CASES}]")
 @click.option(

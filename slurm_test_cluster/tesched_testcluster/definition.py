@@ -105,8 +105,6 @@ class Qos:
     preempts: tuple[str, ...] = ()
     preempt_mode: str | None = None
     grace_time_s: int | None = None
-    #: any other of its settings, by sacctmgr's name of it: {"MaxJobsPU": "2"}
-    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,7 +127,7 @@ def sacctmgr_commands(definition: ClusterDefinition) -> tuple[tuple[str, ...], .
         return ()
     # slurmctld registers the cluster by itself, but maybe later than the accounts need it.
     calls: list[tuple[str, ...]] = [("add", "cluster", definition.name)]
-    calls += [("add", "qos", qos.name) for qos in accounting.qos if qos.name != "normal"]  # it is always there
+    calls += [("add", "qos", qos.name) for qos in accounting.qos]
     for qos in accounting.qos:
         changes = [f"priority={qos.priority}"]
         if qos.preempts:
@@ -136,7 +136,6 @@ def sacctmgr_commands(definition: ClusterDefinition) -> tuple[tuple[str, ...], .
             changes.append(f"preemptmode={qos.preempt_mode}")
         if qos.grace_time_s is not None:
             changes.append(f"gracetime={qos.grace_time_s}")
-        changes += [f"{name}={value}" for name, value in qos.limits.items()]
         calls.append(("modify", "qos", qos.name, "set", *changes))
     for account in accounting.accounts:
         calls.append(("add", "account", account.name, f"cluster={definition.name}"))

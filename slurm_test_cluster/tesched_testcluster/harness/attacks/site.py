@@ -10,6 +10,7 @@ a job of two minutes.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from tesched_slurm.client_choice import ClientChoice
@@ -22,6 +23,7 @@ NODES, GPUS = 6, 4
 #: jobs that fill the cluster, as many again wait
 FILL = 2 * NODES * GPUS
 HOSTILE = 3
+MIN_RUN_TIME_S = 5.0
 
 CONFIG = """
 mode = "enforce"
@@ -37,7 +39,7 @@ socket = ""
 te = "fitgpp"
 [guard]
 max_preemptions_per_job = 1000
-min_run_time_s = 5
+min_run_time_s = {min_run_time_s}
 cool_down_s = 30
 # A TE job needs a victim at once, so that its wait shows what the daemon does.
 wait_for_free_s = 0
@@ -72,11 +74,7 @@ def definition() -> ClusterDefinition:
         ),
         min_job_age_s=60,
         accounting=Accounting(
-            qos=(
-                Qos(name="normal", limits={"MaxJobsPU": "8", "MaxTRESPU": "gres/gpu=2,cpu=16,node=4,mem=64G"}),
-                Qos(name="debug", limits={"MaxJobsPU": "2", "MaxTRESPU": "gres/gpu=2,cpu=8,node=2,mem=32G"}),
-                Qos(name="background"),
-            ),
+            qos=(Qos(name="debug"), Qos(name="background")),
             accounts=(
                 Account(name="lab", users=users, qos=("normal",)),
                 Account(name="base", users=("root",), qos=("background",)),
@@ -84,6 +82,25 @@ def definition() -> ClusterDefinition:
         ),
         settings={"Licenses": "matlab:4,fluent:2"},
     )
+
+
+def set_limits(cluster: LocalCluster) -> None:
+    """Give the QOS their limits for each user, and wait until slurmctld knows them."""
+    for qos, limits in (
+        ("debug", ("MaxJobsPU=2", "MaxTRESPU=gres/gpu=2,cpu=8,node=2,mem=32G")),
+        ("normal", ("MaxJobsPU=8", "MaxTRESPU=gres/gpu=2,cpu=16,node=4,mem=64G")),
+    ):
+        # slurmdbd knows gres/gpu only once slurmctld has told it.
+        cluster.run("sacctmgr", "--immediate", "modify", "qos", qos, "set", *limits)
+    for partition in ("debug", "main"):
+        options = (f"--partition={partition}", "--gres=gpu:3", "--time=1", "--output=/dev/null")
+        job_id = cluster.sbatch(*options, wrap="true", user=ordinary_users(1)[0])
+        cluster.wait_for(partial(_is_over_its_limit, cluster, job_id), f"the limits of {partition}")
+        cluster.run("scancel", str(job_id))
+
+
+def _is_over_its_limit(cluster: LocalCluster, job_id: int) -> bool:
+    return cluster.job(job_id)["Reason"].startswith("QOSMax")
 
 
 def fill_up(cluster: LocalCluster) -> None:
@@ -100,7 +117,6 @@ def fill_up(cluster: LocalCluster) -> None:
 def write_config(cluster: LocalCluster, folder: Path, client: ClientChoice) -> Path:
     """Write the daemon's configuration."""
     config = folder / "tesched.toml"
-    config.write_text(
-        CONFIG.format(store=folder / "tesched.sqlite", client=client, slurm_conf=cluster.slurm_conf), encoding="utf-8"
-    )
+    values = {"client": client, "slurm_conf": cluster.slurm_conf, "min_run_time_s": MIN_RUN_TIME_S}
+    config.write_text(CONFIG.format(store=folder / "tesched.sqlite", **values), encoding="utf-8")
     return config

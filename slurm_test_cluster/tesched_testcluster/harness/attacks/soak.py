@@ -50,7 +50,7 @@ class Plan:
 
     client: ClientChoice
     seconds: float = 600.0
-    quiet_s: float = 120.0
+    quiet_s: float = 90.0
     #: of the hostile users together
     jobs: int = 2000
     seed: int = 1
@@ -100,6 +100,7 @@ def run(plan: Plan) -> Soak:
     """Make a cluster, and soak a daemon beside it."""
     soak = Soak(plan=plan)
     with tempfile.TemporaryDirectory(prefix="tesched-soak-") as name, LocalCluster(site.definition()) as cluster:
+        site.set_limits(cluster)
         write_scripts(cluster)
         site.fill_up(cluster)
         bench = Bench(cluster=cluster, client=plan.client, folder=Path(name))
@@ -115,6 +116,8 @@ def _soak(soak: Soak, bench: Bench, daemon: Daemon) -> None:
     plan, cluster = soak.plan, bench.cluster
     *hostile, soak.honest = ordinary_users(site.HOSTILE + 1)
     quiet = Honest(cluster=cluster, user=soak.honest)
+    # Until then no job of the background may be a victim.
+    time.sleep(site.MIN_RUN_TIME_S)
     began = time.time()
     with _sampled(soak, bench, daemon):
         _together(soak, daemon, [quiet], plan.quiet_s)
