@@ -23,8 +23,9 @@ from tesched_testcluster.local import LocalCluster
 _USERS = ("alice", "bob", "nobody", "daemon", "bin", "games", "mail", "news", "sys")
 #: seconds: what one user does delays no poll by more, and no TE job of another user
 LONGEST_POLL_S, LONGEST_WAIT_S = 2.0, 5.0
-#: what slurmctld logs when a job is submitted, and when it gets its nodes
+#: what slurmctld logs when a job is submitted, when a request was served, and when a job gets its nodes
 _SUBMITTED = re.compile(r"^\[(\S+)\] _slurm_rpc_submit_batch_job: JobId=(\d+) ")
+_TOOK = re.compile(r"^\[(\S+)\] (_slurm_rpc_\w+): .* usec=(\d+)$")
 _GIVEN = re.compile(r"^\[(\S+)\] .*(?:Allocate|Started) JobId=(\d+)\b")
 
 
@@ -134,3 +135,14 @@ def waits(slurmctld_log: Path, jobs: Collection[int]) -> dict[int, float]:
             elif (found := _GIVEN.match(line)) and (job_id := int(found[2])) in submitted:
                 waited.setdefault(job_id, datetime.fromisoformat(found[1]).timestamp() - submitted[job_id])
     return waited
+
+
+def longest_request_s(slurmctld_log: Path, since: float = 0.0) -> tuple[float, str]:
+    """Return the seconds that slurmctld took for its slowest request since then, and which it was."""
+    slowest = (0.0, "none")
+    with slurmctld_log.open(errors="replace") as log:
+        for line in log:
+            found = _TOOK.match(line)
+            if found and datetime.fromisoformat(found[1]).timestamp() >= since:
+                slowest = max(slowest, (int(found[3]) / 1e6, found[2]))
+    return slowest

@@ -28,7 +28,7 @@ from tesched_slurm.client_choice import ClientChoice
 
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.attacks import site
-from tesched_testcluster.harness.attacks.bench import Bench, Polls, ordinary_users
+from tesched_testcluster.harness.attacks.bench import Bench, Polls, longest_request_s, ordinary_users
 from tesched_testcluster.harness.attacks.usage import resident_mib, store_mib
 from tesched_testcluster.harness.attacks.users import Honest, Hostile, User, started, write_scripts
 from tesched_testcluster.harness.daemon_process import Daemon, daemon_of
@@ -92,6 +92,8 @@ class Soak:
     #: labels of jobs that were unreadable at some time, by user
     unread: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     honest: str = ""
+    #: seconds of slurmctld's slowest request meanwhile, and which it was: no poll is quicker than what it waits for
+    slowest_request: tuple[float, str] = (0.0, "none")
     #: how the daemon ended too soon, or a user's thread
     ended: str = ""
 
@@ -141,6 +143,7 @@ def _soak(soak: Soak, bench: Bench, daemon: Daemon) -> None:
         for one in users:
             soak.submitted += one.submitted
             soak.counts += one.counts
+        soak.slowest_request = longest_request_s(cluster.slurmctld_log, began)
         soak.beside = Stretch(polls=bench.polls(began), waits=_waits(bench, beside.jobs))
 
 

@@ -42,6 +42,8 @@ def _rows(soak: Soak) -> Iterator[tuple[str, str, str, bool]]:
         return
     polls = f"{beside.polls.longest_s:.2f} s of {beside.polls.count} ({quiet.polls.longest_s:.2f} s quiet)"
     yield "longest poll", polls, f"at most {LONGEST_POLL_S:g} s", beside.polls.longest_s <= LONGEST_POLL_S
+    took_s, request = soak.slowest_request
+    yield "slurmctld's slowest request", f"{took_s:.2f} s, {request}", "none: Slurm's own", True
     for share in (0.50, 0.95):
         alone_s, together_s = quiet.wait_s(share), beside.wait_s(share)
         most_s = MOST_TIMES * max(alone_s, RESOLUTION_S)
