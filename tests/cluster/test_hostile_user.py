@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.attacks import raw_rpc
 from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.harness.hostile import ordinary_user, run
@@ -156,6 +157,24 @@ def test_no_text_forges_a_field(cluster: LocalCluster, connect: Connect) -> None
     assert job.request.gres_per_job == (("gpu", 8),)
     # Slurm itself writes accounts in lower case.
     assert job.account == text.lower()
+
+
+@pytest.mark.gate
+def test_no_number_of_a_users_own_program_hides_another_job(cluster: LocalCluster, connect: Connect) -> None:
+    """Such as the last of each width, which is infinite to Slurm, and for which pyslurm has a word."""
+    honest = JobId(cluster.sbatch("-J", "honest", "--hold", wrap="true"))
+    before = seen_by(connect, cluster).jobs[honest]
+    taken = {}
+    for name, (size, *_) in raw_rpc.NUMBERS.items():
+        with suppress(raw_rpc.RawSubmissionError):
+            # Held, so that none of them starts.
+            infinite = {"priority": 0, name: 2 ** (8 * size) - 1}
+            taken[name] = JobId(raw_rpc.submit(cluster, ordinary_user(), infinite))
+    after = seen_by(connect, cluster).jobs
+    assert after[honest] == before
+    assert set(taken.values()) <= set(after)
+    assert after[taken["restart_cnt"]].restarts == 65535
+    assert len(taken) > 20
 
 
 @pytest.mark.gate
