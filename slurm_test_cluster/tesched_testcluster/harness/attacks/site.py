@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tesched_slurm.client_choice import ClientChoice
 
+from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup, PartitionDefinition, Qos
 from tesched_testcluster.harness.attacks.bench import ordinary_users
 from tesched_testcluster.local import LocalCluster
@@ -84,23 +85,34 @@ def definition() -> ClusterDefinition:
     )
 
 
+#: sacctmgr's words for the limits of each partition's QOS
+_LIMITS = {
+    "debug": ("debug", "MaxJobsPU=2", "MaxTRESPU=gres/gpu=2,cpu=8,node=2,mem=32G"),
+    "main": ("normal", "MaxJobsPU=8", "MaxTRESPU=gres/gpu=2,cpu=16,node=4,mem=64G"),
+}
+
+
 def set_limits(cluster: LocalCluster) -> None:
-    """Give the QOS their limits for each user, and wait until slurmctld knows them."""
-    for qos, limits in (
-        ("debug", ("MaxJobsPU=2", "MaxTRESPU=gres/gpu=2,cpu=8,node=2,mem=32G")),
-        ("normal", ("MaxJobsPU=8", "MaxTRESPU=gres/gpu=2,cpu=16,node=4,mem=64G")),
-    ):
+    """Give the QOS their limits for each user, and wait until slurmctld keeps to them."""
+    for qos, *limits in _LIMITS.values():
         # slurmdbd knows gres/gpu only once slurmctld has told it.
         cluster.run("sacctmgr", "--immediate", "modify", "qos", qos, "set", *limits)
-    for partition in ("debug", "main"):
-        options = (f"--partition={partition}", "--gres=gpu:3", "--time=1", "--output=/dev/null")
-        job_id = cluster.sbatch(*options, wrap="true", user=ordinary_users(1)[0])
+    # slurmdbd does not reach every release's slurmctld here, but is asked by each that starts.
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    cluster.wait_idle()
+    for partition in _LIMITS:
+        options = (f"--partition={partition}", "--gres=gpu:3", "--time=1", "--mem=100", "--output=/dev/null")
+        job_id = cluster.sbatch(*options, wrap="exec sleep 60", user=ordinary_users(1)[0])
         cluster.wait_for(partial(_is_over_its_limit, cluster, job_id), f"the limits of {partition}")
         cluster.run("scancel", str(job_id))
 
 
 def _is_over_its_limit(cluster: LocalCluster, job_id: int) -> bool:
-    return cluster.job(job_id)["Reason"].startswith("QOSMax")
+    job = cluster.job(job_id)
+    if job["JobState"] != "PENDING":
+        raise ClusterError(f"slurmctld does not keep to a limit of the site: job {job_id} is {job['JobState']}")
+    return job["Reason"].startswith("QOSMax")
 
 
 def fill_up(cluster: LocalCluster) -> None:
