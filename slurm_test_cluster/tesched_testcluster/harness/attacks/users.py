@@ -19,7 +19,7 @@ from tesched_testcluster.harness.attacks.grammar import Action, Command, RawSubm
 from tesched_testcluster.local import LocalCluster
 
 #: seconds after which a command that hangs, as some of a user's own do, is given up
-_COMMAND_S = 10.0
+_COMMAND_S = 4.0
 #: the honest user's TE jobs
 EVERY_S = 4.0
 TE_OPTIONS = ("-J", "honest", "-p", "debug", "-t", "1", "--gres=gpu:1", "--mem=100", "--output=/dev/null")
