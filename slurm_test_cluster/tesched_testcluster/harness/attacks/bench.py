@@ -101,7 +101,8 @@ class Bench:
         every = ("-J", "te", "-N1", "--gpus=8", "--mem=100", "-t", "5", "-o", "/dev/null", *options)
         job_id = self.cluster.sbatch(*every, wrap="exec sleep 0.2", user=self.users[1])
         self.cluster.wait_state(job_id, "RUNNING", "COMPLETED")
-        return self.waits([job_id])[job_id]
+        # slurmctld logs a start a moment after it.
+        return self.cluster.wait_for(lambda: self.waits([job_id]), "the start in slurmctld's log")[job_id]
 
     def waits(self, jobs: Collection[int]) -> dict[int, float]:
         """Return the seconds from submission to start of those of the jobs that have started, by slurmctld's log."""
