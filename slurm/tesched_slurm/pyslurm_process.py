@@ -24,7 +24,7 @@ import msgspec
 from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
-from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, answers, frame
+from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, frame, read_answer
 from tesched_slurm.run_command import ENVIRONMENT
 
 #: more than this of what libslurm complains about is thrown away
@@ -98,7 +98,7 @@ class PyslurmProcess:
             received += chunk
             if wanted == LENGTH.size <= len(received):
                 wanted += LENGTH.unpack_from(received)[0]
-        return answers.decode(memoryview(received)[LENGTH.size :])
+        return read_answer(memoryview(received)[LENGTH.size :])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

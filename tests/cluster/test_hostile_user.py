@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.attacks import raw_rpc
+from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.harness.hostile import ordinary_user, run
 from tesched_testcluster.harness.slurm_clients import Connect
@@ -31,7 +33,6 @@ from tests.cluster.gate import gated
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
-MODES = ("observe", "shadow", "enforce")
 #: all that a user may type into a job; {text} stands for it
 FIELDS = (
     "--job-name={text}",
@@ -50,12 +51,6 @@ def submit(cluster: LocalCluster, text: str, *options: str, wrap: str = "exec sl
     held = "--hold" in options
     fields = [field.replace("{text}", text) for field in (*FIELDS, *(PATHS if held else ("--output=/dev/null",)))]
     return cluster.sbatch(*fields, *options, wrap=wrap, user=ordinary_user())
-
-
-def record_of(cluster: LocalCluster, job_id: int) -> str:
-    """Return as much of a job's record as Slurm lets a user type: texts of more than 1,024 bytes are refused."""
-    said = cluster.run("scontrol", "-d", "-o", "show", "job", str(job_id)).stdout
-    return f"{said[:900]} NumNodes=1 NumCPUs=1 ExcNodeList=(null) Network=x"
 
 
 def seen_by(connect: Connect, cluster: LocalCluster) -> Snapshot:
@@ -125,32 +120,6 @@ def test_no_text_ends_the_daemon_or_hides_a_job(
     assert not any(jobs[JobId(job_id)].doubt or jobs[JobId(job_id)].partly_read for job_id in ids)
 
 
-#: requests that slurmctld takes from any user, and for which 64 bits have no room once they are multiplied: by each
-#: other, or by what the site gives with each GPU
-GIANTS = (
-    ("--mem-per-gpu=9223372036854775807", "--gpus=2"),
-    ("--gpus=18446744073709551614",),
-    ("--gpus=9007199254740991",),
-    ("--mem=9007199254740991M",),
-    ("-N", "1000000"),
-    ("--tmp=4294967293",),
-    ("--nice=2147483645", "--begin=9999-12-30"),
-)
-#: more of them, which sbatch 22.05 takes and 26.05 refuses
-GIANTS_BEFORE_26 = (
-    ("--gpus-per-task=9007199254740991", "-n", "4"),
-    ("--cpus-per-gpu=2147483647", "--gpus=2147483647"),
-    ("-n", "2147483647"),
-)
-#: with 8 GPUs a node, and defaults for each
-WITH_DEFAULTS = ClusterDefinition(
-    groups=(NodeGroup(count=4),),
-    partitions=(
-        PartitionDefinition(name="main", default=True, settings={"DefMemPerGPU": "8000", "DefCpuPerGPU": "4"}),
-    ),
-)
-
-
 def is_stored(daemon: Daemon, job_id: int) -> bool:
     shown = json.loads(daemon.ask("jobs", "--all", "--json").stdout)["jobs"]
     return any(job["job_id"] == job_id for job in shown)
@@ -162,8 +131,7 @@ def test_no_number_ends_the_daemon_or_hides_another_job(
 ) -> None:
     """In no mode, not after a restart, and not `tesched undo`; the others are served, and the job is shown."""
     cluster, user = make_cluster(WITH_DEFAULTS), ordinary_user()
-    giants = GIANTS if cluster.release >= (26, 0) else (*GIANTS, *GIANTS_BEFORE_26)
-    asked = [("-J", name, "-H", *options) for name in ("be", "te") for options in giants]
+    asked = [("-J", name, "-H", *options) for name in ("be", "te") for options in giants(cluster)]
     held = [cluster.sbatch(*options, wrap="true", user=user) for options in asked]
     for mode in MODES:
         with daemon_that_goes_on(cluster, tmp_path, client_choice, mode) as daemon:
@@ -189,6 +157,24 @@ def test_no_text_forges_a_field(cluster: LocalCluster, connect: Connect) -> None
     assert job.request.gres_per_job == (("gpu", 8),)
     # Slurm itself writes accounts in lower case.
     assert job.account == text.lower()
+
+
+@pytest.mark.gate
+def test_no_number_of_a_users_own_program_hides_another_job(cluster: LocalCluster, connect: Connect) -> None:
+    """Such as the last of each width, which is infinite to Slurm, and for which pyslurm has a word."""
+    honest = JobId(cluster.sbatch("-J", "honest", "--hold", wrap="true"))
+    before = seen_by(connect, cluster).jobs[honest]
+    taken = {}
+    for name, (size, *_) in raw_rpc.NUMBERS.items():
+        with suppress(raw_rpc.RawSubmissionError):
+            # Held, so that none of them starts.
+            infinite = {"priority": 0, name: 2 ** (8 * size) - 1}
+            taken[name] = JobId(raw_rpc.submit(cluster, ordinary_user(), infinite))
+    after = seen_by(connect, cluster).jobs
+    assert after[honest] == before
+    assert set(taken.values()) <= set(after)
+    assert after[taken["restart_cnt"]].restarts == 65535
+    assert len(taken) > 20
 
 
 @pytest.mark.gate

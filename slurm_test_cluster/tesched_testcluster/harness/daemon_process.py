@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,9 +126,17 @@ def running_daemon(
     `policy` is the TE policy's name, or with a best-effort policy besides "patient+fill".
     """
     config = write_config(cluster, folder, client, mode, policy, poll_interval_s=poll_interval_s, socket=socket)
-    log = folder / "daemon.log"
+    with daemon_of(cluster, config) as daemon:
+        yield daemon
+
+
+@contextmanager
+def daemon_of(cluster: LocalCluster, config: Path, variables: Mapping[str, str] | None = None) -> Iterator[Daemon]:
+    """Run a daemon of this configuration, with these environment variables besides, as `running_daemon` does."""
+    log = config.with_name("daemon.log")
+    argv = [str(TESCHED), "daemon", "--config", str(config)]
     with log.open("wb") as out:
-        process = subprocess.Popen([str(TESCHED), "daemon", "--config", str(config)], stdout=out, stderr=out)
+        process = subprocess.Popen(argv, env={**os.environ, **(variables or {})}, stdout=out, stderr=out)
     daemon = Daemon(config=config, process=process, log=log)
     try:
         cluster.wait_for(
