@@ -9,32 +9,35 @@ _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/o
 FUTILITY_MUTATIONS = (
     Mutation("run: a start is none yet", _RUN, "if ran_s >= enough_s or", "if True or"),
     Mutation("run: success is one", _RUN, "(not back and job.state is JobState.COMPLETED)", "False"),
-    Mutation("run: of the time before its requeue", _RUN, "return max(job.submit_time - began, 0.0)", "return 0.0"),
+    Mutation("run: of the time before its requeue", _RUN, "max(job.submit_time - order.started_at, 0.0) if", "0.0 if"),
     Mutation("run: what happened between two polls", _RUN, "job.restarts > order.restarts", "False"),
-    Mutation("run: not while nodes boot", _RUN, 'now if "CONFIGURING" in job.flags else', ""),
+    Mutation("run: not while nodes boot", _RUN, 'if "CONFIGURING" in job.flags:', "if False:"),
+    Mutation(
+        "run: by this host's clock",
+        _RUN,
+        "max(now - order.run_seen_at, 0.0)",
+        "max(now - (job.start_time or now), 0.0)",
+    ),
+    Mutation("run: of an array a start", _RUN, "or run.array_job_id is not None or", "or"),
     Mutation("run: a missing record says nothing", _RUN, "or order.run_of in context.absent:", "or False:"),
     Mutation("run: who comes back waits", _FUTILITY, "        Ending.NO_RUN,\n", ""),
     Mutation("run: a tenth of the time limit", _FUTILITY, "job.time_limit_s * PART", "inf"),
     Mutation("run: ten seconds at least", _FUTILITY, "max(part_s, LEAST_S)", "part_s"),
     Mutation(
-        "run: a start alone does not make it forget", _FUTILITY, "and not _runs_well(job, context):", "and False:"
+        "run: a start alone does not make it forget",
+        _FUTILITY,
+        "(job.job_id in on_trial or _is_starting(job, context)):",
+        "False:",
     ),
     Mutation(
         "run: a drained node is no change", _FUTILITY, 'basis_of(job, "" if by_itself else nodes', "basis_of(job, nodes"
     ),
     Mutation("run: Slurm's word is no change", _FUTILITY, "!= one.said and not by_itself", "!= one.said"),
-    Mutation("run: what Slurm has preempted counts", _FUTILITY, "is not None or victim.by_slurm", "is not None"),
     Mutation(
         "run: an order lasts until it is known",
         "core/tesched_core/orders/settled.py",
         "order.run_of is None and",
         "",
-    ),
-    Mutation(
-        "run: the plugin is told of its user",
-        "core/tesched_core/orders/marking.py",
-        "left.barred(view.waiting) | _tried_later(context, memory)",
-        "left.barred(view.waiting)",
     ),
     Mutation(
         "run: futile as soon as it is known",

@@ -120,6 +120,7 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         newest_task=st.none() | job_ids,
         restarts=st.none() | counts,
         run_of=st.none() | job_ids,
+        run_seen_at=st.none() | times,
         size=st.none() | sizes,
         started_at=st.none() | times,
         ending=st.none() | st.sampled_from(Ending),

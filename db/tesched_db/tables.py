@@ -304,6 +304,7 @@ class OrderRow(Base):
     #: how often it had been requeued then, or at its start; the job whose start is yet to become a useful run
     restarts: Mapped[int | None] = mapped_column(BigInteger)
     run_of: Mapped[int | None] = mapped_column(BigInteger)
+    run_seen_at: Mapped[float | None]
     started_at: Mapped[float | None]
     ending: Mapped[str | None]
     ended_at: Mapped[float | None] = mapped_column(index=True)

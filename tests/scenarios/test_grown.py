@@ -111,18 +111,7 @@ class TestTrial:
         assert drive.victim().state is VictimState.SPARED, "it stays when its grace period is over"
         assert JobId(TE) in drive.memory.retry_at
 
-    def test_that_tesched_binds_it_to_nodes_is_no_growth(self) -> None:
-        drive = Driver(
-            [node("n1"), node("n2")],
-            [running(1, share("n1", 32)), running(2, share("n2", 32)), waiting(TE, Request(cpus=16, max_nodes=2))],
-            graces={1: 30.0, 2: 30.0},
-            binds=True,
-        )
-        drive.obeys(*drive.cycle(0))
-        drive.obeys(*drive.cycle(2))
-        assert drive.order().state is OrderState.OPEN
-
-    def test_one_of_an_older_store_is_left_alone(self) -> None:
+    def test_one_of_which_is_not_known_what_it_asked_for_is_left_alone(self) -> None:
         drive = one_node()
         drive.obeys(*drive.cycle(0))
         (order,) = drive.memory.orders.values()

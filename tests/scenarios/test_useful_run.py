@@ -7,17 +7,16 @@ tenth of the job's time limit.
 from __future__ import annotations
 
 import pytest
-from tesched_core.model.actions import Requeue, SetMarks
+from tesched_core.model.actions import Requeue
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.limits import Limits, YieldBy
-from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.limits import Limits
+from tesched_core.model.order import Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.futility import useful_run_s
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
-from tests.scenarios.test_marking import ordinary, written
 
 LIMITS = Limits(max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9)
 FREE_AGAIN = share("n1", 32)
@@ -100,10 +99,10 @@ def test_it_is_forgotten_once_it_had_a_useful_run() -> None:
     comes_back(drive, 10)
     started(drive, 312)
     drive.starts(BE, share("n1", 16), at_s=316)
-    drive.cycle(373)
-    assert drive.memory.futile[JobId(TE)].count == 1
-    assert drive.order(2).state is OrderState.SETTLING, "it has run for 59 s"
     drive.cycle(374)
+    assert drive.memory.futile[JobId(TE)].count == 1
+    assert drive.order(2).state is OrderState.SETTLING, "it is seen to run for 59 s"
+    drive.cycle(375)
     assert (drive.order(2).state, drive.order(2).ending) == (OrderState.ENDED, Ending.STARTED_HERE)
     assert drive.memory.futile == {}
 
@@ -164,6 +163,16 @@ def test_while_nodes_boot_or_a_prolog_runs_it_has_not_begun() -> None:
     assert drive.order().run_of is None
 
 
+def test_a_prolog_that_fails_after_a_minute_was_no_run() -> None:
+    drive = started(small())
+    drive.change(TE, flags=frozenset({"CONFIGURING"}))
+    drive.cycle(62)
+    drive.change(TE, flags=frozenset())
+    comes_back(drive, 70)
+    assert drive.order().ending is Ending.NO_RUN
+    assert drive.memory.futile[JobId(TE)].count == 1
+
+
 def test_a_record_that_is_missing_decides_nothing_and_one_that_slurm_forgot_nothing_either() -> None:
     drive = started(small())
     drive.forgets(TE)
@@ -173,7 +182,7 @@ def test_a_record_that_is_missing_decides_nothing_and_one_that_slurm_forgot_noth
     assert (drive.order().run_of, drive.order().ending) == (None, Ending.STARTED_HERE)
 
 
-def test_a_task_of_an_array_is_judged_by_itself() -> None:
+def test_of_an_array_a_start_is_enough() -> None:
     drive = Driver(
         [node("n1")],
         [running(BE, FREE_AGAIN), waiting(TE, cpus=16, array_job_id=JobId(TE), array_tasks="0-3")],
@@ -186,12 +195,36 @@ def test_a_task_of_an_array_is_judged_by_itself() -> None:
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(20): drive.start.traits[JobId(TE)]})
     drive.starts(20, HALF, at_s=2)
     drive.cycle(3)
-    assert drive.order().run_of == 20
-    drive.requeued(20)
-    drive.change(20, submit_time=NOW + 5)
-    drive.cycle(6)
-    assert drive.order().ending is Ending.NO_RUN
-    assert drive.memory.futile[JobId(TE)].count == 1, "of an array the array counts"
+    assert (drive.order().run_of, drive.order().ending) == (None, Ending.STARTED_HERE)
+
+
+@pytest.mark.parametrize("ahead_s", [-3600.0, 3600.0])
+def test_this_hosts_clock_and_slurms_are_not_compared(ahead_s: float) -> None:
+    drive = small()
+    drive.obeys(*drive.cycle(0))
+    drive.starts(TE, HALF, at_s=2 - ahead_s)  # by slurmctld's clock
+    drive.cycle(3)
+    drive.cycle(62)
+    assert drive.order().run_of == TE
+    drive.cycle(63)
+    assert drive.order().run_of is None
+
+
+def test_one_that_starts_elsewhere_and_comes_back_waits_too() -> None:
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [running(BE, FREE_AGAIN), running(2, share("n2", 32), batch=False), waiting(TE, cpus=16)],
+        graces={BE: 0.0},
+        limits=LIMITS,
+        on_trial=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    drive.ends(2)
+    drive.starts(TE, share("n2", 16), at_s=2)
+    drive.cycle(3)
+    comes_back(drive, 10)
+    assert drive.memory.futile[JobId(TE)].count == 1
+    assert drive.memory.retry_at == {TE: NOW + 11 + 300}
 
 
 @pytest.mark.parametrize(
@@ -201,37 +234,3 @@ def test_a_task_of_an_array_is_judged_by_itself() -> None:
 def test_how_long_a_useful_run_takes(limit_s: int | None, useful_s: float, wanted_s: float) -> None:
     job = waiting(TE, time_limit_s=limit_s)
     assert useful_run_s(job, Limits(useful_run_s=useful_s)) == wanted_s
-
-
-class TestPlugin:
-    """Slurm has preempted the victim by its mark: the plugin knows users, and no jobs."""
-
-    def site(self) -> Driver:
-        jobs = [running(BE, FREE_AGAIN), running(2, share("n2", 32)), waiting(TE, cpus=32, user="ada")]
-        limits = Limits(
-            lever=YieldBy.PLUGIN, max_preemptions_per_job=9, min_run_time_s=0, cool_down_s=0, max_slowdown=1e9
-        )
-        drive = ordinary(Driver([node("n1"), node("n2")], jobs, limits=limits, on_trial=True))
-        written(drive, 0)
-        return drive
-
-    def preempts(self, drive: Driver, at_s: float) -> None:
-        drive.requeued(BE)
-        drive.change(BE, submit_time=NOW + at_s)
-        drive.starts(TE, FREE_AGAIN, at_s=at_s + 1)
-        written(drive, at_s + 2)
-        drive.requeued(TE)
-        drive.change(TE, submit_time=NOW + at_s + 4, reason="Resources")
-
-    def barred(self, drive: Driver, at_s: float) -> tuple[str, ...]:
-        (action,) = (one for one in drive.cycle(at_s) if isinstance(one, SetMarks))
-        return action.barred
-
-    def test_the_user_of_a_job_that_comes_back_is_barred_while_it_would_wait(self) -> None:
-        drive = self.site()
-        self.preempts(drive, 10)
-        assert drive.order().victims[0].state is VictimState.LEFT
-        assert self.barred(drive, 15) == ("ada",)
-        assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
-        assert drive.memory.retry_at == {TE: NOW + 15 + 300}
-        assert self.barred(drive, 316) == ()

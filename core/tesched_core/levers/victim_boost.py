@@ -41,7 +41,7 @@ class VictimBoostLever(Lever):
         job = context.snapshot.jobs.get(victim.job_id)
         if victim.size is None or job is None or not job.pending or job.doubt or job.partly_read:
             return ""
-        grown = growth(victim.size.waiting(job), size_of(job))
+        grown = growth(victim.size.waiting(job), size_of(job, context.own_request(job)))
         return f"it asks for {grown}" if grown else ""
 
     def bring_forward(self, victim: Victim, order: Order, context: CycleContext) -> None:

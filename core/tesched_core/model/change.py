@@ -58,7 +58,7 @@ class Mark:
     #: where it runs, and since when
     nodes: tuple[str, ...]
     started_at: UnixSeconds
-    #: what it has; None: not known, in a store of an older release
+    #: what it has; None: not known
     size: Size | None = None
     #: it is to be taken out of the file
     ended: bool = False

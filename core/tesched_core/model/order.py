@@ -164,7 +164,7 @@ class Victim:
     back_at: UnixSeconds | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
     held_before: bool = False
-    #: what it had when it was chosen; None: not known, in a store of an older release
+    #: what it had when it was chosen; None: not known
     size: Size | None = None
 
     @property
@@ -215,12 +215,13 @@ class Order:
     waits_until: UnixSeconds | None = None
     #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
     newest_task: JobId | None = None
-    #: what its preemptor asked for when it was made; None: not known, in a store of an older release
+    #: what its preemptor asked for when it was made; None: not known
     size: Size | None = None
     #: how often its preemptor had been requeued then, or at its start; None: not known, or a job array
     restarts: int | None = None
-    #: the job whose start on the order's nodes is yet to become a useful run (`orders/useful_run.py`)
+    #: the job whose start is yet to become a useful run (`orders/useful_run.py`), and since when it is seen to run
     run_of: JobId | None = None
+    run_seen_at: UnixSeconds | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None

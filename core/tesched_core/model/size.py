@@ -33,6 +33,7 @@ class Size:
     all_memory: bool = False
     #: None: no limit of its own
     time_limit_s: int | None = None
+    licenses: str = ""
     partitions: tuple[str, ...] = ()
     #: the partitions are those in which it waited: of several a running job shows the one in which it runs
     seen_waiting: bool = False
@@ -64,6 +65,7 @@ def size_of(job: Job, request: Request | None = None) -> Size:
         exclusive=request.exclusive,
         all_memory=wants_all_memory(request),
         time_limit_s=job.time_limit_s,
+        licenses=job.licenses,
         partitions=job.partitions,
         seen_waiting=job.pending,
     )
@@ -112,6 +114,8 @@ def _growth(before: Size, now: Size) -> Iterator[str]:
     if _limit(now) > _limit(before):
         limit = "no time limit" if now.time_limit_s is None else f"a time limit of {now.time_limit_s} s"
         yield f"{limit}, not {before.time_limit_s} s"
+    if now.licenses and now.licenses != before.licenses:  # in words of Slurm's that differ by release
+        yield f"licences {now.licenses}, not {before.licenses or 'none'}"
     if elsewhere := sorted(set(now.partitions) - set(before.partitions)):
         yield f"partition {','.join(elsewhere)}, not {','.join(before.partitions)}"
 

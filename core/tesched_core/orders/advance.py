@@ -84,7 +84,7 @@ def advance(
         paid=lately(context.paid, snapshot.taken_at),
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
-        futile=follow_futile(context),
+        futile=follow_futile(context, {order.run_of for order in orders.values()}),
         shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
     ), context
 
@@ -118,8 +118,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         where = ",".join(run.last_nodes) or "the room made for it"
         text = f"job {run.label} started on {where}" + ("" if here else ", not where room was made for it")
         order = replace(order, started_at=run.start_time)
-        if here:
-            order = on_trial(order, run, context)
+        order = on_trial(order, run, context)
     elif job is None or job.finished:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {order.preemptor} " + (f"ended {job.state} before it started" if job else "is gone")

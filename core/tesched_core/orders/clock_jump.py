@@ -34,6 +34,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             created_at=one.created_at + by_s,
             expires_at=one.expires_at + by_s,
             waits_until=later(one.waits_until),
+            run_seen_at=later(one.run_seen_at),
             ended_at=later(one.ended_at),
             victims=tuple(victim(each) for each in one.victims),
         )

@@ -9,14 +9,14 @@ The same plan, tried again, will most likely end the same way. So
   what they have), or what Slurm says of it; after one that ended at a limit also when a job of its user, account or
   QOS has ended; after one whose TE job came back from its start only what the job asks for;
 - it is forgotten when the job has had a useful run (`orders/useful_run.py`), or leaves. Of a job array the array
-  counts, not each task.
+  counts, not each task, and it is forgotten when a task starts.
 
 An order that asked no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import astuple, replace
 from hashlib import blake2b
 from math import inf
@@ -69,6 +69,8 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
+        if order.run_of is None:  # no more than a start is asked of it
+            context.futile.pop(family, None)
         return
     job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
@@ -100,11 +102,14 @@ def useful_run_s(job: Job, limits: Limits) -> float:
 
 def _was_asked(victim: Victim) -> bool:
     told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
-    return told or victim.requeue_sent_at is not None or victim.by_slurm
+    return told or victim.requeue_sent_at is not None
 
 
-def follow(context: CycleContext) -> dict[JobId, Futility]:
-    """Return the memory of futile orders without jobs that have had a useful run or left; what has changed is noted."""
+def follow(context: CycleContext, on_trial: Collection[JobId | None] = ()) -> dict[JobId, Futility]:
+    """Return the memory of futile orders without jobs that have had a useful run or left; what has changed is noted.
+
+    Of jobs that are `on_trial` their order says when they had one.
+    """
     kept: dict[JobId, Futility] = {}
     nodes: dict[tuple[str, ...], str] = {}
     for family, one in context.futile.items():
@@ -114,7 +119,7 @@ def follow(context: CycleContext) -> dict[JobId, Futility]:
         if (job is None and family in context.absent) or (job is not None and job.job_id in context.absent):
             kept[family] = one
             continue
-        if job is not None and not job.pending and not job.finished and not _runs_well(job, context):
+        if job is not None and (job.job_id in on_trial or _is_starting(job, context)):
             kept[family] = one
         if job is None or not job.pending:
             continue
@@ -184,11 +189,12 @@ def _digest(parts: Iterator[str]) -> str:
     return digest.hexdigest()
 
 
-def _runs_well(job: Job, context: CycleContext) -> bool:
-    """Return whether a running job has run for so long that its start counts as one."""
-    if job.start_time is None or "CONFIGURING" in job.flags:
+def _is_starting(job: Job, context: CycleContext) -> bool:
+    """Return whether a job runs, and not for so long yet that its start counts as one; of an array each start does."""
+    if job.array_job_id is not None or not job.on_nodes or job.finished:
         return False
-    return context.now - job.start_time >= useful_run_s(job, context.limits)
+    began = job.start_time
+    return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)
 
 
 def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:

@@ -11,9 +11,9 @@ release and on the exit status, and some are not run again. Of any other job Slu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,9 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size, size_of
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import leave
-from tesched_core.orders.futility import came_to_nothing, family_of, not_yet
 from tesched_core.orders.turnover import wait_for_any
-from tesched_core.orders.useful_run import on_trial
 from tesched_core.policy import MarkJobs, Policy, View
 
-T = TypeVar("T")
 #: Scores below this one become whole numbers of so many parts, since Slurm's are 31 bits wide.
 LARGEST, FINENESS = 2000.0, 1_000_000
 #: Users that the plugin bars at most: with more of them no job is marked.
@@ -66,7 +63,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     eligible = eligible_victims(running, memory, at_once, context.now, context.columns.room.index)
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
     left = _Left.of(memory, limits, context.now)
-    barred = left.barred(view.waiting) | _tried_later(context, memory)
+    barred = left.barred(view.waiting)
     for job, mark in _perhaps_preempted(context):
         left.take(job, context.now - mark.started_at)
     marks: dict[JobId, Mark] = {}
@@ -109,20 +106,6 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             )
         )
     return MarkJobs(marks=marks, te_rules=TeRules(barred=frozenset(barred), wait_s=wait_s)), Refusals(told), ""
-
-
-def _tried_later(context: CycleContext, memory: Memory) -> dict[str, Why]:
-    """Return the users with a TE job for which victims left for nothing, and which is not to be tried again yet.
-
-    The plugin knows users, and not jobs.
-    """
-    found = {}
-    for job in context.columns.trials:
-        family = family_of(job.job_id, context.snapshot)
-        why = not_yet(job, memory, context.limits) if family in memory.futile else None
-        if why is not None:
-            found[job.user] = (why[0], f"Slurm preempts none for its user: of job {job.label}, {why[1]}")
-    return found
 
 
 def _size(job: Job, context: CycleContext) -> Size:
@@ -269,7 +252,6 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory with an order for each preemption by Slurm of a marked job; its mark is spent."""
     marks = context.changes_of(MARK)
     orders, next_order = dict(memory.orders), memory.next_order
-    futile, retry_at = dict(context.futile), dict(context.retry_at)
     for job_id, one in list(marks.items()):
         job = context.snapshot.jobs.get(job_id)
         if job_id in context.absent or one.order_id is not None:
@@ -283,8 +265,7 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
         if cause is None and context.now - job.submit_time <= STARTS_WITHIN_S:
             continue  # a TE job may start in its place in a moment
         if cause is not None:
-            orders[next_order] = order = _order(next_order, job, cause, one, context)
-            came_to_nothing(order, context)
+            orders[next_order] = _order(next_order, job, cause, one, context)
             marks[job_id] = replace(one, order_id=next_order)
             next_order = OrderId(next_order + 1)
         if one.restored:
@@ -299,13 +280,7 @@ def see_what_slurm_did(memory: Memory, context: CycleContext) -> Memory:
         last_preempted=dict(context.last_preempted),
         paid=tuple(context.paid),
         past=dict(context.past),
-        futile={**memory.futile, **_new(context.futile, futile)},
-        retry_at={**memory.retry_at, **_new(context.retry_at, retry_at)},
     )
-
-
-def _new(now: Mapping[JobId, T], before: Mapping[JobId, T]) -> dict[JobId, T]:
-    return {job_id: one for job_id, one in now.items() if before.get(job_id) != one}
 
 
 def _waited_then(job: Job, context: CycleContext) -> tuple[Job, ...]:
@@ -373,8 +348,6 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
         started_at=trial.start_time,
         ending=ending,
     )
-    if here:
-        order = on_trial(order, trial, context)
     where = ",".join(mark.nodes)
     text = f"Slurm made room for job {trial.label} on {where}"
     if not here:

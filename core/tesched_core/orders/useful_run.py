@@ -33,10 +33,14 @@ from tesched_core.orders.futility import came_to_nothing, forget, useful_run_s
 
 
 def on_trial(order: Order, run: Job, context: CycleContext) -> Order:
-    """Return an order whose TE job has just started where its victims made room, as this run."""
-    if not order.victims or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
+    """Return an order whose TE job has just started, as this run; of an array a start is enough.
+
+    Its other tasks wait on, and which of them comes back is no word on the rest.
+    """
+    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
+    if not order.victims or run.array_job_id is not None or not is_te:
         return order
-    return replace(order, run_of=run.job_id, restarts=run.restarts)
+    return replace(order, run_of=run.job_id, restarts=run.restarts, run_seen_at=context.now)
 
 
 def came_back(order: Order, job: Job) -> bool:
@@ -52,8 +56,12 @@ def judged(order: Order, context: CycleContext) -> Order:
     if job is None:  # Slurm has forgotten it, and how it ended
         return replace(order, run_of=None)
     enough_s = useful_run_s(job, context.limits)
-    ran_s = _ran_s(order, job, context.now)
     back = job.pending or came_back(order, job)
+    if not back and not job.finished:
+        if "CONFIGURING" in job.flags:  # its nodes boot, or a Prolog runs: it has not begun
+            return replace(order, run_seen_at=context.now, started_at=None)
+        order = replace(order, started_at=job.start_time)  # Slurm sets it anew when they are ready
+    ran_s = _ran_s(order, job, context.now)
     if ran_s >= enough_s or (not back and job.state is JobState.COMPLETED):
         forget(order.preemptor, context)
         return replace(order, run_of=None)
@@ -68,12 +76,14 @@ def judged(order: Order, context: CycleContext) -> Order:
 
 
 def _ran_s(order: Order, job: Job, now: UnixSeconds) -> float:
-    """Return how long the run on trial has lasted, as far as it is over or Slurm says when it began."""
-    began = order.started_at if order.started_at is not None else now
+    """Return how long the run on trial has lasted.
+
+    Of one that is over by Slurm's own times, else by this host's clock: the two may differ, and are not compared.
+    """
     if job.pending or came_back(order, job):
-        return max(job.submit_time - began, 0.0)  # Slurm counts a job's wait from its requeue on
+        # Slurm counts a job's wait from its requeue on. One that was never seen to run after its Prolog has not run.
+        return max(job.submit_time - order.started_at, 0.0) if order.started_at is not None else 0.0
     if job.finished:
-        return 0.0 if job.end_time is None else max(job.end_time - began, 0.0)
-    # While its nodes boot, or a Prolog runs, it has not begun.
-    began = now if "CONFIGURING" in job.flags else max(began, job.start_time or began)
-    return max(now - began, 0.0)
+        began = job.start_time if job.start_time is not None else order.started_at
+        return 0.0 if job.end_time is None or began is None else max(job.end_time - began, 0.0)
+    return max(now - order.run_seen_at, 0.0) if order.run_seen_at is not None else 0.0

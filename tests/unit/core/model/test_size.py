@@ -38,6 +38,7 @@ GROWN = [
     (asks(exclusive=True), "whole nodes"),
     (replace(BEFORE, time_limit_s=3601), "a time limit of 3601 s, not 3600 s"),
     (replace(BEFORE, time_limit_s=None), "no time limit, not 3600 s"),
+    (replace(BEFORE, licenses="matlab:50"), "licences matlab:50, not none"),
     (replace(BEFORE, partitions=("p", "big")), "partition big, not p"),
 ]
 
