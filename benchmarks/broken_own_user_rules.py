@@ -57,6 +57,7 @@ OWN_USER_MUTATIONS = (
         'hopeless.add(("", *one.shape))',
     ),
     Mutation("grown: a victim", _BOOST, 'return f"it asks for {grown}" if grown else ""', 'return ""'),
+    Mutation("grown: not by a policy's move", _BOOST, "size_of(job, context.own_request(job))", "size_of(job)"),
     Mutation("grown: not by a record that is not read", _BOOST, " or job.partly_read", ""),
     Mutation("grown: a TE job", _ADVANCE, "elif grown := _grown(order, job, context):", 'elif grown := "":'),
     Mutation("grown: not by tesched's own binding", _ADVANCE, "size_of(job, context.own_request(job))", "size_of(job)"),

@@ -6,11 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tesched_core.model.actions import NodeCount, OrderId, SetNice
+from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
 from tesched_core.model.cluster import Request
-from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Departure, Ending, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.model.size import size_of
 
-from tests.builders import node, running, share, waiting
+from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, brought_forward, nice_back, one_node
 
 OTHER = 5
@@ -119,3 +123,66 @@ class TestTrial:
         drive.change(TE, time_limit_s=604_800)
         drive.cycle(2)
         assert drive.order().state is OrderState.OPEN
+
+
+def test_a_job_that_a_policy_moves_to_more_nodes_has_not_grown() -> None:
+    """It is bound to two nodes in place of one, waits to run there, and stays a fellow of a victim that waits, too."""
+    moved, victim = waiting(1, Request(cpus=32, max_nodes=4, mem_per_node_mib=1)), waiting(2, cpus=32)
+    drive = Driver(
+        [node("n1"), node("n2"), node("n3")],
+        [replace(moved, restarts=1), replace(victim, restarts=1), running(TE, share("n3", 32))],
+        run_times={1: 600.0, 2: 600.0},
+        binds=True,
+    )
+    left = Victim(
+        job_id=JobId(1),
+        state=VictimState.LEFT,
+        restarts=0,
+        grace_period_s=0.0,
+        notice_signal="",
+        notice_target=Target.BATCH,
+        score=1.0,
+        nodes=("n3",),
+        started_at=NOW - 100,
+        purpose=Purpose.ROUND,
+        left_at=NOW - 3,
+        departure=Departure.REQUEUED,
+        size=size_of(moved),
+    )
+    move = Order(
+        order_id=OrderId(1),
+        preemptor=JobId(1),
+        state=OrderState.OPEN,
+        created_at=NOW - 5,
+        expires_at=NOW + 500,
+        nodes=("n1", "n2"),
+        victims=(left,),
+        size=size_of(moved),
+    )
+    ended = replace(move, order_id=OrderId(2), preemptor=JobId(TE), state=OrderState.SETTLING, nodes=("n3",), size=None)
+    ended = replace(ended, victims=(replace(left, job_id=JobId(2), purpose=Purpose.TE, size=size_of(victim)),))
+    count, own = NodeCount(least=2, most=2, tasks=2, cpus=64), NodeCount(least=1, most=4, tasks=1, cpus=32)
+    bound = Change(
+        lever=NODE_BINDING,
+        job_id=JobId(1),
+        field=Field.NODES,
+        previous=Nodes(count=own),
+        value=Nodes(names=("n1", "n2"), count=count),
+        at=NOW - 3,
+        since=NOW - 3,
+        order_id=OrderId(1),
+    )
+    request = replace(moved.request, min_nodes=2, max_nodes=2, cpus=64, tasks=2, required_nodes=("n1", "n2"))
+    drive.jobs[JobId(1)] = replace(drive.jobs[JobId(1)], request=request)
+    drive.memory = replace(
+        drive.memory,
+        orders={OrderId(1): move, OrderId(2): ended},
+        next_order=OrderId(3),
+        changes={NODE_BINDING: {JobId(1): bound}},
+    )
+    raises = 0
+    for at_s in range(0, 20, 2):
+        drive.obeys(*drive.cycle(at_s))
+        raises += sum(isinstance(one, SetNice) for one in drive.decision.actions)
+    assert drive.order(1).state is OrderState.OPEN
+    assert raises == 1, "neither is put ahead of the other again and again"

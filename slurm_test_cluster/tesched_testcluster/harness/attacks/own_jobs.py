@@ -35,6 +35,11 @@ def _is_eligible(cluster: LocalCluster, job_id: int) -> bool:
     return at != "Unknown" and datetime.fromisoformat(at) < datetime.now()  # noqa: DTZ005 - Slurm's is local, too
 
 
+def _has_notice(daemon: Daemon) -> bool:
+    victims = [one for order in daemon.json("status")["orders"] for one in order["order"]["victims"]]
+    return any(one["state"] == "noticed" for one in victims)
+
+
 def _polls(cluster: LocalCluster, daemon: Daemon) -> None:
     """Wait until a poll has begun and ended."""
     before = daemon.json("status")["daemon"]["cycle"]
@@ -85,7 +90,7 @@ def own_withdrawn(bench: Bench) -> Result:
         stays = ("--comment=signal=B:USR1 grace=2",)
         _runs(cluster, "be-stays", hostile, *stays, wrap="trap '' USR1; while :; do sleep 0.1; done")
         own = cluster.sbatch("-J", "te-own", *WHOLE, wrap="exec sleep 3000", user=hostile)
-        cluster.wait_for(lambda: "noticed" in daemon.ask("orders").stdout, "the notice")
+        cluster.wait_for(partial(_has_notice, daemon), "the notice")
         _end(cluster, own)
         cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
         began = time.monotonic()
