@@ -17,7 +17,8 @@ from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
 from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
-from tesched_testcluster.load import JOB_SCRIPT, LoadJob, submit
+from tesched_testcluster.harness.hostile import ordinary_user
+from tesched_testcluster.load import EVENTS, JOB_SCRIPT, LoadJob, submit
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -81,8 +82,8 @@ class LocalStage:
     folder: Path
 
     def submit(self, job: LoadJob) -> int:
-        """Submit a job and return its id."""
-        return submit(self.cluster, job, self.cluster.shared)
+        """Submit a job, a trial of an ordinary user, and return its id."""
+        return submit(self.cluster, job, self.cluster.shared, user=ordinary_user() if job.kind == "te" else None)
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
@@ -126,8 +127,9 @@ class DockerStage:
     cluster: DockerCluster
 
     def submit(self, job: LoadJob) -> int:
-        """Submit a job of an ordinary user and return its id."""
-        return submit(self.cluster, job, Path(SHARED), script=_script_in_image(), user="alice")
+        """Submit a job of an ordinary user, a trial of another one, and return its id."""
+        user = "bob" if job.kind == "te" else "alice"
+        return submit(self.cluster, job, Path(SHARED), script=_script_in_image(), user=user)
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
@@ -151,6 +153,10 @@ class DockerStage:
 def local_stage() -> Iterator[LocalStage]:
     """Give eight nodes on this host until the block ends."""
     with LocalCluster() as cluster, tempfile.TemporaryDirectory(prefix="tesched-demo-") as name:
+        # Jobs of two users write to it.
+        events = cluster.shared / EVENTS
+        events.touch()
+        events.chmod(0o666)
         yield LocalStage(cluster=cluster, folder=Path(name))
 
 
@@ -159,6 +165,8 @@ def docker_stage() -> Iterator[DockerStage]:
     """Give eight nodes in containers until the block ends; the image is made first, if it is missing."""
     build_image(quiet=image_is_there(MAIN.tag()))
     with DockerCluster(docker_definition(8)) as cluster:
+        for command in ("touch", "chmod 666"):
+            cluster.exec("slurmctld", *command.split(), f"{SHARED}/{EVENTS}")
         yield DockerStage(cluster=cluster)
 
 

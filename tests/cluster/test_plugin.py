@@ -94,11 +94,18 @@ def full(cluster: LocalCluster) -> list[int]:
     return [best_effort(cluster) for _ in range(NODES)]
 
 
-def trial(cluster: LocalCluster, *options: str, wrap: str = "sleep 300", nodes: int = 1) -> int:
-    """Submit a TE job that wants whole nodes; of another user than the others: by own ones nobody's limits count."""
+def trial(
+    cluster: LocalCluster, *options: str, wrap: str = "sleep 300", nodes: int = 1, user: str | None = None
+) -> int:
+    """Submit a TE job that wants whole nodes."""
     where = () if any(option.startswith("--partition") for option in options) else ("--partition=te",)
     asked = ("--gres=gpu:8", f"--nodes={nodes}", "--output=/dev/null", *where, *options)
-    return cluster.sbatch(*asked, wrap=wrap, user=ordinary_user())
+    return cluster.sbatch(*asked, wrap=wrap, user=user)
+
+
+def others_trial(cluster: LocalCluster, *options: str, wrap: str = "sleep 300", nodes: int = 1) -> int:
+    """Submit one of another user than the victims': what an own one costs counts in no limit but that user's."""
+    return trial(cluster, *options, wrap=wrap, nodes=nodes, user=ordinary_user())
 
 
 def passes(cluster: LocalCluster) -> int:

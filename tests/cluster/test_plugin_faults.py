@@ -16,7 +16,8 @@ from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
-from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, trial
+from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full
+from tests.cluster.test_plugin import others_trial as trial
 from tests.cluster.test_plugin_lever import marked, wait_marked
 
 pytestmark = pytest.mark.slurm

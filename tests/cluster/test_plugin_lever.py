@@ -11,7 +11,8 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full, trial
+from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full
+from tests.cluster.test_plugin import others_trial as trial
 
 pytestmark = pytest.mark.slurm
 
