@@ -133,6 +133,14 @@ def plan(mix: Mix, rng: random.Random) -> tuple[LoadJob, ...]:
     return tuple(sorted(jobs, key=lambda job: job.submit_after_s))
 
 
+def scripts_in(folder: Path) -> Path:
+    """Copy the jobs' scripts to a folder that every user may read, unlike a checkout; return the one for `submit`."""
+    for script in (JOB_SCRIPT, ORDINARY_SCRIPT):
+        (folder / script.name).write_bytes(script.read_bytes())
+        (folder / script.name).chmod(0o644)
+    return folder / JOB_SCRIPT.name
+
+
 def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_SCRIPT, user: str | None = None) -> int:
     """Submit one job, which writes to `folder`, and return its id. Folder and script are as the cluster sees them."""
     gres = (f"--gres=gpu:{job.gpus}",) if job.gpus else ()

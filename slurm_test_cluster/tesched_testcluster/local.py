@@ -244,7 +244,7 @@ class LocalCluster(Cluster):
             first_port=first_port,
             user=pwd.getpwuid(os.getuid()).pw_name,
             address=_own_address(),
-            plugin_folders=(own_plugins(), str(PLUGIN_FOLDER)) if self.uses_plugin else (),
+            plugin_folders=(own_plugins(), str(self.folder / "plugins")) if self.uses_plugin else (),
         )
 
     def _write_files(self, first_port: int) -> None:
@@ -254,6 +254,10 @@ class LocalCluster(Cluster):
         folders += [Path(placement.spool) / name for name in self.definition.node_names]
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
+        if self.uses_plugin:
+            # Every user's commands look into PluginDir, and not every user may look into a checkout.
+            (self.folder / "plugins").mkdir()
+            shutil.copy(_PLUGIN, self.folder / "plugins")
         self.shared.mkdir()
         # Jobs of other users write here too; the sticky bit keeps them from each other's files.
         self.shared.chmod(0o1777)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
 from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
 from tesched_testcluster.harness.hostile import ordinary_user
-from tesched_testcluster.load import EVENTS, JOB_SCRIPT, LoadJob, submit
+from tesched_testcluster.load import EVENTS, JOB_SCRIPT, LoadJob, scripts_in, submit
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -83,7 +84,8 @@ class LocalStage:
 
     def submit(self, job: LoadJob) -> int:
         """Submit a job, a trial of an ordinary user, and return its id."""
-        return submit(self.cluster, job, self.cluster.shared, user=ordinary_user() if job.kind == "te" else None)
+        user = ordinary_user() if job.kind == "te" else None
+        return submit(self.cluster, job, self.cluster.shared, script=self._scripts, user=user)
 
     @contextmanager
     def daemon(self) -> Iterator[None]:
@@ -114,6 +116,10 @@ class LocalStage:
             check=False,
         )
         return _printed(done, argv)
+
+    @cached_property
+    def _scripts(self) -> Path:
+        return scripts_in(self.cluster.shared)
 
     @property
     def _config(self) -> Path:

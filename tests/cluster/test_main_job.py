@@ -8,7 +8,18 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.harness.hostile import ordinary_user
-from tesched_testcluster.load import EVENTS, HOLD, EventName, LoadJob, OnNotice, await_begun, hold, read_events, submit
+from tesched_testcluster.load import (
+    EVENTS,
+    HOLD,
+    EventName,
+    LoadJob,
+    OnNotice,
+    await_begun,
+    hold,
+    read_events,
+    scripts_in,
+    submit,
+)
 from tesched_testcluster.local import LocalCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
@@ -63,7 +74,7 @@ def test_a_te_job_starts_in_the_room_of_one_victim_which_goes_on_from_its_checkp
         # Of another user than its victim, which has a claim to be ahead then; both write to the same file.
         (cluster.shared / EVENTS).chmod(0o666)
         load = LoadJob(name="te-1", kind="te", cpus=2, gpus=2, ticks=TICKS)
-        te = submit(cluster, load, cluster.shared, user=ordinary_user())
+        te = submit(cluster, load, cluster.shared, script=scripts_in(cluster.shared), user=ordinary_user())
         first = cluster.job(te)["Priority"]
         cluster.wait_state(te, "RUNNING")
         assert cluster.state(rival) == "PENDING"
