@@ -27,6 +27,8 @@ LONGEST_POLL_S, LONGEST_WAIT_S = 2.0, 5.0
 _SUBMITTED = re.compile(r"^\[(\S+)\] _slurm_rpc_submit_batch_job: JobId=(\d+) ")
 _TOOK = re.compile(r"^\[(\S+)\] (_slurm_rpc_\w+): .* usec=(\d+)$")
 _GIVEN = re.compile(r"^\[(\S+)\] .*(?:Allocate|Started) JobId=(\d+)\b")
+#: of a job that starts with its submission it logs the end alone
+_ENDED = re.compile(r"^\[(\S+)\] _job_complete: JobId=(\d+) ")
 
 
 def ordinary_users(count: int) -> list[str]:
@@ -135,6 +137,8 @@ def waits(slurmctld_log: Path, jobs: Collection[int]) -> dict[int, float]:
                 submitted[int(found[2])] = datetime.fromisoformat(found[1]).timestamp()
             elif (found := _GIVEN.match(line)) and (job_id := int(found[2])) in submitted:
                 waited.setdefault(job_id, datetime.fromisoformat(found[1]).timestamp() - submitted[job_id])
+            elif (found := _ENDED.match(line)) and (job_id := int(found[2])) in submitted:
+                waited.setdefault(job_id, 0.0)
     return waited
 
 

@@ -78,10 +78,9 @@ def run_attacks(names: Sequence[str], client: ClientChoice, say: Callable[[str],
 
 def _result(one: Attack, client: ClientChoice) -> Result:
     """Run one attack; what fails meanwhile, or ends the daemon, is no success."""
-    with tempfile.TemporaryDirectory(prefix="tesched-attack-") as folder, LocalCluster(one.definition) as cluster:
-        bench = Bench(cluster=cluster, client=client, folder=Path(folder))
-        try:
-            return one.run(bench)
-        except (AssertionError, ClusterError) as error:
-            said = str(error).strip().splitlines() or [type(error).__name__]
-            return Result(figure=said[-1][:300], held=False)
+    try:
+        with tempfile.TemporaryDirectory(prefix="tesched-attack-") as folder, LocalCluster(one.definition) as cluster:
+            return one.run(Bench(cluster=cluster, client=client, folder=Path(folder)))
+    except (AssertionError, ClusterError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        return Result(figure=said[-1][:300], held=False)
