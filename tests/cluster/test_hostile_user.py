@@ -22,7 +22,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.attacks import raw_rpc
-from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of
+from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of, with_slurmdbd
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.harness.hostile import ordinary_user, run
 from tesched_testcluster.harness.slurm_clients import Connect
@@ -145,6 +145,27 @@ def test_no_number_ends_the_daemon_or_hides_another_job(
             assert user in shown
         undone = daemon.ask("undo")
         assert undone.returncode == 0, undone.stderr
+
+
+@pytest.mark.gate
+def test_a_script_of_line_feeds_holds_up_no_poll(
+    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    """What sbatch has wrapped is looked for in it, and how long that takes must not grow with the square of it."""
+    cluster = make_cluster(with_slurmdbd(1))  # it is read where command lines are known
+    script = cluster.shared / "feeds.sh"
+    wrapped = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 3000"
+    # All of it is within what is read of a script.
+    script.write_text(f"{wrapped}{chr(10) * 200_000}x")
+    whole = ("-c32", "--mem=100", "--output=/dev/null")
+    victim = cluster.sbatch("-J", "be", *whole, script=script, user=ordinary_user())
+    cluster.wait_state(victim, "RUNNING")
+    said = ("sacct", "-n", "-X", "-P", "-o", "SubmitLine", "-j", str(victim))
+    cluster.wait_for(lambda: "sbatch" in cluster.run(*said).stdout, "its command line in slurmdbd")
+    with daemon_that_goes_on(cluster, tmp_path, client_choice, "enforce"):
+        te = cluster.sbatch("-J", "te", *whole, wrap="exec sleep 1")
+        cluster.wait_state(te, "RUNNING", "COMPLETED")
+        assert cluster.job(victim)["Restarts"] == "1"
 
 
 @pytest.mark.gate

@@ -99,23 +99,26 @@ def giant_numbers(bench: Bench) -> Result:
     )
 
 
-def _with_slurmdbd() -> ClusterDefinition:
+def with_slurmdbd(nodes: int) -> ClusterDefinition:
     """Return a cluster whose slurmdbd knows command lines, which are read with the scripts that they wrap."""
     account = Account(name="lab", users=("root", *ordinary_users(2)))
-    return ClusterDefinition(groups=(NodeGroup(count=4),), accounting=Accounting(accounts=(account,), enforce=""))
+    return ClusterDefinition(groups=(NodeGroup(count=nodes),), accounting=Accounting(accounts=(account,), enforce=""))
 
 
-@attack("newlines", "BE jobs on all nodes, each with 10^6 line feeds in what sbatch wrapped", _with_slurmdbd())
+@attack("newlines", "BE jobs on all nodes, each with 200,000 line feeds in what sbatch wrapped", with_slurmdbd(4))
 def newlines(bench: Bench) -> Result:
     """A script is read in one pass, and the daemon obeys SIGTERM."""
     cluster, hostile = bench.cluster, bench.users[0]
-    script = script_file(cluster, "newlines.sh", _WRAPPED + "sleep 3000" + "\n" * 10**6 + "x")
+    script = script_file(cluster, "newlines.sh", _WRAPPED + "sleep 3000" + "\n" * 200_000 + "x")
     with bench.daemon() as running:
         bench.fill_up()
         quiet_s = bench.serve()
         bench.empty()
         every = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null")
         bench.fill = [cluster.sbatch(*every, script=script, user=hostile) for _ in cluster.definition.node_names]
+        said = ("sacct", "-n", "-X", "-P", "-o", "SubmitLine", "-j", ",".join(map(str, bench.fill)))
+        # Without its command line a script is not looked through.
+        cluster.wait_for(lambda: cluster.run(*said).stdout.count("sbatch") == len(bench.fill), "the command lines")
         result = beside(bench, running, quiet_s)
     return Result(figure=f"{result.figure}; SIGTERM obeyed", held=result.held)
 
