@@ -12,14 +12,9 @@ FUTILITY_MUTATIONS = (
     Mutation("run: of the time before its requeue", _RUN, "max(job.submit_time - order.started_at, 0.0) if", "0.0 if"),
     Mutation("run: what happened between two polls", _RUN, "job.restarts > order.restarts", "False"),
     Mutation("run: not while nodes boot", _RUN, 'if "CONFIGURING" in job.flags:', "if False:"),
-    Mutation(
-        "run: by this host's clock",
-        _RUN,
-        "max(now - order.run_seen_at, 0.0)",
-        "max(now - (job.start_time or now), 0.0)",
-    ),
+    Mutation("run: by this host's clock", _RUN, "context.now - seen_at)", "context.now - (job.start_time or 0.0))"),
     Mutation("run: of an array a start", _RUN, "or run.array_job_id is not None or", "or"),
-    Mutation("run: a missing record says nothing", _RUN, "or order.run_of in context.absent:", "or False:"),
+    Mutation("run: a missing record says nothing", _RUN, "or order.preemptor in context.absent:", "or False:"),
     Mutation("run: who comes back waits", _FUTILITY, "        Ending.NO_RUN,\n", ""),
     Mutation("run: a tenth of the time limit", _FUTILITY, "job.time_limit_s * PART", "inf"),
     Mutation("run: ten seconds at least", _FUTILITY, "max(part_s, LEAST_S)", "part_s"),
@@ -36,7 +31,7 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "run: an order lasts until it is known",
         "core/tesched_core/orders/settled.py",
-        "order.run_of is None and",
+        "order.run_seen_at is None and",
         "",
     ),
     Mutation(
@@ -76,8 +71,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "futile: tesched's own binding is no change",
         "core/tesched_core/orders/futility.py",
-        "request = own_request(job, context.changes_of(NODE_BINDING).get(job.job_id))",
-        "request = job.request",
+        "astuple(context.own_request(job))",
+        "astuple(job.request)",
     ),
     Mutation(
         "futile: forgotten when the job starts",

@@ -11,7 +11,9 @@ _OWN = "victim.of_own_user"
 
 OWN_USER_MUTATIONS = (
     Mutation("own: users that are not known", _ORDER, "bool(self.user) and self.user ==", "self.user =="),
-    Mutation("own: no P, no cool-down", _ADVANCE, f"Purpose.TE and not {_OWN}:", "Purpose.TE:"),
+    Mutation("own: no P, no cool-down", _ORDER, "Purpose.TE and not self.of_own_user", "Purpose.TE"),
+    Mutation("own: nor for a turn", _ORDER, "self.purpose is Purpose.TE and not", "not"),
+    Mutation("grown: it is said why", "core/tesched_core/levers/nice.py", 'f": {why}" if why else ""', '""'),
     Mutation("own: its wait is none of its slowdown", _ADVANCE, f"if {_OWN} and past is not None:", "if False:"),
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
     Mutation("own: no fellow", _BOOST, "if not self.why_not(other, context)}", "}"),
@@ -26,10 +28,10 @@ OWN_USER_MUTATIONS = (
         "                pass\n            return",
     ),
     Mutation(
-        "own: what its user is told",
+        "own: the note to its user",
         "core/tesched_core/orders/tell_users.py",
-        "trial and not victim.of_own_user else 0",
-        "trial else 0",
+        "if victim.is_limited else 0",
+        "if victim.purpose is Purpose.TE else 0",
     ),
     Mutation(
         "own: Slurm's choice by its mark",

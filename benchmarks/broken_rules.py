@@ -357,8 +357,8 @@ MUTATIONS = (
     Mutation(
         "order: a finished job does not count as preempted",
         "core/tesched_core/orders/advance.py",
-        "if departure in PREEMPTED:\n        # P",
-        "if True:\n        # P",
+        "if departure in PREEMPTED:\n        if victim.is_limited",
+        "if True:\n        if victim.is_limited",
     ),
     Mutation(
         "notice: no signal that nothing declared",

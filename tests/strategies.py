@@ -119,7 +119,6 @@ def orders(ids: st.SearchStrategy[OrderId] = order_ids) -> st.SearchStrategy[Ord
         waits_until=st.none() | times,
         newest_task=st.none() | job_ids,
         restarts=st.none() | counts,
-        run_of=st.none() | job_ids,
         run_seen_at=st.none() | times,
         size=st.none() | sizes,
         started_at=st.none() | times,

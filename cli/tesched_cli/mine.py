@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from tesched_core.model.change import VICTIM_BOOST
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import PREEMPTED, Departure, Purpose, Victim
+from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.model.visible import shortened
@@ -124,9 +124,7 @@ def _mine(job: JobView, victims: Sequence[Victim], most: int, *, ahead: bool) ->
     most = most if job.job_class is JobClass.BE else 0
     gone = tuple(_preemption(one) for one in victims if one.departure in PREEMPTED)
     last = victims[-1] if victims else None
-    # Of turns, and for own TE jobs, a job may leave more often than that.
-    counts = [one.departure in PREEMPTED and one.purpose is Purpose.TE and not one.of_own_user for one in victims]
-    preempted = sum(counts)
+    preempted = sum(one.departure in PREEMPTED and one.is_limited for one in victims)
     return MyJob(
         job=job.label,
         name=job.name,

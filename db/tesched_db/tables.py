@@ -301,9 +301,8 @@ class OrderRow(Base):
     newest_task: Mapped[int | None] = mapped_column(BigInteger)
     #: what its preemptor asked for when it was made
     size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
-    #: how often it had been requeued then, or at its start; the job whose start is yet to become a useful run
+    #: how often it had been requeued then, or at its start, and since when that is yet to become a useful run
     restarts: Mapped[int | None] = mapped_column(BigInteger)
-    run_of: Mapped[int | None] = mapped_column(BigInteger)
     run_seen_at: Mapped[float | None]
     started_at: Mapped[float | None]
     ending: Mapped[str | None]

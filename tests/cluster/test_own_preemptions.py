@@ -90,11 +90,12 @@ def test_a_victim_that_asks_for_more_loses_its_place(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
-    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2):
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         mine, older = victim_waits(cluster, None)
         cluster.wait_for(lambda: int(cluster.job(mine)["Nice"]) < 0, "the victim to be ahead of the older job")
         cluster.run("scontrol", "update", f"JobId={mine}", "Gres=gpu:8", user=ordinary_user())
         cluster.wait_for(lambda: cluster.job(mine)["Nice"] == "0", "its own place in the queue")
+        cluster.wait_for(lambda: "8 gpu, not 1" in daemon.ask("explain", str(mine)).stdout, "the reason")
         ends(cluster, "te-1")
         cluster.wait_state(older, "RUNNING")
         assert cluster.state(mine) == "PENDING"

@@ -58,6 +58,7 @@ def test_a_victim_that_asks_for_more_loses_its_place(fields: dict[str, Any]) -> 
     assert drive.decision.actions == (nice_back(0, job=BE, preemptor=TE, now=-1301),)
     drive.obeys(*drive.decision.actions)
     assert drive.cycle(8) == ()
+    assert any("its nice is put back: it asks for " in one.text for one in drive.decision.transitions)
     assert drive.cycle(10) == (), "it is not put ahead again"
 
     # As it was it has its place again.

@@ -25,14 +25,19 @@ MAX_PRIORITY = 4294967293
 MIN_NICE = -2147483645
 
 
-def put_back(one: Change[int], jobs: Iterable[Job], preemptor: JobId | None, context: CycleContext) -> bool:
-    """Put the value back of these jobs, which are all that may have it; return whether it is seen to be back."""
+def put_back(
+    one: Change[int], jobs: Iterable[Job], preemptor: JobId | None, context: CycleContext, why: str = ""
+) -> bool:
+    """Put the value back of these jobs, which are all that may have it; return whether it is seen to be back.
+
+    `why` is what `tesched explain` adds, in words.
+    """
     jobs = [job for job in jobs if not job.finished]
     ours = [job for job in jobs if is_ours(job, one)]
     if not ours:
         if one.order_id is not None:
             others = any(value_of(job, one) != one.previous for job in jobs)
-            text = "was set by others, and is left" if others else "is put back"
+            text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
             context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
         return True
     context.actions += [_action(one, job, preemptor) for job in ours]

@@ -81,11 +81,11 @@ class VictimBoostLever(Lever):
         )
         context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
 
-    def put_back(self, victim: Victim, order: Order, context: CycleContext) -> None:
-        """Put a victim's nice value back once it no longer waits to run again."""
+    def put_back(self, victim: Victim, order: Order, context: CycleContext, why: str) -> None:
+        """Put a victim's nice value back once it no longer waits to run again, or has no claim to be ahead (`why`)."""
         one = context.changes_of(self.name).get(victim.job_id)
         if one is not None and one.order_id == order.order_id:
-            self._put_back(one, order.preemptor, context)
+            self._put_back(one, order.preemptor, context, why)
 
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
         """Put back what belongs to no open order."""
@@ -100,11 +100,11 @@ class VictimBoostLever(Lever):
             if one.order_id not in stay:
                 self._put_back(one, _preemptor(one, orders), context)
 
-    def _put_back(self, one: Change[int], preemptor: JobId | None, context: CycleContext) -> None:
+    def _put_back(self, one: Change[int], preemptor: JobId | None, context: CycleContext, why: str = "") -> None:
         job = context.snapshot.jobs.get(one.job_id)
         if one.job_id in context.absent:
             return
-        if one.restored or put_back(one, [job] if job else [], preemptor, context):
+        if one.restored or put_back(one, [job] if job else [], preemptor, context, why):
             del context.changes_of(self.name)[one.job_id]
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:

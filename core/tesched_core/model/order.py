@@ -49,7 +49,7 @@ class Ending(StrEnum):
     BLOCKED = "blocked"
     #: Slurm did not look at it as the first in its queue in time; no victim was asked
     NOT_LOOKED_AT = "not_looked_at"
-    #: it asks for more than when room was made for it, or for another partition
+    #: it asks for more than when the order was made, or for another partition
     GROWN = "grown"
     #: a node on which room was made starts no jobs any more
     NODE_GONE = "node_gone"
@@ -176,6 +176,11 @@ class Victim:
         return bool(self.user) and self.user == self.for_user
 
     @property
+    def is_limited(self) -> bool:
+        """Return whether a job may be such a victim only so often: of other users' TE jobs, and not of turns."""
+        return self.purpose is Purpose.TE and not self.of_own_user
+
+    @property
     def deadline(self) -> UnixSeconds | None:
         """Return when its grace period is over."""
         return None if self.noticed_at is None else self.noticed_at + self.grace_period_s
@@ -219,8 +224,7 @@ class Order:
     size: Size | None = None
     #: how often its preemptor had been requeued then, or at its start; None: not known, or a job array
     restarts: int | None = None
-    #: the job whose start is yet to become a useful run (`orders/useful_run.py`), and since when it is seen to run
-    run_of: JobId | None = None
+    #: since when its preemptor is seen to run, while that has yet to become a useful run (`orders/useful_run.py`)
     run_seen_at: UnixSeconds | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
@@ -238,7 +242,7 @@ class Order:
 
     @property
     def futile(self) -> bool:
-        """Return whether a victim left because it was asked, and the preemptor had no useful run where it made room.
+        """Return whether a victim left because it was asked, and the preemptor had no useful run on its nodes.
 
         A victim that ended by itself before its notice has paid nothing.
         """

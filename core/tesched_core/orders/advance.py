@@ -84,7 +84,7 @@ def advance(
         paid=lately(context.paid, snapshot.taken_at),
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
-        futile=follow_futile(context, {order.run_of for order in orders.values()}),
+        futile=follow_futile(context, {one.preemptor for one in orders.values() if one.run_seen_at is not None}),
         shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
     ), context
 
@@ -128,7 +128,7 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif came_back(order, job) and not _moves(order):
         ending, text = Ending.NO_RUN, f"job {job.label} has started and is back in the queue already"
     elif grown := _grown(order, job, context):
-        ending, text = Ending.GROWN, f"job {job.label} is not what room is made for any more: it asks for {grown}"
+        ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
         # What was true when its order was made may not be any more: it has reached a limit, its partition was closed.
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
@@ -211,10 +211,11 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             victim = replace(victim, size=victim.size.waiting(job))
     if REQUEUE_LEVER.has_left_held(victim, order, context):
         return victim  # once it is free it is like any other that waits to run again
-    if victim.awaited and not VICTIM_BOOST_LEVER.why_not(victim, context):
+    why_not = VICTIM_BOOST_LEVER.why_not(victim, context) if victim.awaited else ""
+    if victim.awaited and not why_not:
         VICTIM_BOOST_LEVER.bring_forward(victim, order, context)
     else:
-        VICTIM_BOOST_LEVER.put_back(victim, order, context)
+        VICTIM_BOOST_LEVER.put_back(victim, order, context, why_not)
     return victim
 
 
@@ -241,8 +242,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         # However it ended, it was asked: that is what hours and budgets count.
         context.paid.append(paying(victim, context.now, order.preemptor))
     if departure in PREEMPTED:
-        # P and the cool-down are for what the TE jobs of others cause.
-        if victim.purpose is Purpose.TE and not victim.of_own_user:
+        if victim.is_limited:
             context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
             context.last_preempted[victim.job_id] = context.now
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))

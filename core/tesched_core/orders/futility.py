@@ -22,7 +22,6 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING
 
-from tesched_core.model.change import NODE_BINDING, own_request
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits
@@ -69,7 +68,7 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
-        if order.run_of is None:  # no more than a start is asked of it
+        if order.run_seen_at is None:  # a start is enough
             context.futile.pop(family, None)
         return
     job = context.snapshot.jobs.get(order.preemptor)
@@ -105,7 +104,7 @@ def _was_asked(victim: Victim) -> bool:
     return told or victim.requeue_sent_at is not None
 
 
-def follow(context: CycleContext, on_trial: Collection[JobId | None] = ()) -> dict[JobId, Futility]:
+def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> dict[JobId, Futility]:
     """Return the memory of futile orders without jobs that have had a useful run or left; what has changed is noted.
 
     Of jobs that are `on_trial` their order says when they had one.
@@ -140,10 +139,9 @@ def follow(context: CycleContext, on_trial: Collection[JobId | None] = ()) -> di
 
 def basis_of(job: Job, nodes: str, context: CycleContext) -> str:
     """Return a digest of what decides whether another order can do better; `nodes` is that of its partitions' nodes."""
-    # The nodes to which tesched itself has bound it are no word of its own.
-    request = own_request(job, context.changes_of(NODE_BINDING).get(job.job_id))
     wanted = (
-        astuple(request),
+        # The nodes to which tesched itself has bound it are no word of its own.
+        astuple(context.own_request(job)),
         job.partitions,
         job.qos,
         job.account,

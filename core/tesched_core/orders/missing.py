@@ -35,7 +35,6 @@ def missing_since(memory: Memory, snapshot: Snapshot) -> Mapping[JobId, UnixSeco
 
 def _remembered(memory: Memory) -> set[JobId]:
     of_orders = {order.preemptor for order in memory.open_orders()}
-    of_orders |= {order.run_of for order in memory.open_orders() if order.run_of is not None}
     of_orders |= {victim.job_id for order in memory.open_orders() for victim in order.victims if not victim.settled}
     return of_orders.union(
         memory.preemptions,

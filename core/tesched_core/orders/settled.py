@@ -27,9 +27,9 @@ def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool 
 
     With `victims_wait`, victims that are to run again are left to Slurm.
     """
-    settled = victims_wait or (order.run_of is None and all(victim.settled for victim in order.victims))
+    settled = victims_wait or (order.run_seen_at is None and all(victim.settled for victim in order.victims))
     if not settled or has_changes(order, context):
         return order
     text = "futile: its victims left for nothing" if order.futile else "all its changes are put back"
     context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
-    return replace(order, state=OrderState.ENDED, ended_at=context.now, run_of=None)
+    return replace(order, state=OrderState.ENDED, ended_at=context.now, run_seen_at=None)

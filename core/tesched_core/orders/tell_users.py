@@ -99,7 +99,6 @@ def _is_news(victim: Victim, before: Order | None) -> bool:
 def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) -> TellUser:
     job = snapshot.jobs.get(victim.job_id)
     lost = victim.departure is Departure.LOST
-    trial = victim.purpose is Purpose.TE
     cause = cause_of(victim)
     reason = Reason(
         code=ReasonCode.TELLS_USER,
@@ -114,8 +113,7 @@ def _told(victim: Victim, memory: Memory, snapshot: Snapshot, telling: Telling) 
         at=victim.left_at if victim.left_at is not None else snapshot.taken_at,
         cause=cause,
         departure=victim.departure.value if victim.departure is not None else "",
-        # Turns, and what its own user's jobs cause, are not among those of which a job may have only so many.
-        times=memory.preemptions.get(victim.job_id, 1) if trial and not victim.of_own_user else 0,
+        times=memory.preemptions.get(victim.job_id, 1) if victim.is_limited else 0,
         most=telling.most,
         lost=lost,
         record=_record(telling, snapshot.settings.release),

@@ -3,12 +3,12 @@
 Definitions
     useful run    a run of the TE job that has lasted `guard.useful_run_s`, or a tenth of its time limit where that is
                   shorter, but 10 s at least; or a shorter one that ended by itself with success.
-    on trial      an order whose TE job has started where its victims made room, and has not had a useful run yet.
+    on trial      an order with victims whose TE job has started, and has not had a useful run yet.
 
 Principle
     A job may be back in the queue right after its start: it requeues itself (RequeueExit), a Prolog or its node fails.
-    Room is there again when it next waits only if nobody took it, and so a job that never runs could make each
-    best-effort job leave in turn. So an order stays on trial until its TE job has had a useful run. Before that, one
+    By then other jobs may have its nodes, and a job that never runs could make each best-effort job leave in turn. So
+    an order stays on trial until its TE job has had a useful run. Before that, one
     that is back in the queue, or has ended without success, has come to nothing (`orders/futility.py`).
 
     What happened between two polls shows in Slurm's count of the job's restarts.
@@ -27,20 +27,19 @@ from dataclasses import replace
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Ending, Order
-from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.futility import came_to_nothing, forget, useful_run_s
 
 
 def on_trial(order: Order, run: Job, context: CycleContext) -> Order:
-    """Return an order whose TE job has just started, as this run; of an array a start is enough.
+    """Return an order whose TE job has just started, as this run; for a job array a start is enough.
 
     Its other tasks wait on, and which of them comes back is no word on the rest.
     """
     is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
     if not order.victims or run.array_job_id is not None or not is_te:
         return order
-    return replace(order, run_of=run.job_id, restarts=run.restarts, run_seen_at=context.now)
+    return replace(order, restarts=run.restarts, run_seen_at=context.now)
 
 
 def came_back(order: Order, job: Job) -> bool:
@@ -50,35 +49,36 @@ def came_back(order: Order, job: Job) -> bool:
 
 def judged(order: Order, context: CycleContext) -> Order:
     """Return an order on trial as it is now: as it was, served, or come to nothing."""
-    if order.run_of is None or order.run_of in context.absent:
+    seen_at = order.run_seen_at
+    if seen_at is None or order.preemptor in context.absent:
         return order
-    job = context.snapshot.jobs.get(order.run_of)
+    job = context.snapshot.jobs.get(order.preemptor)
     if job is None:  # Slurm has forgotten it, and how it ended
-        return replace(order, run_of=None)
+        return replace(order, run_seen_at=None)
     enough_s = useful_run_s(job, context.limits)
     back = job.pending or came_back(order, job)
     if not back and not job.finished:
         if "CONFIGURING" in job.flags:  # its nodes boot, or a Prolog runs: it has not begun
             return replace(order, run_seen_at=context.now, started_at=None)
         order = replace(order, started_at=job.start_time)  # Slurm sets it anew when they are ready
-    ran_s = _ran_s(order, job, context.now)
+    ran_s = _ran_s(order, job, context.now - seen_at)
     if ran_s >= enough_s or (not back and job.state is JobState.COMPLETED):
         forget(order.preemptor, context)
-        return replace(order, run_of=None)
+        return replace(order, run_seen_at=None)
     if not back and not job.finished:
         return order
     what = "is back in the queue" if back else f"ended {job.state}"
     text = f"job {job.label} {what} {ran_s:.0f} s after its start: its victims left for nothing"
     context.moved(order.order_id, None, order.state, order.state, text)
-    order = replace(order, ending=Ending.NO_RUN, run_of=None)
+    order = replace(order, ending=Ending.NO_RUN, run_seen_at=None)
     came_to_nothing(order, context)
     return order
 
 
-def _ran_s(order: Order, job: Job, now: UnixSeconds) -> float:
-    """Return how long the run on trial has lasted.
+def _ran_s(order: Order, job: Job, seen_s: float) -> float:
+    """Return for how many seconds the run on trial has lasted, of which it is seen to run for `seen_s`.
 
-    Of one that is over by Slurm's own times, else by this host's clock: the two may differ, and are not compared.
+    The times of a run that is over are Slurm's, that of one that goes on is this host's: they are not compared.
     """
     if job.pending or came_back(order, job):
         # Slurm counts a job's wait from its requeue on. One that was never seen to run after its Prolog has not run.
@@ -86,4 +86,4 @@ def _ran_s(order: Order, job: Job, now: UnixSeconds) -> float:
     if job.finished:
         began = job.start_time if job.start_time is not None else order.started_at
         return 0.0 if job.end_time is None or began is None else max(job.end_time - began, 0.0)
-    return max(now - order.run_seen_at, 0.0) if order.run_seen_at is not None else 0.0
+    return max(seen_s, 0.0)

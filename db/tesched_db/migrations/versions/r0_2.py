@@ -275,7 +275,6 @@ def upgrade() -> None:
         sa.Column("newest_task", sa.BigInteger(), nullable=True),
         sa.Column("size", sa.JSON(), nullable=True),
         sa.Column("restarts", sa.BigInteger(), nullable=True),
-        sa.Column("run_of", sa.BigInteger(), nullable=True),
         sa.Column("run_seen_at", sa.Float(53), nullable=True),
         sa.Column("started_at", sa.Float(53), nullable=True),
         sa.Column("ending", sa.Text(), nullable=True),
