@@ -27,7 +27,7 @@ from tesched_daemon.wakeup import Agenda
 log = logging.getLogger(__name__)
 
 
-#: Seconds after which the main thread looks whether a signal is waiting for it, or a turn is overdue.
+#: Seconds after which the main thread checks for a signal that waits for it, and for a turn that is overdue.
 WAKES_S = 1.0
 
 

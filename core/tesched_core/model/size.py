@@ -1,6 +1,6 @@
 """Size of a job: what it asks for in all, or holds, so that it shows when it has grown.
 
-A job has a place in the queue by tesched's doing as a victim that waits to run again, or as one that room is made for.
+A job has a place in the queue by tesched's doing as a victim that waits to run again, or as the preemptor of an order.
 It has that place for what it was then, and its user may change a waiting job (scontrol(1), update). So it keeps the
 place only as long as it asks for no more, and nowhere else.
 

@@ -11,7 +11,7 @@ from tesched_core.model.resources import UnixSeconds
 
 
 def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str = "") -> Departure | None:
-    """Return how a victim that held its room left it; None while the run that was meant still holds it.
+    """Return how a victim left its nodes; None while the run that was meant still holds them.
 
     `release` is Slurm's: what exit status 0 means may depend on it. `now` is when this is seen.
     """

@@ -20,7 +20,7 @@ def te_queue(
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
 
-    Jobs at which Slurm has yet to look wait for that, unless `limits.await_first_look` is false and they ask for nodes
+    Jobs that Slurm has yet to consider wait for that, unless `limits.await_first_look` is false and they ask for nodes
     alone.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
