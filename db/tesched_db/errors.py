@@ -35,8 +35,10 @@ def store_errors(doing: str) -> Iterator[None]:
 
 def _is_of_a_value(error: SQLAlchemyError) -> bool:
     if isinstance(error, DBAPIError):
-        # ProgrammingError: of sqlite3, a value of a type that it does not know.
-        return isinstance(error, (DataError, IntegrityError, ProgrammingError))
+        if isinstance(error, ProgrammingError):
+            # A value of a type that the driver does not know; what a server says is of its tables and of rights.
+            return getattr(error.orig, "sqlstate", None) is None
+        return isinstance(error, (DataError, IntegrityError))
     return isinstance(error, StatementError)
 
 

@@ -101,7 +101,7 @@ class CommandsActuator:
         def look() -> Job | Failure:
             nonlocal known
             first, known = known, None
-            return first or self._look(action.job_id)
+            return first or self.look(action.job_id)
 
         seen_now = fresh_look(look, barred)
         if seen_now is None:
@@ -186,7 +186,8 @@ class CommandsActuator:
             return self._do("scontrol", "release", job)
         return failure
 
-    def _look(self, job_id: JobId) -> Job | Failure:
+    def look(self, job_id: JobId) -> Job | Failure:
+        """Return the job as squeue shows it."""
         row = look_at(self.commands, job_id)
         if isinstance(row, Failure):
             return row

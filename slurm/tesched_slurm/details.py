@@ -132,9 +132,13 @@ class DetailsQuery:
     def _hidden_task(self, answer: str, begin: re.Match[str], array: Row, hidden: dict[str, HiddenTask]) -> int:
         """Add the task whose record this is, if it is one; return where to go on.
 
-        Its name is its array's: else squeue would have shown it.
+        Its name and its user are its array's: else squeue would have shown it.
         """
-        position = begin.end() + (len(array.name) if answer.startswith(array.name, begin.end()) else 0)
+        position = begin.end() + len(array.name)
+        user = _USER.match(answer, position) if answer.startswith(array.name, begin.end()) else None
+        if user is None or user[1] != array.user_id:
+            return begin.end()
+        position = user.end()
         line_end = answer.find("\n", position)
         marked = _TO_MARK.search(answer, position, line_end) if line_end > 0 else None
         if marked is None or not marked[1].endswith(self._mark):

@@ -60,7 +60,7 @@ def read_job(row: Row, details: Details | None) -> Job:
         job_id=JobId(int(row.job_id)),
         array_job_id=JobId(int(row.array_job_id)) if row.array_task_id != "N/A" else None,
         array_task_id=int(row.array_task_id) if row.array_task_id.isdecimal() else None,
-        array_tasks=_waiting_tasks(row, throttle),
+        array_tasks=_waiting_tasks(row, details, throttle),
         array_throttle=throttle,
         het_job_id=_het(row.het_job_id),
         het_offset=int(row.het_job_offset) if _het(row.het_job_id) is not None else None,
@@ -131,12 +131,13 @@ def asks_for_gres(row: Row) -> bool:
     return any(map(words.gres, asked))
 
 
-def _waiting_tasks(row: Row, throttle: int) -> str:
+def _waiting_tasks(row: Row, details: Details | None, throttle: int) -> str:
     """Return `0-9%2` of the tasks of an array that wait as one; empty for a task, and for what is no array."""
     if row.array_task_id == "N/A" or row.array_task_id.isdecimal():
         return ""
-    # Without the limit that 22.05 writes behind them, and 26.05 does not.
-    tasks = row.array_task_id.partition("%")[0]
+    # Without the limit that 22.05 writes behind them, and 26.05 does not; there squeue lists the tasks with records of
+    # their own, too.
+    tasks = (details.array_tasks if details is not None else "") or row.array_task_id.partition("%")[0]
     return f"{tasks}%{throttle}" if throttle else tasks
 
 

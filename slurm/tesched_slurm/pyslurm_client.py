@@ -43,7 +43,7 @@ from tesched_core.model.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.model.cluster import Job, JobState, Node, Request, Reservation
+from tesched_core.model.cluster import Job, JobState, Node, Partition, Request, Reservation
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
@@ -59,7 +59,7 @@ from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
-from tesched_slurm.scontrol_cluster import read_nodes, read_reservations
+from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
 
 COMPLETING = "COMPLETING"
 #: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.
@@ -122,10 +122,9 @@ class PyslurmObserver:
         reservations = self._reservations() if seen.reservations else ()
         if isinstance(reservations, Failure):
             return reservations
-        try:
-            partitions = partitions_of(seen.partitions)
-        except ValueError as error:
-            return strange("pyslurm's partitions", error)
+        partitions = self._partitions(seen)
+        if isinstance(partitions, Failure):
+            return partitions
         return Snapshot.of(
             taken_at,
             jobs=jobs,
@@ -203,7 +202,7 @@ class PyslurmObserver:
         rows = rows_of(query, answers[0])
         if isinstance(rows, Failure):
             return rows
-        read = self._queue.read(rows, details, answers[1])
+        read = self._queue.read(rows, details, answers[1], wanted=wanted)
         return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
 
     def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
@@ -219,6 +218,20 @@ class PyslurmObserver:
             return read_nodes(answer)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show node", error)
+
+    def _partitions(self, seen: Seen) -> tuple[Partition, ...] | Failure:
+        if seen.partitions is not None:
+            try:
+                return partitions_of(seen.partitions)
+            except ValueError as error:
+                return strange("pyslurm's partitions", error)
+        answer = self.commands.run(("scontrol", "-a", "-o", "show", "partition"))
+        if isinstance(answer, Failure):
+            return answer
+        try:
+            return read_partitions(answer)
+        except (KeyError, ValueError) as error:
+            return strange("scontrol -o show partition", error)
 
     def _reservations(self) -> tuple[Reservation, ...] | Failure:
         answer = self.commands.run(("scontrol", "-a", "-o", "show", "reservation"))
@@ -317,10 +330,12 @@ class PyslurmActuator:
                 raise AssertionError("the daemon writes the marks by itself")
 
     def _look(self, job_id: JobId) -> Job | Failure:
-        """Return the job, without what it asked for and holds."""
+        """Return the job, without what it asked for and holds; one that pyslurm can't read as squeue shows it."""
         seen = _seen(self.process, LookAtJob(job_id))
         if isinstance(seen, Failure):
             return seen
+        if job_id in seen.unread:
+            return CommandsActuator(commands=self.commands).look(job_id)
         for record in seen.jobs:
             if record.id == job_id:
                 return job_of(record, Request())

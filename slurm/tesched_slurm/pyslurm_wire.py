@@ -160,7 +160,8 @@ class Seen(msgspec.Struct, frozen=True, tag="seen"):
     unread: tuple[int, ...] = ()
     #: None where pyslurm could not read them
     nodes: tuple[NodeRecord, ...] | None = None
-    partitions: tuple[PartitionRecord, ...] = ()
+    #: the same
+    partitions: tuple[PartitionRecord, ...] | None = None
     #: how many there are
     reservations: int = 0
 
@@ -181,30 +182,11 @@ Answer: TypeAlias = Version | Seen | Done | Refused
 
 questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-_JOBS = "jobs"
 
 
 def read_answer(body: bytes | memoryview) -> Answer:
-    """Return the answer; a job whose record is of another form is unread, and the others are read.
-
-    For the number that stands for "infinite" pyslurm has a word, and any user may write that number into a job. Raises
-    msgspec.DecodeError for an answer that can't be read otherwise.
-    """
-    try:
-        return _answers.decode(body)
-    except msgspec.ValidationError:
-        plain = msgspec.msgpack.decode(body)
-        if not isinstance(plain, dict) or not isinstance(plain.get(_JOBS), list):
-            raise
-    answer = msgspec.convert({**plain, _JOBS: []}, Seen)
-    records: list[JobRecord] = []
-    unread = list(answer.unread)
-    for each in plain[_JOBS]:
-        try:
-            records.append(msgspec.convert(each, JobRecord))
-        except msgspec.ValidationError:
-            unread.append(msgspec.convert(each[0], int))
-    return msgspec.structs.replace(answer, jobs=tuple(records), unread=tuple(unread))
+    """Return the answer. Raises msgspec.DecodeError for one of another form."""
+    return _answers.decode(body)
 
 
 def frame(message: Any) -> bytes:

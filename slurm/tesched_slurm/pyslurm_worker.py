@@ -13,7 +13,7 @@ import pwd
 import sys
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -35,6 +35,8 @@ from tesched_slurm.pyslurm_wire import (
     frame,
     questions,
 )
+
+R = TypeVar("R", NodeRecord, PartitionRecord)
 
 
 class _Collection(Protocol):
@@ -87,8 +89,17 @@ _job_fields = _fields(JobRecord)
 _node_fields = _fields(NodeRecord)
 _partition_fields = _fields(PartitionRecord)
 _USER = JobRecord.__struct_fields__.index("user")
-#: What a value that pyslurm cannot read raises: text that is no UTF-8, a GRES form that it does not know.
-_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError)
+#: What a value that pyslurm cannot read raises: text that is no UTF-8, a GRES form that it does not know. And one of
+#: another type: for the number that stands for "infinite", which any user may write into a job, it has a word.
+_UNREADABLE = (ValueError, TypeError, LookupError, ArithmeticError, msgspec.ValidationError)
+
+
+def _records(kind: type[R], fields: attrgetter[tuple[Any, ...]], found: _Collection) -> tuple[R, ...] | None:
+    """Return the records of nodes or partitions; None if there is one that pyslurm cannot read."""
+    try:
+        return tuple(msgspec.convert(list(fields(each)), kind) for each in found.values())
+    except _UNREADABLE:
+        return None
 
 
 class Worker:
@@ -117,11 +128,10 @@ class Worker:
 
     def _look(self) -> Seen:
         seen = self._read(self._pyslurm.Jobs.load().values())
-        partitions = tuple(
-            PartitionRecord(*_partition_fields(each)) for each in self._pyslurm.Partitions.load().values()
-        )
+        nodes = _records(NodeRecord, _node_fields, self._pyslurm.Nodes.load())
+        partitions = _records(PartitionRecord, _partition_fields, self._pyslurm.Partitions.load())
         reservations = sum(1 for _ in self._pyslurm.Reservations.load().values())
-        return msgspec.structs.replace(seen, nodes=self._nodes(), partitions=partitions, reservations=reservations)
+        return msgspec.structs.replace(seen, nodes=nodes, partitions=partitions, reservations=reservations)
 
     def _read(self, jobs: Iterable[object]) -> Seen:
         records: list[JobRecord] = []
@@ -130,18 +140,10 @@ class Worker:
             try:
                 values = list(_job_fields(job))
                 values[_USER] = self._user(values[_USER])
+                records.append(msgspec.convert(values, JobRecord))
             except _UNREADABLE:
                 unread.append(cast("int", attrgetter("id")(job)))
-            else:
-                records.append(JobRecord(*values))
         return Seen(jobs=tuple(records), unread=tuple(unread))
-
-    def _nodes(self) -> tuple[NodeRecord, ...] | None:
-        nodes = self._pyslurm.Nodes.load().values()
-        try:
-            return tuple(NodeRecord(*_node_fields(each)) for each in nodes)
-        except _UNREADABLE:
-            return None
 
     def _user(self, user_id: int) -> str:
         # pyslurm asks the name service anew for each job.

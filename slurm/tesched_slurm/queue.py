@@ -44,22 +44,25 @@ class Queue:
         """Make ready to read the tasks that squeue doesn't show."""
         self._hidden = HiddenTasks(commands=self.commands)
 
-    def read(self, rows: Iterable[Row], query: DetailsQuery, answer: str) -> tuple[Job, ...] | Failure:
-        """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time."""
+    def read(
+        self, rows: Iterable[Row], query: DetailsQuery, answer: str, *, wanted: Collection[int] | None = None
+    ) -> tuple[Job, ...] | Failure:
+        """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
+
+        Tasks that squeue doesn't show are asked for if they are `wanted`; None: all are.
+        """
         shown = {row.job_id: row for row in rows}
         found = query.find(answer, shown)
-        hidden = found.hidden
+        hidden = {job_id: task for job_id, task in found.hidden.items() if wanted is None or int(job_id) in wanted}
         tasks = self._hidden.read(hidden, shown)
         if isinstance(tasks, Failure):
             return tasks
-        if hidden:
-            for array_id in {task.array_id for task in hidden.values()} & found.by_id.keys():
-                # squeue's list has those tasks, too.
-                shown[array_id] = shown[array_id]._replace(array_task_id=found.by_id[array_id].array_tasks)
+        details, doubtful = dict(found.by_id), found.doubtful
+        if tasks.rows:
+            more = query.find(answer, tasks.rows)
+            details, doubtful = {**details, **more.by_id}, doubtful | more.doubtful
             shown |= tasks.rows
-            found = query.find(answer, shown)
-        details = dict(found.by_id)
-        for job_id in found.doubtful:
+        for job_id in doubtful:
             before = self._kept.get(job_id)
             if before is not None and before.row == shown[job_id] and before.details is not None:
                 details[job_id] = before.details
@@ -75,12 +78,17 @@ class Queue:
         asked = [known[job_id] for job_id in sorted(job_ids) if job_id in known]
         if unknown := sorted(set(job_ids) - known.keys()):
             # Without -r: with the id of an array comes one row for its waiting tasks, however many they are.
-            rows = read_rows(self.commands, "-t", "all", "-j", ",".join(map(str, unknown)))
-            if isinstance(rows, Failure) and rows.kind is not FailureKind.NOT_FOUND:
-                return rows
-            found = [] if isinstance(rows, Failure) else rows
-            # With it come its other tasks, too.
-            asked += [row for row in found if int(row.job_id) in unknown]
+            found = self._rows(unknown)
+            if isinstance(found, Failure):
+                return found
+            # On 26.05 that row stands also for a task that is asked for by its own id beside its array.
+            if hidden := sorted(set(unknown) - found.keys()):
+                more = self._rows(hidden)
+                if isinstance(more, Failure):
+                    return more
+                found |= more
+            # With an array's id come its other tasks, too.
+            asked += [found[job_id] for job_id in unknown if job_id in found]
         details: dict[str, Details] = {}
         for row in asked:
             if not is_readable(row):
@@ -91,6 +99,12 @@ class Queue:
             if one is not None:
                 details[row.job_id] = one
         return self.keep(asked, details, forget=False)
+
+    def _rows(self, job_ids: Collection[int]) -> dict[int, Row] | Failure:
+        rows = read_rows(self.commands, "-t", "all", "-j", ",".join(map(str, job_ids)))
+        if isinstance(rows, Failure):
+            return {} if rows.kind is FailureKind.NOT_FOUND else rows
+        return {int(row.job_id): row for row in rows}
 
     def forget_others(self, job_ids: Collection[int]) -> None:
         """Forget all jobs but these."""

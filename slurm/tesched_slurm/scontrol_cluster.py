@@ -177,8 +177,8 @@ def read_topology(answer: str) -> tuple[Switch, ...]:
     return tuple(found)
 
 
-#: the largest exit status of a job
-_MOST_EXIT = 255
+#: the largest exit status of a job, and the largest number that may stand for one: Slurm passes over those between
+_MOST_EXIT, _MOST_CODE = 255, 65_535
 #: Words of AccountingStorageEnforce with which no limit keeps a job from starting (slurm.conf(5)).
 _ENFORCES_NO_LIMITS = frozenset({"none", "(null)", "associations", "wckeys", "nosteps", "nojobs"})
 
@@ -195,7 +195,8 @@ def read_settings(answer: str) -> SlurmSettings:
         found: set[int] = set()
         for part in words.names(values.get(key, "(null)")):
             low, dash, high = part.partition("-")
-            found |= set(range(setting(key, low, _MOST_EXIT), setting(key, high if dash else low, _MOST_EXIT) + 1))
+            first, last = setting(key, low, _MOST_CODE), setting(key, high if dash else low, _MOST_CODE)
+            found |= set(range(first, min(last, _MOST_EXIT) + 1))
         return frozenset(found)
 
     expire = re.search(r"cred_expire=(\d+)", values.get("AuthInfo", ""))

@@ -21,7 +21,7 @@ ROOMS = ("core", "daemon", "db", "policies", "predict", "report", "slurm")
 LENGTH = 1 << 17
 #: Seconds of this process's own time, not of the clock: over one text an expression needs some milliseconds, and one
 #: that takes the square of the length half a minute.
-MOST_CPU_S = 10.0
+MOST_CPU_S = 1.0
 
 #: what expressions repeat
 ATOMS = (" ", "\n", "a", "0", "9a", "#-", "a=", " a=b", ",", "(", "[")

@@ -22,6 +22,18 @@ class Slurm:
     alone: dict[str, str] = field(default_factory=dict)
     rows_by_task: list[Row] = field(default_factory=list)
     asked: list[tuple[str, ...]] = field(default_factory=list)
+    #: as squeue 26.05 does, a task whose array is asked for as well is shown as one with it
+    folds: bool = False
+
+    def rows(self, job_ids: list[str]) -> list[Row]:
+        """Return what squeue shows of these ids; without `folds` all that there is."""
+        if not self.folds:
+            return self.rows_by_task
+        return [
+            row
+            for row in self.rows_by_task
+            if row.job_id in job_ids and (row.job_id == row.array_job_id or row.array_job_id not in job_ids)
+        ]
 
 
 class Answering(Commands):
@@ -31,6 +43,8 @@ class Answering(Commands):
 
     def _answer(self, argv, variables=None, enough=None):  # type: ignore[no-untyped-def]
         self.slurm.asked.append(tuple(argv))
+        if variables is None:
+            return ""  # something is done, and no format of an answer is asked for
         if argv[0] == "scontrol":
             said = self.slurm.alone.get(argv[-1])
             mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
@@ -40,7 +54,7 @@ class Answering(Commands):
         query = Query()
         columns = query.environment["SQUEUE_FORMAT2"].split(",")
         told = variables["SQUEUE_FORMAT2"].split(",")
-        answer = squeue(query, self.slurm.rows_by_task)
+        answer = squeue(query, self.slurm.rows(argv[-1].split(",")))
         for ours, theirs in zip(columns, told, strict=True):
             answer = answer.replace(ours.partition(":")[2], theirs.partition(":")[2])
         return answer

@@ -9,11 +9,12 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState
 from tesched_slurm import hidden_tasks
 from tesched_slurm.columns import Row
+from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.user_turns import in_turn
 
 from tests.unit.slurm.queue_reading import Answering, Slurm, read, reading
-from tests.unit.slurm.squeue_says import PLAIN, scontrol
+from tests.unit.slurm.squeue_says import PLAIN, said_to, scontrol
 
 ARRAY = PLAIN._replace(job_id="3", array_job_id="3", array_task_id="0-999", state="PENDING", node_list="")
 
@@ -172,3 +173,40 @@ def test_of_a_few_jobs_squeue_is_asked_for_those_without_a_row_and_scontrol_for_
     assert {job.job_id: bool(job.doubt) for job in jobs} == {1: False, 2: False, 4: True}
     said = [(argv[0], argv[-1]) for argv in slurm.asked]
     assert said == [("squeue", "1"), ("scontrol", "2"), ("scontrol", "1")]
+
+
+def test_a_task_is_read_that_is_asked_for_beside_its_array() -> None:
+    own = task(ARRAY, 10, 0)
+    alone = {
+        "3": scontrol(ARRAY, array="ArrayJobId=3 ArrayTaskId=1-999 "),
+        "10": scontrol(own, array="ArrayJobId=3 ArrayTaskId=0 "),
+    }
+    slurm = Slurm(rows_by_task=[ARRAY, own], alone=alone, folds=True)
+    jobs = reading(slurm).read_few({3, 10, 11})
+    assert not isinstance(jobs, Failure)
+    assert [job.label for job in jobs] == ["3_[1-999]", "3_0"]
+    squeues = [argv[-1] for argv in slurm.asked if argv[0] == "squeue"]
+    assert squeues == ["3,10,11", "10,11"]
+
+
+def test_no_other_users_name_is_the_record_of_a_task() -> None:
+    own = task(ARRAY, 10, 0)
+    forged = "x\nJobId={} ArrayJobId=3 ArrayTaskId=0 JobName=train"
+    slurm = Slurm(rows_by_task=[own, task(ARRAY, 4000, 7)])
+    queue, plain = reading(slurm), _answer(own, rest="1-999")
+    eve = PLAIN._replace(job_id="77", array_job_id="77", user_name="eve", user_id="6666", state="PENDING", node_list="")
+    for number in (4000, 10):
+        liar = eve._replace(name=forged.format(number))
+        assert read(queue, [ARRAY], plain + scontrol(liar)).keys() == {3, 10}
+    assert len(slurm.asked) == 1, "the record of the task is as it was"
+
+
+def test_of_many_jobs_the_tasks_that_are_wanted_are_asked_for_alone() -> None:
+    tasks = [task(ARRAY, 10 + number, number) for number in range(3)]
+    slurm = Slurm(rows_by_task=tasks, folds=True)
+    query = DetailsQuery()
+    answer = said_to(query, _answer(*tasks, rest="3-999"))
+    jobs = reading(slurm).read([ARRAY], query, answer, wanted={3, 11})
+    assert not isinstance(jobs, Failure)
+    assert {job.job_id for job in jobs} == {3, 11}
+    assert asked(slurm) == [["11"]]

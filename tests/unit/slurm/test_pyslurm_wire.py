@@ -1,19 +1,23 @@
-"""Answers of the pyslurm process: one job's record of another form hides no other job."""
+"""What the pyslurm process answers: a record of another form than known hides no other."""
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from types import SimpleNamespace
+from typing import Any, cast, get_type_hints
 
 import msgspec
 import pytest
-from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, Seen, Version, frame, read_answer
+from tesched_slurm.pyslurm_wire import LENGTH, Done, JobRecord, Look, Seen, Version, frame, read_answer
+from tesched_slurm.pyslurm_worker import Pyslurm, Worker
+
+from tests.unit.slurm.test_cluster_bounds import NODE_RECORD, PARTITION_RECORD
 
 HINTS = get_type_hints(JobRecord)
 #: fields that hold a number or nothing
 NUMBERS = [name for name in JobRecord.__struct_fields__ if name != "id" and HINTS[name] in (int, int | None)]
 
 
-def record(job_id: int, **changes: object) -> JobRecord:
+def record(job_id: Any, **changes: object) -> JobRecord:
     """Make a record with something in each field."""
     values: dict[str, Any] = {}
     for name in JobRecord.__struct_fields__:
@@ -23,23 +27,64 @@ def record(job_id: int, **changes: object) -> JobRecord:
     return JobRecord(**values)
 
 
-def sent(message: object) -> bytes:
-    return frame(message)[LENGTH.size :]
+class Records:
+    """Jobs, nodes, partitions or reservations of a pyslurm."""
+
+    def __init__(self, *records: object) -> None:
+        """Take them; a field of a job's has another name there."""
+        self.records = records
+
+    def load(self) -> Records:
+        return self
+
+    def values(self) -> tuple[object, ...]:
+        return self.records
+
+
+def as_pyslurm(one: msgspec.Struct) -> SimpleNamespace:
+    values = {name: getattr(one, name) for name in one.__struct_fields__}
+    return SimpleNamespace(**values, user_id=0)
+
+
+def seen_by_a_worker(**found: Records) -> Seen:
+    """Return what comes over the wire where pyslurm shows these."""
+    parts = {name: found.get(name, Records()) for name in ("Jobs", "Nodes", "Partitions", "Reservations")}
+    worker = Worker(cast("Pyslurm", SimpleNamespace(RPCError=OSError, **parts)))
+    answer = read_answer(frame(worker.answer(Look()))[LENGTH.size :])
+    assert isinstance(answer, Seen)
+    return answer
 
 
 def test_an_answer_comes_as_it_was_sent() -> None:
-    seen = Seen(jobs=(record(1), record(2)), unread=(3,))
-    assert read_answer(sent(seen)) == seen
-    assert read_answer(sent(Done())) == Done()
+    seen = Seen(jobs=(record(1), record(2)), unread=(3,), nodes=(), partitions=())
+    for answer in (seen, Done()):
+        assert read_answer(frame(answer)[LENGTH.size :]) == answer
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_word_in_the_place_of_a_number_makes_that_job_unread_alone(name: str) -> None:
-    seen = Seen(jobs=(record(1), record(2, **{name: "UNLIMITED"}), record(4)), unread=(3,), reservations=1)
-    assert read_answer(sent(seen)) == Seen(jobs=(record(1), record(4)), unread=(3, 2), reservations=1)
+    """Pyslurm has one for the number that stands for "infinite", which any user may write into a job."""
+    odd = record(2, **{name: "UNLIMITED"})
+    seen = seen_by_a_worker(Jobs=Records(as_pyslurm(record(1)), as_pyslurm(odd), as_pyslurm(record(4))))
+    assert ([job.id for job in seen.jobs], seen.unread) == ([1, 4], (2,))
 
 
-def test_another_form_than_a_jobs_is_an_error() -> None:
-    for strange in (Version(version=7), Seen(jobs=(record("x"),)), Seen(reservations="x"), [1], 7):  # type: ignore[arg-type]
-        with pytest.raises(msgspec.DecodeError):
-            read_answer(sent(strange))
+@pytest.mark.parametrize(
+    ("kind", "number"), [("Nodes", "temporary_disk"), ("Nodes", "sockets"), ("Partitions", "priority_tier")]
+)
+def test_such_a_word_in_a_node_or_a_partition_leaves_them_to_the_commands(kind: str, number: str) -> None:
+    record_of = {"Nodes": NODE_RECORD, "Partitions": PARTITION_RECORD}[kind]
+    well = as_pyslurm(record_of)
+    odd = SimpleNamespace(**{**vars(well), number: "UNLIMITED"})
+    whole, partly = seen_by_a_worker(**{kind: Records(well)}), seen_by_a_worker(**{kind: Records(well, odd)})
+    assert getattr(whole, kind.lower()) == (record_of,)
+    assert getattr(partly, kind.lower()) is None
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [Version(version=7), Seen(jobs=(record("x"),)), Seen(reservations="x"), [1], 7],  # type: ignore[arg-type]
+)
+def test_an_answer_of_another_form_is_an_error(strange: object) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        read_answer(frame(strange)[LENGTH.size :])
