@@ -1,0 +1,27 @@
+"""Which errors of a database are of a value, and which of the store: the former set a job aside, the latter do not."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import psycopg.errors
+import pytest
+from sqlalchemy.exc import DataError, ProgrammingError, SQLAlchemyError
+from tesched_db.errors import RowError, StoreError, store_errors
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (DataError("insert", {}, psycopg.errors.NumericValueOutOfRange("bigint out of range")), RowError),
+        (ProgrammingError("insert", {}, sqlite3.ProgrammingError("type 'set' is not supported")), RowError),
+        (ProgrammingError("insert", {}, psycopg.ProgrammingError("cannot adapt type 'set'")), RowError),
+        (ProgrammingError("insert", {}, psycopg.errors.InsufficientPrivilege("permission denied")), StoreError),
+        (ProgrammingError("insert", {}, psycopg.errors.UndefinedTable("no table victims")), StoreError),
+        (ProgrammingError("insert", {}, psycopg.errors.UndefinedColumn("no column size")), StoreError),
+    ],
+)
+def test_what_a_server_says_of_rights_and_tables_is_of_no_value(error: SQLAlchemyError, kind: type[StoreError]) -> None:
+    with pytest.raises(StoreError) as caught, store_errors("write"):
+        raise error
+    assert type(caught.value) is kind
