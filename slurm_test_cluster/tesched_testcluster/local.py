@@ -138,10 +138,7 @@ class LocalCluster(Cluster):
         require_slurm(accounting=self.definition.accounting is not None)
         if self.uses_plugin and not plugin_is_built():
             raise ClusterError(f"not built: {_PLUGIN}. Run make plugin.")
-        said = subprocess.run(
-            ["slurmctld", "-V"], env=self.env, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
-        )
-        self.release = parse_release(said.stdout)
+        self.release = installed_release()
         patience = Patience(timeout_s)
         first_port = registry.claim(self.folder, self.definition, self.release)
         try:
@@ -402,6 +399,15 @@ def require_slurm(*, accounting: bool = False) -> None:
 def plugin_is_built() -> bool:
     """Return whether `make plugin` has been run."""
     return _PLUGIN.exists()
+
+
+def installed_release() -> tuple[int, int]:
+    """Return the release of this host's Slurm, (22, 5) for 22.05."""
+    command = ("slurmctld", "-V")
+    said = subprocess.run(
+        command, env={"PATH": _path()}, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
+    )
+    return parse_release(said.stdout)
 
 
 def own_plugins() -> str:

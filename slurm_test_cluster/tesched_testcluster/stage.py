@@ -18,10 +18,10 @@ from tesched_testcluster.cluster import Cluster, ClusterError
 from tesched_testcluster.docker import SHARED, DockerCluster, image_is_there
 from tesched_testcluster.docker_image import MAIN, MOUNT, build_image
 from tesched_testcluster.docker_service import docker_definition
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.load import EVENTS, JOB_SCRIPT, LoadJob, scripts_in, submit
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
+from tesched_testcluster.users import ordinary_user
 
 #: what every look of the daemon that finds nothing to do says
 FIRST_LOOK = "did nothing"

@@ -16,9 +16,9 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm import hidden_tasks
 from tesched_slurm.columns import Query, Row
 from tesched_slurm.run_command import Commands
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 

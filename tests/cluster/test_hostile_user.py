@@ -24,9 +24,10 @@ from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.attacks import raw_rpc
 from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of, with_slurmdbd
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
-from tesched_testcluster.harness.hostile import ordinary_user, run
+from tesched_testcluster.harness.hostile import run
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.load import (
     EVENTS,
     HOLD,
@@ -21,6 +20,7 @@ from tesched_testcluster.load import (
     submit,
 )
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 

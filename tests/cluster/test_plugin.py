@@ -26,11 +26,10 @@ from tesched_testcluster.definition import (
     NodeGroup,
     PartitionDefinition,
     Qos,
-    parse_release,
 )
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.harness.plugin_marks import Mark, marks_text, put_marks, put_text
-from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
+from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, installed_release, own_plugins
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated
@@ -54,8 +53,7 @@ for _ in $(seq 3000); do sleep 0.1; done
 
 def build_plugin() -> None:
     """Build the plugin for the Slurm that is installed here."""
-    version = subprocess.run(["/usr/sbin/slurmctld", "-V"], capture_output=True, text=True, check=True).stdout
-    if parse_release(version) >= (26, 5):
+    if installed_release() >= (26, 5):
         pytest.skip("the image of Slurm 26.05 has no plugin: Debian's mirror lacks the source package")
     made = subprocess.run(["make", "-C", str(ROOT), "plugin"], capture_output=True, text=True, check=False)
     assert made.returncode == 0, made.stderr[-2000:]

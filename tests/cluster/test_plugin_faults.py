@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import Daemon, run_tesched, running_daemon
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full
 from tests.cluster.test_plugin import others_trial as trial

@@ -8,8 +8,8 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import running_daemon
-from tesched_testcluster.harness.hostile import ordinary_user
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 

@@ -8,7 +8,6 @@ each client looks at the queue, and what it says of each job is compared with wh
 from __future__ import annotations
 
 import os
-import pwd
 import random
 import subprocess
 import time
@@ -24,6 +23,7 @@ from tesched_core.model.resources import JobId
 
 from tesched_testcluster.harness.slurm_clients import CLIENTS, connecting
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
 
 #: what would be Slurm's own words, were it not a user's text
 FORGED = (
@@ -170,13 +170,3 @@ def differences(submitted: Mapping[JobId, Case], jobs: Mapping[JobId, Job]) -> I
             for name, value in expected.items():
                 if getattr(what, name) != value:
                     yield f"job {job_id}: {name} is read as {getattr(what, name)!r}; submitted was {value!r}"
-
-
-def ordinary_user() -> str:
-    """Return a user of this machine without any right in Slurm."""
-    for name in ("alice", "nobody", "daemon"):
-        try:
-            return pwd.getpwnam(name).pw_name
-        except KeyError:
-            continue
-    raise SystemExit("there is no ordinary user here: neither alice nor nobody nor daemon")

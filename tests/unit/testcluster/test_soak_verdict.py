@@ -13,7 +13,8 @@ from tesched_testcluster.harness.attacks.soak import Plan, Sample, Soak, Stretch
 from tesched_testcluster.harness.attacks.verdict import holds, table
 
 GOOD = Stretch(polls=Polls(count=500, longest_s=0.4), waits=(0.5,) * 19 + (0.9,))
-SAMPLE = Sample(at=0.0, memory_mib=100.0, store_mib=2.0, jobs=1000)
+NEVER = replace(GOOD, waits=(math.inf,))
+SAMPLE = Sample(memory_mib=100.0, store_mib=2.0, jobs=1000)
 
 
 def soak(**changes: object) -> Soak:
@@ -42,6 +43,14 @@ def test_all_holds_where_nothing_changed() -> None:
         ({"beside": replace(GOOD, waits=(0.5,) * 9 + (math.inf,) * 11)}, "honest TE wait, 50%"),
         ({"samples": [SAMPLE, replace(SAMPLE, memory_mib=900.0), SAMPLE]}, "memory, MiB"),
         ({"samples": [SAMPLE, SAMPLE, replace(SAMPLE, store_mib=200.0)]}, "store, MiB"),
+        ({"submitted": 0}, "hostile jobs"),
+        ({"beside": replace(GOOD, polls=Polls(count=0, longest_s=0.0))}, "longest poll"),
+        ({"quiet": replace(GOOD, waits=()), "beside": replace(GOOD, waits=())}, "honest TE wait, 50%"),
+        (
+            {"quiet": replace(GOOD, waits=(math.inf,)), "beside": replace(GOOD, waits=(math.inf,))},
+            "honest TE wait, 95%",
+        ),
+        ({"samples": [replace(SAMPLE, memory_mib=0.0)] * 3}, "memory, MiB"),
         ({"unread": {"ada": {"17"}, "eve": {"18", "19"}}}, "unreadable jobs by user"),
     ],
 )

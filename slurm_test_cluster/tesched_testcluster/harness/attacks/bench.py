@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pwd
 import re
 import sqlite3
 from collections.abc import Collection, Iterator
@@ -14,13 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tesched_core.model.actions import Failure
+from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.clients import Client
 
+from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.daemon_process import Daemon, daemon_of, write_config
+from tesched_testcluster.harness.slurm_clients import connecting
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_users
 
-#: users without any right in Slurm; the first that this machine has are hostile, the next one is honest
-_USERS = ("alice", "bob", "nobody", "daemon", "bin", "games", "mail", "news", "sys")
+#: sbatch's options of a BE job that holds a node's GPUs
+BE_OF_A_NODE = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null")
 #: seconds: what one user does delays no poll by more, and no TE job of another user
 LONGEST_POLL_S, LONGEST_WAIT_S = 2.0, 5.0
 #: what slurmctld logs when a job is submitted, when a request was served, and when a job gets its nodes
@@ -29,15 +34,6 @@ _TOOK = re.compile(r"^\[(\S+)\] (_slurm_rpc_\w+): .* usec=(\d+)$")
 _GIVEN = re.compile(r"^\[(\S+)\] .*(?:Allocate|Started) JobId=(\d+)\b")
 #: of a job that starts with its submission it logs the end alone
 _ENDED = re.compile(r"^\[(\S+)\] _job_complete: JobId=(\d+) ")
-
-
-def ordinary_users(count: int) -> list[str]:
-    """Find so many users of this machine without any right in Slurm. LookupError if there are fewer."""
-    known = {account.pw_name for account in pwd.getpwall() if account.pw_uid}
-    found = [name for name in _USERS if name in known][:count]
-    if len(found) < count:
-        raise LookupError(f"this machine has fewer than {count} of the users {', '.join(_USERS)}")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +75,14 @@ class Bench:
             yield running
             assert running.process.poll() is None, "the daemon has ended"
 
-    def fill_up(self, *options: str) -> None:
-        """Let honest BE jobs hold all GPUs, one job a node. Those that are there already must all run again."""
+    def fill_up(self) -> None:
+        """Let BE jobs hold all GPUs, one job a node. Those that are there already must all run again.
+
+        They are a third user's: by an own TE job no job of the honest user's would be a victim like others.
+        """
         if not self.fill:
-            every = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null", *options)
-            self.fill = [
-                self.cluster.sbatch(*every, wrap="exec sleep 3000", user=self.users[1])
-                for _ in self.cluster.definition.node_names
-            ]
+            nodes = self.cluster.definition.node_names
+            self.fill = [self.cluster.sbatch(*BE_OF_A_NODE, wrap="exec sleep 3000") for _ in nodes]
         for job_id in self.fill:
             self.cluster.wait_state(job_id, "RUNNING")
 
@@ -122,9 +118,33 @@ class Bench:
             return connection.execute(sql, values).fetchall()
 
     def unread(self) -> list[tuple[str, str]]:
-        """Return label and user of the jobs that the daemon could not read in its last poll: the first 20."""
+        """Return label and user of the jobs that could not be read in the daemon's last poll.
+
+        The store has the first of them; where there are more, its client is asked anew.
+        """
         ((said,),) = self.query("select doubts from daemon")
-        return [(label, user) for label, user, _ in json.loads(said)["first"]] if said else []
+        doubts: dict[str, Any] = json.loads(said) if said else {"first": [], "count": 0}
+        if doubts["count"] == len(doubts["first"]):
+            return [(label, user) for label, user, _ in doubts["first"]]
+        return [(job.label, job.user) for job in self._poll().jobs.values() if job.doubt]
+
+    def calls_of_a_poll(self) -> int:
+        """Return how many calls to Slurm a poll makes that finds the queue as it was."""
+        calls = self._own_client.calls
+        self._poll()
+        before = sum(calls.values())
+        self._poll()
+        return sum(calls.values()) - before
+
+    def _poll(self) -> Snapshot:
+        seen = self._own_client.observer.observe()
+        if isinstance(seen, Failure):
+            raise ClusterError(f"a poll of the benchmark's own failed: {seen.message}")
+        return seen
+
+    @cached_property
+    def _own_client(self) -> Client:
+        return connecting(self.client)(self.cluster)
 
 
 def waits(slurmctld_log: Path, jobs: Collection[int]) -> dict[int, float]:

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 
-from tesched_testcluster.harness.attacks.bench import LONGEST_POLL_S, LONGEST_WAIT_S, Bench
+from tesched_testcluster.harness.attacks.bench import BE_OF_A_NODE, LONGEST_POLL_S, LONGEST_WAIT_S, Bench
 from tesched_testcluster.harness.attacks.registry import Result, attack
 from tesched_testcluster.harness.attacks.requests import script_file
 from tesched_testcluster.harness.attacks.usage import peak_of, resident_mib
@@ -58,13 +58,10 @@ def telling_floods(bench: Bench) -> Result:
 def variables(bench: Bench) -> Result:
     """The notice is delivered, and the polls see the queue as it is."""
     told = bench.cluster.shared / "told"
-    honest = bench.users[1]
     trap = f"trap 'touch {told}; exit 0' USR1; sleep 3000 & wait"
-    every = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null")
-    bench.fill = [
-        bench.cluster.sbatch(*every, "--comment=signal=B:USR1 grace=60", wrap=trap, user=honest)
-        for _ in bench.cluster.definition.node_names
-    ]
+    declared = "--comment=signal=B:USR1 grace=60"
+    nodes = bench.cluster.definition.node_names
+    bench.fill = [bench.cluster.sbatch(*BE_OF_A_NODE, declared, wrap=trap) for _ in nodes]
     with bench.daemon(**VARIABLES) as running:
         bench.fill_up()
         waited_s = bench.serve()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 
 from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup, PartitionDefinition
-from tesched_testcluster.harness.attacks.bench import LONGEST_POLL_S, LONGEST_WAIT_S, Bench, ordinary_users
+from tesched_testcluster.harness.attacks.bench import BE_OF_A_NODE, LONGEST_POLL_S, LONGEST_WAIT_S, Bench
 from tesched_testcluster.harness.attacks.registry import Result, attack
 from tesched_testcluster.harness.attacks.usage import peak_of, resident_mib
 from tesched_testcluster.harness.daemon_process import Daemon
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_users
 
 #: requests that slurmctld takes from any user, and for which 64 bits have no room once they are multiplied: by each
 #: other, or by what the site gives with each GPU
@@ -59,12 +62,12 @@ def script_file(cluster: LocalCluster, name: str, text: str) -> Path:
     return script
 
 
-def beside(bench: Bench, running: Daemon, quiet_s: float, since: float = 0.0) -> Result:
+def beside(bench: Bench, running: Daemon, quiet_s: float) -> Result:
     """Serve an honest TE job beside what a hostile user has done, and say how that and the polls went."""
     bench.fill_up()
     with peak_of(lambda: resident_mib(running.process.pid)) as memory:
         waited_s = bench.serve()
-    polls = bench.polls(since)
+    polls = bench.polls()
     calls = sum(running.json("status")["daemon"]["calls"].values())
     figure = (
         f"honest TE job served after {waited_s:.1f} s ({quiet_s:.1f} quiet), longest of {polls.count} polls"
@@ -73,23 +76,30 @@ def beside(bench: Bench, running: Daemon, quiet_s: float, since: float = 0.0) ->
     return Result(figure=figure, held=waited_s <= LONGEST_WAIT_S and polls.longest_s <= LONGEST_POLL_S)
 
 
+def _polls_since(bench: Bench, began: float, count: int) -> bool:
+    return bench.polls(began).count >= count
+
+
 @attack("giant-numbers", "requests of up to 64 bits, in each mode and by `tesched undo`", WITH_DEFAULTS)
 def giant_numbers(bench: Bench) -> Result:
     """No number of a request ends a daemon; the job is shown with its user."""
     cluster, hostile = bench.cluster, bench.users[0]
-    asked = [("-J", name, "-H", *options) for name in ("be", "te") for options in giants(cluster)]
-    held = [cluster.sbatch(*options, wrap="true", user=hostile) for options in asked]
     named = []
     bench.fill_up()
+    with bench.daemon():
+        quiet_s = bench.serve()
+    asked = [("-J", name, "-H", *options) for name in ("be", "te") for options in giants(cluster)]
+    held = [cluster.sbatch(*options, wrap="true", user=hostile) for options in asked]
     results = []
     for mode in MODES:
+        began = time.time()
         with bench.daemon(mode) as running:
             # slurmctld lets them wait for a moment before it sees that no node has so much.
             cluster.run("scontrol", "release", ",".join(map(str, held)), user=hostile, check=False)
             if mode == "enforce":
-                results.append(beside(bench, running, bench.serve()))
-            else:
-                cluster.wait_for(lambda: bench.polls().count >= 3, "three polls")
+                results.append(beside(bench, running, quiet_s))
+            cluster.wait_for(partial(_polls_since, bench, began, 3), "three polls")
+            named.append(hostile in {user for _, user in bench.unread()})
             shown = running.ask("status").stdout
             named.append("out of all bounds" in shown and hostile in shown)
         named.append(running.ask("undo").returncode == 0)
@@ -105,7 +115,11 @@ def with_slurmdbd(nodes: int) -> ClusterDefinition:
     return ClusterDefinition(groups=(NodeGroup(count=nodes),), accounting=Accounting(accounts=(account,), enforce=""))
 
 
-@attack("newlines", "BE jobs on all nodes, each with 200,000 line feeds in what sbatch wrapped", with_slurmdbd(4))
+@attack(
+    "newlines",
+    "BE jobs on all nodes, each with 200,000 line feeds in what sbatch wrapped",
+    partial(with_slurmdbd, 4),
+)
 def newlines(bench: Bench) -> Result:
     """A script is read in one pass, and the daemon obeys SIGTERM."""
     cluster, hostile = bench.cluster, bench.users[0]
@@ -114,13 +128,22 @@ def newlines(bench: Bench) -> Result:
         bench.fill_up()
         quiet_s = bench.serve()
         bench.empty()
-        every = ("-J", "be", "-N1", "--gpus=8", "--mem=100", "--requeue", "-o", "/dev/null")
-        bench.fill = [cluster.sbatch(*every, script=script, user=hostile) for _ in cluster.definition.node_names]
-        said = ("sacct", "-n", "-X", "-P", "-o", "SubmitLine", "-j", ",".join(map(str, bench.fill)))
-        # Without its command line a script is not looked through.
-        cluster.wait_for(lambda: cluster.run(*said).stdout.count("sbatch") == len(bench.fill), "the command lines")
+    nodes = cluster.definition.node_names
+    bench.fill = [cluster.sbatch(*BE_OF_A_NODE, script=script, user=hostile) for _ in nodes]
+    # Each script is read once, and searched for what sbatch wrapped only where its job's command line is known.
+    said = ("sacct", "-n", "-X", "-P", "-o", "SubmitLine", "-j", ",".join(map(str, bench.fill)))
+    cluster.wait_for(lambda: cluster.run(*said).stdout.count("sbatch") == len(bench.fill), "the command lines")
+    with bench.daemon() as running:
         result = beside(bench, running, quiet_s)
-    return Result(figure=f"{result.figure}; SIGTERM obeyed", held=result.held)
+        for job_id in bench.fill:
+            cluster.wait_for(
+                partial(_is_explained, running, job_id, " or on its command line"), "the scripts to be read"
+            )
+    return Result(figure=f"{result.figure}; each read; SIGTERM obeyed", held=result.held)
+
+
+def _is_explained(running: Daemon, job_id: int, words: str) -> bool:
+    return words in running.ask("explain", str(job_id)).stdout
 
 
 @attack("forged-records", "300 held jobs with records of each other and of 60 jobs of another user in --comment")
@@ -131,7 +154,6 @@ def forged_records(bench: Bench) -> Result:
     with bench.daemon() as running:
         bench.fill_up()
         quiet_s = bench.serve()
-        before = bench.polls().count
         last = others[0]
         for number in range(300):
             short = (
@@ -140,8 +162,9 @@ def forged_records(bench: Bench) -> Result:
             )
             text = "x\n" + ("\n".join(short) if number % 15 == 0 else record_of(cluster, last))
             last = cluster.sbatch("-J", text[:60], f"--comment={text}", "-H", wrap="true", user=hostile)
+        began = time.time()
         result = beside(bench, running, quiet_s)
-        cluster.wait_for(lambda: bench.polls().count >= before + 5, "five polls")
+        cluster.wait_for(partial(_polls_since, bench, began, 5), "five polls")
         unread = sum(user == honest for _, user in bench.unread())
     return Result(figure=f"{result.figure}; {unread} honest jobs in doubt", held=result.held and not unread)
 
@@ -164,7 +187,14 @@ def large_scripts(bench: Bench) -> Result:
         cluster.wait_for(lambda: tasks() >= 50, "the array to run")
         # Jobs that begin beside it: their scripts have yet to be read.
         bench.empty()
-        return beside(bench, running, quiet_s)
+        result = beside(bench, running, quiet_s)
+        cluster.wait_for(partial(_is_read, running, flood), "the array's script to be read")
+    return Result(figure=f"{result.figure}; its script is read", held=result.held)
+
+
+def _is_read(running: Daemon, array: int) -> bool:
+    jobs = running.json("jobs")["jobs"]
+    return any(job["label"].startswith(f"{array}_") and "script" in job["notice_source"] for job in jobs)
 
 
 @attack("made-up-tasks", "comments with records of tasks that waiting arrays do not have")
@@ -178,11 +208,14 @@ def made_up_tasks(bench: Bench) -> Result:
     with bench.daemon() as running:
         bench.fill_up()
         quiet_s = bench.serve()
+        bench.fill_up()
+        plain = bench.calls_of_a_poll()
         for number in range(30):
             array = arrays[number % len(arrays)]
             task = f"x\nJobId={99990 + number} ArrayJobId={array} ArrayTaskId={number} JobName=a UserId=root(0)"
             comment = f"--comment={task} GroupId=x(1) MCS_label=N/A JobState=RUNNING"
             cluster.sbatch(comment, "-H", wrap="true", user=hostile)
-        before = bench.polls().count
-        cluster.wait_for(lambda: bench.polls().count >= before + 5, "five polls")
-        return beside(bench, running, quiet_s)
+        calls = bench.calls_of_a_poll()
+        result = beside(bench, running, quiet_s)
+    figure = f"{result.figure}; a poll makes {calls} calls, {plain} without them"
+    return Result(figure=figure, held=result.held and calls <= plain)

@@ -17,8 +17,8 @@ from tesched_slurm.client_choice import ClientChoice
 
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup, PartitionDefinition, Qos
-from tesched_testcluster.harness.attacks.bench import ordinary_users
 from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_users
 
 NODES, GPUS = 6, 4
 #: jobs that fill the cluster, as many again wait

@@ -28,12 +28,13 @@ from tesched_slurm.client_choice import ClientChoice
 
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.attacks import site
-from tesched_testcluster.harness.attacks.bench import Bench, Polls, longest_request_s, ordinary_users
+from tesched_testcluster.harness.attacks.bench import Bench, Polls, longest_request_s
 from tesched_testcluster.harness.attacks.usage import resident_mib, store_mib
 from tesched_testcluster.harness.attacks.users import Honest, Hostile, User, started, write_scripts
 from tesched_testcluster.harness.daemon_process import Daemon, daemon_of
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
+from tesched_testcluster.users import ordinary_users
 
 #: how many times as long an honest TE job may wait, and seconds below which a quiet wait counts as so long
 MOST_TIMES, RESOLUTION_S = 2.0, 1.0
@@ -60,7 +61,6 @@ class Plan:
 class Sample:
     """Sizes at one moment: MiB of the daemon and of its store, and the jobs in it."""
 
-    at: float
     memory_mib: float
     store_mib: float
     jobs: int
@@ -179,20 +179,20 @@ def _sampled(soak: Soak, bench: Bench, daemon: Daemon) -> Iterator[None]:
     over = threading.Event()
 
     def sample() -> None:
-        while not over.wait(1.0):
-            ((jobs,),) = bench.query("select count(*) from jobs")
-            soak.samples.append(
-                Sample(
-                    at=time.time(),
-                    memory_mib=resident_mib(daemon.process.pid),
-                    store_mib=store_mib(bench.store),
-                    jobs=jobs,
-                )
-            )
-            for label, user in bench.unread():
-                soak.unread[user].add(label)
+        ((jobs,),) = bench.query("select count(*) from jobs")
+        memory_mib = resident_mib(daemon.process.pid)
+        soak.samples.append(Sample(memory_mib=memory_mib, store_mib=store_mib(bench.store), jobs=jobs))
+        for label, user in bench.unread():
+            soak.unread[user].add(label)
 
-    thread = threading.Thread(target=sample, daemon=True)
+    def samples() -> None:
+        try:
+            while not over.wait(1.0):
+                sample()
+        except Exception as error:  # noqa: BLE001 - whatever it is, what comes after would go unseen
+            soak.ended = soak.ended or f"the sizes could not be measured: {error!r}"
+
+    thread = threading.Thread(target=samples, daemon=True)
     thread.start()
     try:
         yield

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 
@@ -37,7 +36,6 @@ class Peak:
     """The largest value so far."""
 
     value: float = 0.0
-    samples: list[tuple[float, float]] = field(default_factory=list)
 
 
 @contextmanager
@@ -47,9 +45,7 @@ def peak_of(measure: Callable[[], float], every_s: float = 0.05) -> Iterator[Pea
 
     def watch() -> None:
         while not over.is_set():
-            value = measure()
-            peak.value = max(peak.value, value)
-            peak.samples.append((time.time(), value))
+            peak.value = max(peak.value, measure())
             over.wait(every_s)
 
     thread = threading.Thread(target=watch, daemon=True)

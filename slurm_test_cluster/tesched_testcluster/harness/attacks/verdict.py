@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from tesched_testcluster.harness.attacks.bench import LONGEST_POLL_S
@@ -40,8 +41,9 @@ def _rows(soak: Soak) -> Iterator[tuple[str, str, str, bool]]:
     if quiet is None or beside is None or not soak.samples:
         yield "polls, waits and sizes", "none: it ended too soon", "are measured", False
         return
+    yield "hostile jobs", str(soak.submitted), "some", soak.submitted > 0
     polls = f"{beside.polls.longest_s:.2f} s of {beside.polls.count} ({quiet.polls.longest_s:.2f} s quiet)"
-    yield "longest poll", polls, f"at most {LONGEST_POLL_S:g} s", beside.polls.longest_s <= LONGEST_POLL_S
+    yield "longest poll", polls, f"at most {LONGEST_POLL_S:g} s", 0 < beside.polls.longest_s <= LONGEST_POLL_S
     took_s, request = soak.slowest_request
     yield "slurmctld's slowest request", f"{took_s:.2f} s, {request}", "none: Slurm's own", True
     for share in (0.50, 0.95):
@@ -49,7 +51,7 @@ def _rows(soak: Soak) -> Iterator[tuple[str, str, str, bool]]:
         most_s = MOST_TIMES * max(alone_s, RESOLUTION_S)
         rule = f"at most {MOST_TIMES:g} times the quiet, or {MOST_TIMES * RESOLUTION_S:g} s: {most_s:.1f} s"
         figure = f"{alone_s:.1f} s quiet, {together_s:.1f} s beside ({len(beside.waits)} jobs)"
-        yield f"honest TE wait, {share:.0%}", figure, rule, together_s <= most_s
+        yield f"honest TE wait, {share:.0%}", figure, rule, together_s <= most_s < math.inf
     begin, middle, end = (soak.samples[place] for place in (0, len(soak.samples) // 2, -1))
     most = max(soak.samples, key=lambda one: one.memory_mib)
     sizes = f"{begin.memory_mib:.0f}, {middle.memory_mib:.0f}, {end.memory_mib:.0f}; most {most.memory_mib:.0f}"
@@ -68,4 +70,4 @@ def _rows(soak: Soak) -> Iterator[tuple[str, str, str, bool]]:
 
 
 def _memory_held(sample: Sample) -> bool:
-    return sample.memory_mib <= MEMORY_MIB + MEMORY_MIB_A_JOB * sample.jobs
+    return 0 < sample.memory_mib <= MEMORY_MIB + MEMORY_MIB_A_JOB * sample.jobs

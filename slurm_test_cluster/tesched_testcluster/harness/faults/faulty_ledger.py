@@ -10,7 +10,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import HOLDS_ROOM, OrderState
+from tesched_core.model.order import HOLDS_ROOM, Ending, OrderState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
@@ -46,7 +46,7 @@ class Ledger:
     #: when a daemon last saw the cluster
     good_look_s: float = 0.0
     known_orders: set[OrderId] = field(default_factory=set)
-    endings: dict[OrderId, str] = field(default_factory=dict)
+    endings: dict[OrderId | None, str] = field(default_factory=dict)
     #: faults that have really happened, and actions that were performed
     happened: Counter[str] = field(default_factory=Counter)
 
@@ -127,8 +127,9 @@ class Ledger:
                     continue
                 if done is self.suspended or (job_id, run) in paid:
                     counts = not self._of_own_user(job_id, run)
-                else:  # it was let go: by the user who asked it, it is spared for a while
-                    counts = self.te_users[order_id] == self.te_users[action.reason.order_id]
+                else:  # it was let go: by an admin for a while, else for the TE jobs of the same user
+                    same = self.te_users[order_id] == self.te_users[action.reason.order_id]
+                    counts = same or self.endings.get(order_id) == Ending.WITHDRAWN
                 assert not counts or now - at >= self.limits.cool_down_s, "asked again before its cool-down was over"
 
     def _work(self, job_id: JobId | None) -> Work | None:
@@ -137,14 +138,19 @@ class Ledger:
         return known or next((one for one in self.slurm.forgotten if one.job_id == job_id), None)
 
     def _of_own_user(self, job_id: JobId, restarts: int) -> bool:
-        """Return whether a TE job of its own user has asked this run: that counts in no limit but that user's."""
+        """Return whether the last that asked this run is a TE job of its own user: that counts for that user alone."""
         work = self._work(job_id)
-        return work is not None and any(
-            self.te_users.get(order_id) == work.user
+        return work is not None and self._asked_by(job_id, restarts) == work.user
+
+    def _asked_by(self, job_id: JobId, restarts: int) -> str:
+        """Return whose TE job was the last to ask this run; empty for none."""
+        asked = [
+            (at, order_id)
             for done in (self.noticed, self.requeued, self.suspended)
-            for order_id, one, run in done
+            for (order_id, one, run), at in done.items()
             if (one, run) == (job_id, restarts)
-        )
+        ]
+        return self.te_users[max(asked, key=lambda pair: pair[0])[1]] if asked else ""
 
     def _check_room_of(self, job_id: JobId) -> None:
         """Check that a resumed job has its CPUs for itself: Slurm would let it share them."""
@@ -156,7 +162,8 @@ class Ledger:
 
     def check(self) -> None:
         """Check what holds whenever no daemon is in the middle of a turn."""
-        paid = {run: at for run, at in self.paid().items() if not self._of_own_user(*run)}
+        every = self.paid()
+        paid = {run: at for run, at in every.items() if not self._of_own_user(*run)}
         for job_id, times in Counter(job_id for job_id, _ in paid).items():
             assert times <= self.limits.max_preemptions_per_job, f"job {job_id} was preempted {times} times"
         if self.untimed:
@@ -166,6 +173,9 @@ class Ledger:
         by_user = Counter(users[job_id] for (job_id, _), at in paid.items() if now - at < 3600)
         most = self.limits.max_preemptions_per_user_hour
         assert not by_user or max(by_user.values()) <= most, "a user paid more than his hour allows"
+        caused = Counter(self._asked_by(*run) for run, at in every.items() if now - at < 3600)
+        most = self.limits.max_victims_for_te_user_hour
+        assert max((caused[user] for user in caused if user), default=0) <= most, "a TE user caused too many"
         lately = [at for at in paid.values() if now - at < 3600]
         assert len(lately) <= self.limits.max_preemptions_per_hour
 

@@ -36,6 +36,7 @@ LIMITS = Limits(
     max_victims_per_cycle=2,
     max_preemptions_per_hour=5,
     max_preemptions_per_user_hour=3,
+    max_victims_for_te_user_hour=4,
     max_open_orders=4,
     order_timeout_s=16,
     suspend_for_s=40,
