@@ -10,6 +10,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -89,6 +90,11 @@ class Cluster(ABC):
     def state(self, job_id: int | str) -> str:
         """Return a job's state, such as PENDING, RUNNING, COMPLETING or COMPLETED."""
         return self.job(job_id)["JobState"]
+
+    def is_eligible(self, job_id: int | str) -> bool:
+        """Return whether a job waits for nodes alone: Slurm holds a requeued one back for some seconds."""
+        at = self.job(job_id)["EligibleTime"]
+        return at != "Unknown" and datetime.fromisoformat(at) < datetime.now()  # noqa: DTZ005 - Slurm's is local, too
 
     def put_back(self, among: Collection[int] | None = None) -> list[int]:
         """Return the ids of the jobs that were put back in the queue, each as often as it was.

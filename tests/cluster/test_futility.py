@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
-from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import LoadJob, submit
 from tesched_testcluster.local import LocalCluster
 
@@ -23,12 +23,6 @@ def best_effort(cluster: LocalCluster, name: str, *options: str) -> int:
 def trial(cluster: LocalCluster, *options: str, gpus: int = 4) -> int:
     job = LoadJob(name="te-1", kind="te", cpus=2, gpus=gpus, ticks=3000, options=options)
     return submit(cluster, job, cluster.shared)
-
-
-def looks(cluster: LocalCluster, daemon: Daemon, more: int) -> None:
-    """Wait until the daemon has looked so often again."""
-    now = daemon.json("status")["daemon"]["cycle"]
-    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= now + more, f"{more} looks")
 
 
 def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
@@ -47,7 +41,7 @@ def test_what_slurm_says_only_at_the_head_of_the_queue_costs_no_victim(
         with running_daemon(cluster, tmp_path, one_client) as daemon:
             cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Licenses", "Slurm to look at it")
             nice = cluster.job(te)["Nice"]
-            looks(cluster, daemon, 20)
+            daemon.await_polls(cluster, 20)
             assert cluster.put_back() == []
             assert cluster.state(victim) == "RUNNING"
             assert cluster.job(te)["Nice"] == nice != "0", "it stays at the head, and is raised once"
@@ -66,7 +60,7 @@ def test_a_running_job_that_was_held_stays_held_after_its_requeue(tmp_path: Path
             te = trial(cluster)
             cluster.wait_state(te, "RUNNING")
             cluster.run("scancel", str(te))
-            looks(cluster, daemon, 16)
+            daemon.await_polls(cluster, 16)
             held = cluster.job(victim)
             assert (held["JobState"], held["Priority"]) == ("PENDING", "0")
             # Its order is followed until the job runs again; a person's release is all that it waits for.
@@ -108,6 +102,6 @@ def test_a_job_of_another_partition_over_the_same_nodes_does_not_take_the_room(
         with running_daemon(cluster, tmp_path, one_client) as daemon:
             te = trial(cluster, "--partition=te", gpus=8)
             cluster.wait_state(te, "RUNNING")
-            looks(cluster, daemon, 4)
+            daemon.await_polls(cluster, 4)
             assert len(cluster.put_back()) == 1
             assert daemon.json("status")["tally"]["futile"] == 0

@@ -17,5 +17,5 @@ def test_random_users_neither_end_nor_blind_the_daemon(client_choice: ClientChoi
     assert seen.submitted > 0
     assert seen.honest not in seen.unread
     assert seen.beside is not None
-    assert len(seen.beside.waits) > 2
+    assert seen.beside.waits, "no honest TE job was submitted"
     assert all(map(math.isfinite, seen.beside.waits)), "an honest TE job has never started"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
@@ -24,7 +22,7 @@ WHILE = "while [ -e {folder}/{name} ]; do sleep 0.1; done"
 
 
 def submit(cluster: LocalCluster, name: str, *options: str, user: str | None = None) -> int:
-    """Submit a job for all CPUs, which runs until `ends` is told its name."""
+    """Submit a job for all CPUs, which runs until `ends` is called with its name."""
     (cluster.shared / name).touch()
     wrap = WHILE.format(folder=cluster.shared, name=name)
     return cluster.sbatch(f"--job-name={name}", *ALL_CPUS, *options, wrap=wrap, user=user)
@@ -46,20 +44,8 @@ def victim_waits(cluster: LocalCluster, te_user: str | None) -> tuple[int, int]:
     older = submit(cluster, "be-older", "--gres=gpu:8", "--nice=-1000")
     te = submit(cluster, "te-1", "--gres=gpu:1", user=te_user)
     cluster.wait_state(te, "RUNNING")
-    # Slurm lets a requeued job wait for some seconds before it counts as one that waits for a node.
-    cluster.wait_for(partial(_is_eligible, cluster, mine), "the victim to wait for its node alone")
+    cluster.wait_for(lambda: cluster.is_eligible(mine), "the victim to wait for its node alone")
     return mine, older
-
-
-def _is_eligible(cluster: LocalCluster, job_id: int) -> bool:
-    at = cluster.job(job_id)["EligibleTime"]
-    return at != "Unknown" and datetime.fromisoformat(at) < datetime.now()  # noqa: DTZ005 - Slurm's is local, too
-
-
-def polled(cluster: LocalCluster, daemon: Daemon, times: int = 2) -> None:
-    """Wait until the daemon has begun and ended a poll."""
-    before = daemon.json("status")["daemon"]["cycle"]
-    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= before + times, "the next polls")
 
 
 @pytest.mark.gate
@@ -69,8 +55,10 @@ def test_by_an_own_trial_a_job_gains_no_place_and_no_immunity(
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),)))
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         mine, older = victim_waits(cluster, ordinary_user())
+        daemon.await_polls(cluster)
+        assert cluster.job(mine)["Nice"] == "0", "it is not even put ahead as it was"
         cluster.run("scontrol", "update", f"JobId={mine}", "Gres=gpu:8", user=ordinary_user())
-        polled(cluster, daemon)
+        daemon.await_polls(cluster)
         assert cluster.job(mine)["Nice"] == "0"
         ends(cluster, "te-1")
         cluster.wait_state(older, "RUNNING")
@@ -110,7 +98,7 @@ def test_a_trial_that_asks_for_more_while_room_is_made_is_first_no_longer(
     stays = cluster.sbatch(*options, wrap="trap '' USR1; sleep 1000")
     cluster.wait_state(stays, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
-        # Waits as well: there is somebody of whom it is ahead.
+        # Without another job that waits it need not be raised.
         submit(cluster, "be-older", "--gres=gpu:8")
         te = submit(cluster, "te-1", "--gres=gpu:1", user=ordinary_user())
         cluster.wait_for(lambda: int(cluster.job(te)["Nice"]) < 0, "the trial to be first in its queue")

@@ -71,8 +71,7 @@ def test_a_job_waits_for_a_rack_and_gets_its_number_of_nodes_there(tmp_path: Pat
                 cluster.run("scancel", str(fillers[node]))
             cluster.wait_state(fillers["n3"], "CANCELLED")
             # Two nodes are free, and each is in another rack. Two whole polls have seen that.
-            looks = daemon.json("status")["daemon"]["cycle"]
-            cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] > looks + 2, "the daemon to look")
+            daemon.await_polls(cluster, 3)
             assert cluster.state(job_id) == "PENDING"
             said = daemon.ask("explain", str(job_id)).stdout
             assert "2 nodes in rack r2" in said

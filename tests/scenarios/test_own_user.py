@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.guard.eligibility import slowdowns
 from tesched_core.model.actions import ReasonCode, SetNice
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
@@ -13,7 +12,6 @@ from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.order import Purpose, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.tell_users import FOR_OWN, FOR_TRIAL, cause_of
-from tesched_core.placement.columns_of import columns_of
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver, notice, one_node
@@ -135,21 +133,31 @@ class TestImmunity:
         assert why == ([code] if code else [])
         assert bool(drive.open_orders()) is (code is None)
 
-    @pytest.mark.parametrize(("te_user", "slowdown"), [("bob", 6.0), ("ada", 1.0)])
-    def test_the_wait_is_no_part_of_its_slowdown(self, te_user: str, slowdown: float) -> None:
-        drive = preempted(te_user)
-        drive.change(BE, time_limit_s=1200)
-        drive.memory = replace(
-            drive.memory, past={JobId(BE): replace(drive.memory.past[JobId(BE)], submitted_at=NOW + 4, ran_s=0.0)}
+    @pytest.mark.parametrize(("te_user", "code"), [("bob", RefusalCode.SLOWDOWN), ("ada", None)])
+    def test_the_wait_is_no_part_of_its_slowdown(self, te_user: str, code: RefusalCode | None) -> None:
+        limits = Limits(max_preemptions_per_job=9, cool_down_s=0, min_run_time_s=0, max_slowdown=5)
+        drive = Driver(
+            [node("n1")],
+            [
+                running(BE, share("n1", 32), user="ada", submit_time=NOW - 100, start_time=NOW - 100),
+                waiting(TE, cpus=16, user=te_user),
+                waiting(10, cpus=16, user="carl", reason="Dependency"),
+            ],
+            limits=limits,
+            run_times={BE: 1200.0},
+            graces={BE: 30.0},
         )
-        returns(drive, 6004)
-        snapshot = drive.snapshot(6010)
-        snapshot = snapshot.with_traits(
-            {**snapshot.traits, JobId(BE): replace(snapshot.traits[JobId(BE)], run_time_s=1200.0)}
-        )
-        columns = columns_of(snapshot)
-        (found,) = slowdowns(columns.running, drive.memory).tolist()
-        assert found == pytest.approx(slowdown, rel=0.01)
+        drive.obeys(*drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=3)
+        drive.obeys(*drive.cycle(4))
+        drive.ends(TE)
+        drive.starts(BE, share("n1", 32), at_s=10_004)
+        drive.obeys(*drive.cycle(10_005))
+        drive.change(10, reason="Resources")
+        drive.cycle(10_010)
+        codes = [one.code for one in drive.decision.refusals if (one.job_id, one.preemptor) == (BE, 10)]
+        assert codes == ([code] if code else [])
 
     @pytest.mark.parametrize(("te_user", "since"), [("bob", NOW + 60), ("ada", None)])
     def test_nor_is_the_time_for_which_it_is_suspended(self, te_user: str, since: float | None) -> None:

@@ -81,6 +81,11 @@ class Daemon:
         assert answer.returncode in ({0, 1, 3} if argv[0] == "status" else {0}), answer.stderr
         return json.loads(answer.stdout)
 
+    def await_polls(self, cluster: LocalCluster, more: int = 2) -> None:
+        """Wait until the daemon has polled so often again; with the second one a whole poll has begun and ended."""
+        before = self.json("status")["daemon"]["cycle"]
+        cluster.wait_for(lambda: self.json("status")["daemon"]["cycle"] >= before + more, f"{more} polls")
+
 
 def write_config(
     cluster: LocalCluster,

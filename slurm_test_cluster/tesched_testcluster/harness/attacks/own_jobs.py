@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
@@ -29,20 +28,9 @@ def _end(cluster: LocalCluster, job_id: int) -> None:
     cluster.wait_state(job_id, "CANCELLED")
 
 
-def _is_eligible(cluster: LocalCluster, job_id: int) -> bool:
-    at = cluster.job(job_id)["EligibleTime"]
-    return at != "Unknown" and datetime.fromisoformat(at) < datetime.now()  # noqa: DTZ005 - Slurm's is local, too
-
-
 def _has_notice(daemon: Daemon) -> bool:
     victims = [one for order in daemon.json("status")["orders"] for one in order["order"]["victims"]]
     return any(one["state"] == "noticed" for one in victims)
-
-
-def _polls(cluster: LocalCluster, daemon: Daemon) -> None:
-    """Wait until a poll has begun and ended."""
-    before = daemon.json("status")["daemon"]["cycle"]
-    cluster.wait_for(lambda: daemon.json("status")["daemon"]["cycle"] >= before + 2, "two polls")
 
 
 @attack("own-place", "an own BE job leaves for an own TE job, to be next in the queue", ONE_NODE)
@@ -54,8 +42,8 @@ def own_place(bench: Bench) -> Result:
         older = cluster.sbatch("-J", "be-older", *WHOLE, wrap="exec sleep 3000", user=honest)
         cluster.run("scontrol", "update", f"JobId={older}", "Nice=-1000")
         trial = _runs(cluster, "te-own", hostile)
-        cluster.wait_for(partial(_is_eligible, cluster, mine), "the victim to wait for its node alone")
-        _polls(cluster, daemon)
+        cluster.wait_for(partial(cluster.is_eligible, mine), "the victim to wait for its node alone")
+        daemon.await_polls(cluster)
         nice = cluster.job(mine)["Nice"]
         _end(cluster, trial)
         cluster.wait_for(lambda: "RUNNING" in {cluster.state(mine), cluster.state(older)}, "the next job")
