@@ -16,7 +16,7 @@ OWN_USER_MUTATIONS = (
     Mutation("grown: it is said why", "core/tesched_core/levers/nice.py", 'f": {why}" if why else ""', '""'),
     Mutation("own: its wait is none of its slowdown", _ADVANCE, f"if {_OWN} and past is not None:", "if False:"),
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
-    Mutation("own: no fellow", _BOOST, "if not self.why_not(other, context)}", "}"),
+    Mutation("own: not one of those it is compared with", _BOOST, "if not self.why_not(other, context)}", "}"),
     Mutation("own: none that returns", _ADVANCE, "LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)", "LEFT"),
     Mutation("own: suspended, no cool-down", _SUSPEND, f"if not {_OWN}:", "if True:"),
     Mutation("own: suspended, no wait", _SUSPEND, f"    if {_OWN}:\n        return", "    if False:\n        return"),

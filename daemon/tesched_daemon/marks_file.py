@@ -31,7 +31,7 @@ class MarksFile:
     path: Path
     #: why the last try to write it failed
     failure: str = ""
-    #: barred users of whom this host knows no id: the plugin can't be told of them
+    #: barred users without an id on this host: their limits are not in the file
     unknown: tuple[str, ...] = ()
     _written: tuple[int, ...] | None = field(default=None)
 
@@ -54,7 +54,7 @@ class MarksFile:
         self._written = self._now()
 
     def untold(self) -> str:
-        """Return which barred users the plugin could not be told of, in words; empty if none."""
+        """The barred users that the file does not name, in words; empty if none."""
         return _without_id(self.unknown) if self.unknown else ""
 
     def doubt(self) -> str:
@@ -121,7 +121,7 @@ def _without_id(users: Sequence[str]) -> str:
     named = ", ".join(ascii(name[:_MOST_LETTERS])[1:-1] for name in users[:_MOST_NAMED])
     who = f"user {named} has" if len(users) == 1 else f"{len(users)} users, among them {named}, have"
     return (
-        f"{who} no id on this host, so the plugin can't be told that TE jobs of such a user may preempt no more "
+        f"{who} no id on this host, so the plugin does not know that TE jobs of such a user may preempt no more "
         f"(guard.max_victims_for_te_user_hour and the like)"
     )
 

@@ -142,7 +142,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     refusals: list[Refusal | Block] = []
     taken: list[int] = []
     by_anybody = view.eligibility.may_be_asked
-    #: shapes for which no victim was found, by the TE user for whom fewer jobs are eligible; until something is
+    #: shapes for which no victim was found, by the TE user that has fewer eligible victims; until something is
     #: planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:

@@ -78,7 +78,7 @@ def setting(key: str, value: str, most: int = MOST_NUMBER) -> int:
 def each_once(kind: type[T], found: Iterable[tuple[str, Callable[[], T]]]) -> tuple[T, ...]:
     """Return the nodes, or partitions, by name and what reads them; an unreadable one is in doubt.
 
-    So is one with two records: a comment of an Operator's may look like a record. Raises ValueError where none can be
+    So is one with two records: a comment of an Operator's may read like a record. Raises ValueError where none can be
     read: that is an answer of another form than known.
     """
     by_name: dict[str, T] = {}

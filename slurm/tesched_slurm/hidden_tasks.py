@@ -23,7 +23,7 @@ from tesched_slurm.columns import Row, read_rows
 from tesched_slurm.run_command import Commands
 from tesched_slurm.user_turns import in_turn
 
-#: Tasks that are asked for in a poll. A command line has room for some 10,000 ids, and squeue compares each job with
+#: Tasks that are asked for in a poll. A command line holds some 10,000 ids, and squeue compares each job with
 #: each of them.
 MOST_TASKS = 1000
 LATE = (

@@ -1,4 +1,4 @@
-"""Work that users cause, done for one user after the other: what one user brings about puts off nobody else's."""
+"""Work that users cause, done for one user after the other: what one user causes delays no other user's."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class LocalCluster(Cluster):
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
         if self.uses_plugin:
-            # Every user's commands look into PluginDir, and not every user may look into a checkout.
+            # Every user's commands read PluginDir, and not every user may read a checkout.
             (self.folder / "plugins").mkdir()
             shutil.copy(_PLUGIN, self.folder / "plugins")
         self.shared.mkdir()

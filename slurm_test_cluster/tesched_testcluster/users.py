@@ -1,4 +1,4 @@
-"""Users of this machine without any right in Slurm, as whom test clusters submit jobs."""
+"""Users of this machine without any right in Slurm, for jobs of test clusters."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_no_text_of_an_operators_is_taken_for_slurms_words(cluster: LocalCluster
         assert {name: one for name, one in after.items() if name != "n3"} == {
             name: one for name, one in before.items() if name != "n3"
         }
-        # It may look as if there were two of n3: then it is in doubt. It is never what the text says.
+        # It may seem that there are two of n3: then it is in doubt. It is never what the text says.
         assert after["n3"] == before["n3"] or after["n3"].doubt == "it has two records"
     finally:
         for word in words:

@@ -22,7 +22,14 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.attacks import raw_rpc
-from tesched_testcluster.harness.attacks.requests import MODES, WITH_DEFAULTS, giants, record_of, with_slurmdbd
+from tesched_testcluster.harness.attacks.requests import (
+    MODES,
+    WITH_DEFAULTS,
+    giants,
+    record_of,
+    script_file,
+    with_slurmdbd,
+)
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.harness.hostile import run
 from tesched_testcluster.harness.slurm_clients import Connect
@@ -152,12 +159,11 @@ def test_no_number_ends_the_daemon_or_hides_another_job(
 def test_a_script_of_line_feeds_holds_up_no_poll(
     make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
 ) -> None:
-    """What sbatch has wrapped is looked for in it, and how long that takes must not grow with the square of it."""
+    """What sbatch has wrapped is searched for in it, and how long that takes must not grow with the square of it."""
     cluster = make_cluster(with_slurmdbd(1))  # it is read where command lines are known
-    script = cluster.shared / "feeds.sh"
     wrapped = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsleep 3000"
     # All of it is within what is read of a script.
-    script.write_text(f"{wrapped}{chr(10) * 200_000}x")
+    script = script_file(cluster, "feeds.sh", f"{wrapped}{chr(10) * 200_000}x")
     whole = ("-c32", "--mem=100", "--output=/dev/null")
     victim = cluster.sbatch("-J", "be", *whole, script=script, user=ordinary_user())
     cluster.wait_state(victim, "RUNNING")
@@ -295,7 +301,7 @@ def test_one_users_scripts_put_off_nobody_elses(cluster: LocalCluster, connect: 
     client = connect(cluster)
     snapshot = classified(seen_by(connect, cluster), Classification())
     before = client.calls["scontrol write"]
-    # Twice: one script may take all the time that a look has.
+    # Twice: one script may take all the time that a poll has for scripts.
     client.declarations.read(snapshot)
     found = client.declarations.read(snapshot)
     signals = [found[job.job_id].signal for job in snapshot.jobs.values() if job.array_job_id == flood and job.on_nodes]

@@ -88,7 +88,7 @@ class Driver:
     ) -> None:
         """Begin with these; what holds nodes is best effort, what waits is trial and error, for good.
 
-        Trials are bound to the room that is made for them only where a test is about that (`binds`), and only there
+        Trials are bound to the nodes that are freed for them only where a test is about that (`binds`), and only there
         more than their start is asked of them (`on_trial`).
 
         `run_times` are expected run times, in seconds, by job; the jobs named there are best effort.

@@ -96,7 +96,7 @@ def test_one_that_grew_in_the_very_moment_of_its_requeue_gets_none() -> None:
 
 
 class TestTrial:
-    """A TE job for which room is made is at the head of its queue: as what it was then."""
+    """A preemptor is at the head of its queue: as what it was then."""
 
     @pytest.mark.parametrize(
         "fields",
@@ -127,7 +127,7 @@ class TestTrial:
 
 
 def test_a_job_that_a_policy_moves_to_more_nodes_has_not_grown() -> None:
-    """It is bound to two nodes in place of one, waits to run there, and stays a fellow of a victim that waits, too."""
+    """It is bound to two nodes in place of one, waits for them, and stays comparable to a victim that waits, too."""
     moved, victim = waiting(1, Request(cpus=32, max_nodes=4, mem_per_node_mib=1)), waiting(2, cpus=32)
     drive = Driver(
         [node("n1"), node("n2"), node("n3")],

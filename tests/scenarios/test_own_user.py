@@ -1,4 +1,4 @@
-"""A user whose TE job makes an own best-effort job leave gains nothing by that, and costs nobody else a limit."""
+"""A user whose TE job makes an own best-effort job leave gains nothing by that, and uses up no other user's limit."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestPlace:
         assert raised(drive) == []
         drive.change(1, priority=500)
         drive.cycle(6)
-        assert raised(drive) == [2], "it is put ahead of job 1, which is no fellow of its"
+        assert raised(drive) == [2], "it is put ahead of job 1, which is not comparable"
 
     def test_nor_are_two_victims_of_one_order_fellows_if_one_is_its_own_users(self) -> None:
         drive = Driver(
@@ -217,7 +217,7 @@ class TestLimits:
             drive.obeys(*drive.cycle(4))
             drive.jobs[JobId(10)] = waiting(10, cpus=16, submit_time=NOW, user="carl", account="lab")
             drive.start = drive.start.with_traits({**drive.start.traits, JobId(10): drive.start.traits[JobId(TE)]})
-            drive.change(first.job_id, priority=0)  # held: it is in nobody's way
+            drive.change(first.job_id, priority=0)  # held: it blocks no other job
             drive.cycle(10)
             assert bool(drive.open_orders()) is served, te_user
 

@@ -216,7 +216,7 @@ def test_a_notice_that_one_user_withdraws_spares_the_job_from_no_other_user() ->
     drive.obeys(*drive.cycle(0))
     assert drive.victim().job_id == BE
     drive.ends(TE, JobState.CANCELLED)
-    # The first of two alike may not ask it: what was not found for that one is looked for again for the other.
+    # The first of two alike may not ask it: what was not found for that one is searched for again for the other.
     asks(drive, 10, 16, user="ada")
     asks(drive, 11, 16, submit_s=-4, user="bob")
     drive.cycle(30)

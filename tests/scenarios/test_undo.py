@@ -41,7 +41,7 @@ def test_the_raise_is_put_back_and_the_victim_keeps_its_room() -> None:
 
 
 def test_the_cool_down_of_one_that_was_let_go_holds_for_everybody() -> None:
-    # An admin did that: whoever asks next, the job has just saved its work.
+    # An admin did that: whichever job preempts it next, it has just saved its work.
     drive = noticed()
     undone(drive, 5)
     assert drive.memory.last_preempted == {BE: NOW + 5}

@@ -142,7 +142,7 @@ def test_what_happened_between_two_polls_is_seen_all_the_same() -> None:
     drive.cycle(7)
     assert (drive.order().ending, drive.memory.futile[JobId(TE)].count) == (Ending.NO_RUN, 1)
 
-    # It came back after a useful run: while no daemon looked.
+    # It came back after a useful run: while no daemon polled.
     drive = started(small())
     drive.requeued(TE)
     drive.change(TE, submit_time=NOW + 500)

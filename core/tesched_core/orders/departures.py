@@ -37,7 +37,7 @@ def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Depart
         in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
         again = had_its_notice and in_time and victim.exit0.runs_again(release)
         return Departure.SAVED if again else Departure.FINISHED
-    # Its own failure and the signal's can't be told apart (a trap may exit with any code); to run once more is the
+    # Its own failure and the signal's can't be distinguished (a trap may exit with any code); to run once more is the
     # lesser harm, and counts towards guard.max_preemptions_per_job.
     return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED
 
@@ -52,7 +52,7 @@ def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:
 
 
 DEPARTURE_TEXT: Mapping[Departure, str] = {
-    Departure.REQUEUED: "left its room and is back in the queue",
+    Departure.REQUEUED: "released its resources and is back in the queue",
     Departure.REQUEUED_ITSELF: "put itself back in the queue",
     Departure.FINISHED: "finished; it will not run again",
     Departure.DIED_OF_NOTICE: "died of its notice, and is put back in the queue",

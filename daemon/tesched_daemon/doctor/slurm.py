@@ -288,7 +288,7 @@ def _names(config: Config, partitions: Sequence[Partition]) -> Iterator[Finding]
 
 
 def unknown_users(globs: Sequence[str]) -> Iterator[Finding]:
-    """Look for protected users that this host does not know: such a name protects no job, and the others hold."""
+    """Find protected users that this host does not know: such a name protects no job, and the others hold."""
     for name in globs:
         if any(letter in name for letter in "*?["):
             continue

@@ -102,7 +102,7 @@ def test_an_unreadable_node_has_nothing_free_and_breaks_no_sum() -> None:
 
 
 def test_a_node_with_two_records_is_in_doubt() -> None:
-    """A comment of an Operator's, with a line feed, looks like one."""
+    """A comment of an Operator's, with a line feed, reads like one."""
     nodes = by_name(read_nodes(node(name="n2") + node(behind=f"Comment=x\n{node(name='n2', cpus='64')}")))
     assert (nodes["n2"].doubt, nodes["n1"].doubt) == ("it has two records", "")
 
@@ -150,9 +150,9 @@ def test_an_answer_of_which_nothing_can_be_read_has_another_form_than_known() ->
 def test_what_cannot_be_read_is_told_by_name_before_users_jobs() -> None:
     nodes = read_nodes(node(name="odd", cpus="x") + node())
     partitions = read_partitions(partition(name="wide", tier="x") + partition())
-    told = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))
-    assert [(label, user) for label, user, _ in told] == [("node odd", ""), ("partition wide", "")]
-    assert all("could not be read" in why for _, _, why in told)
+    named = list(unread(Snapshot.of(NOW, nodes=nodes, partitions=partitions)))
+    assert [(label, user) for label, user, _ in named] == [("node odd", ""), ("partition wide", "")]
+    assert all("could not be read" in why for _, _, why in named)
 
 
 NODE_RECORD = NodeRecord(

@@ -137,7 +137,7 @@ def _library() -> Path | None:
 
 
 def _submit(user: str, place: int, numbers: Mapping[str, int], texts: Mapping[str, str]) -> int:
-    """Submit as this user, whom the process becomes; return the job id."""
+    """Submit as this user, which the process becomes; return the job id."""
     slurm = ctypes.CDLL(str(_library()), mode=ctypes.RTLD_GLOBAL, use_errno=True)
     account = pwd.getpwnam(user)
     os.setgroups([])

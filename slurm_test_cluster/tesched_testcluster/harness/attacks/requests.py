@@ -14,7 +14,7 @@ from tesched_testcluster.harness.daemon_process import Daemon
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_users
 
-#: requests that slurmctld takes from any user, and for which 64 bits have no room once they are multiplied: by each
+#: requests that slurmctld takes from any user, and which overflow 64 bits once they are multiplied: by each
 #: other, or by what the site gives with each GPU
 GIANTS = (
     ("--mem-per-gpu=9223372036854775807", "--gpus=2"),

@@ -95,7 +95,7 @@ _LIMITS = {
 def set_limits(cluster: LocalCluster) -> None:
     """Give the QOS their limits for each user, and wait until slurmctld keeps to them."""
     for qos, *limits in _LIMITS.values():
-        # slurmdbd knows gres/gpu only once slurmctld has told it.
+        # slurmdbd knows gres/gpu only once slurmctld has registered it.
         cluster.run("sacctmgr", "--immediate", "modify", "qos", qos, "set", *limits)
     # slurmdbd does not reach every release's slurmctld here, but is asked by each that starts.
     cluster.stop_slurmctld()

@@ -43,9 +43,9 @@ GROWN = [
 ]
 
 
-@pytest.mark.parametrize(("now", "told"), GROWN, ids=[told for _, told in GROWN])
-def test_what_is_more(now: Job, told: str) -> None:
-    assert told in growth(size_of(BEFORE), size_of(now))
+@pytest.mark.parametrize(("now", "text"), GROWN, ids=[text for _, text in GROWN])
+def test_what_is_more(now: Job, text: str) -> None:
+    assert text in growth(size_of(BEFORE), size_of(now))
 
 
 @pytest.mark.parametrize("before", [BEFORE, HELD], ids=["waiting", "running"])

@@ -1,4 +1,4 @@
-"""The doctor on the users whom guard.protected_users names."""
+"""The doctor on the users that guard.protected_users names."""
 
 from __future__ import annotations
 
