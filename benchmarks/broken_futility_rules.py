@@ -6,7 +6,43 @@ from benchmarks.mutation import Mutation
 
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
 
+_CONTEXT, _BINDING = "core/tesched_core/levers/context.py", "core/tesched_core/levers/node_binding.py"
+_ADVANCE, _TIMES = "core/tesched_core/orders/advance.py", "core/tesched_core/intake/leave_times.py"
+
 FUTILITY_MUTATIONS = (
+    Mutation("leaving: its order lives", _ADVANCE, "_soon_over(order, context) and context.is_awaited(order)", "False"),
+    Mutation("leaving: half of its time is left", _ADVANCE, "< context.limits.order_timeout_s / 2", "< 0"),
+    Mutation("leaving: one in its Epilog does not go on", _ADVANCE, "may_leave = ends or", "may_leave ="),
+    Mutation("leaving: what hangs is named", _ADVANCE, 'text += f"; {hanging}"', "pass"),
+    Mutation("leaving: its nodes are the TE job's", _BINDING, "if context.is_awaited(order):", "if False:"),
+    Mutation(
+        "leaving: and for a while after it",
+        _BINDING,
+        "since = left_at if left_at - since > most_s",
+        "since = since if True",
+    ),
+    Mutation(
+        "leaving: not for ever",
+        _CONTEXT,
+        "return self.now - since <= patience_s(self.known_leave_times, nodes)",
+        "return True",
+    ),
+    Mutation(
+        "leaving: a victim of another order", _CONTEXT, "return self._ends_on(order, order.created_at)", "return False"
+    ),
+    Mutation("leaving: only what it asked", _CONTEXT, "if not order.victims:", "if True:"),
+    Mutation("leaving: by node first", _TIMES, "[max(known[name]) for name in nodes if name in known] or", "[] or"),
+    Mutation("leaving: then by site", _TIMES, "or [max(times) for times in known.values()]", ""),
+    Mutation(
+        "leaving: taught by requeues",
+        _TIMES,
+        "if victim.by_suspending or victim.departure is not",
+        "if victim.by_suspending and victim.departure is not",
+    ),
+    Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", node_leave_times=self.node_leave_times", ""),
+    Mutation(
+        "leaving: room is fought for", "core/tesched_core/orders/reinforce.py", "or context.is_awaited(order))", ")"
+    ),
     Mutation("run: a start is none yet", _RUN, "if ran_s >= enough_s or", "if True or"),
     Mutation("run: success is one", _RUN, "(not back and job.state is JobState.COMPLETED)", "False"),
     Mutation("run: of the time before its requeue", _RUN, "max(job.submit_time - order.started_at, 0.0) if", "0.0 if"),

@@ -455,8 +455,8 @@ MUTATIONS = (
     Mutation(
         "bound: set free when the order is over",
         "core/tesched_core/levers/node_binding.py",
-        "(one.order_id not in holding or _long_enough(job_id, context))",
-        "_long_enough(job_id, context)",
+        "order is None or _long_enough(job_id, order, context)",
+        "order is not None and _long_enough(job_id, order, context)",
     ),
     Mutation(
         "undo: the preemptor's raise",
@@ -476,12 +476,12 @@ MUTATIONS = (
         "self._put_back((), -1.0, context)",
         "self._put_back((), LASTS_S, context)",
     ),
-    Mutation("undo: who is bound", "core/tesched_core/levers/node_binding.py", "self._unbind(set(), context)", "pass"),
+    Mutation("undo: who is bound", "core/tesched_core/levers/node_binding.py", "self._unbind({}, context)", "pass"),
     Mutation(
         "bound: not for ever",
         "core/tesched_core/levers/node_binding.py",
-        "or context.now - since > context.limits.bind_for_s",
-        "",
+        "return context.now - since > most_s",
+        "return False",
     ),
     Mutation(
         "undo: the cool-down",
@@ -595,7 +595,7 @@ MUTATIONS = (
     Mutation(
         "room is fought for while the trial is bound",
         _ROBBED,
-        "context.now - _first_asked(order, context.now) <= context.limits.bind_for_s",
+        "(context.now - _first_asked(order, context.now) <= context.limits.bind_for_s or context.is_awaited(order))",
         "True",
     ),
     Mutation("who is asked besides counts in the cycle", _ROBBED, "asked += len(plan.victims)", "pass"),

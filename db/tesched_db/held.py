@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.snapshot import LeaveTimes
+from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
 
 from tesched_db import leave_times
 from tesched_db.job_rows import Seen, Values
@@ -34,6 +34,7 @@ class Held:
     standing: Standing = field(default_factory=Standing)
     #: as the orders of the past tell them
     leave_times: LeaveTimes = field(default_factory=dict)
+    node_leave_times: NodeLeaveTimes = field(default_factory=dict)
     remembered: Remembered = field(default_factory=Remembered)
     told: Told = field(default_factory=Told)
     #: the last row of `cycles`
@@ -50,6 +51,7 @@ class Held:
             seen=Seen.load(session),
             standing=Standing.load(session),
             leave_times=leave_times.load(session),
+            node_leave_times=leave_times.load_by_node(session),
             remembered=Remembered.load(session, kinds),
             last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
             if last
@@ -62,4 +64,5 @@ class Held:
 
     def memory(self) -> Memory:
         """Return the memory that is in it."""
-        return replace(self.remembered.memory(self.cycle, self.next_order), leave_times=self.leave_times)
+        memory = self.remembered.memory(self.cycle, self.next_order)
+        return replace(memory, leave_times=self.leave_times, node_leave_times=self.node_leave_times)

@@ -1,12 +1,19 @@
-"""Times that past victims took to leave without a notice: read from the orders, so that nothing else need be stored."""
+"""Times that past victims took to leave: read from the orders, so that nothing else need be stored."""
 
 from __future__ import annotations
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
-from tesched_core.intake.leave_times import MOST_PAIRS, MOST_TIMES, leave_time_s, with_leave_times
+from tesched_core.intake.leave_times import (
+    MOST_PAIRS,
+    MOST_TIMES,
+    after_requeue_s,
+    leave_time_s,
+    with_leave_times,
+    with_node_leave_times,
+)
 from tesched_core.model.order import Departure
-from tesched_core.model.snapshot import LeaveTimes
+from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
 
 from tesched_db.memory_rows import victim_of
 from tesched_db.tables import JobRow, VictimRow
@@ -38,3 +45,20 @@ def load(session: Session, *, of: tuple[str, str] | None = None) -> LeaveTimes:
         if (took_s := leave_time_s(victim_of(row))) is not None
     ]
     return with_leave_times({}, reversed(seen))
+
+
+def load_by_node(session: Session) -> NodeLeaveTimes:
+    """Return how long the latest victims took to leave each node after their requeue."""
+    newest = (
+        select(VictimRow)
+        .where(
+            VictimRow.departure == Departure.REQUEUED.value,
+            VictimRow.requeue_sent_at.is_not(None),
+            VictimRow.by_suspending.is_(False),
+        )
+        .order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
+        .limit(MOST_VICTIMS)
+    )
+    victims = [victim_of(row) for row in session.scalars(newest)]
+    seen = [(one.nodes, took_s) for one in victims if (took_s := after_requeue_s(one)) is not None]
+    return with_node_leave_times({}, reversed(seen))

@@ -17,6 +17,25 @@ def left(job_id: int, asked_at: float, left_at: float, **more: Any) -> Victim:
     return victim(job_id, VictimState.BACK, noticed_at=asked_at, left_at=left_at, back_at=300.0, **values)
 
 
+def test_a_new_daemon_knows_how_long_victims_took_to_leave_each_node(store: Engine) -> None:
+    """From the requeue on, with a notice and without: `left` has that it was asked for, and when."""
+    writer = Writer(store)
+    ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}
+    memory = remembering(
+        order(1, 7, left(3, 230.0, 290.0, requeue_sent_at=240.0, nodes=("n1", "n2"), notice_signal="USR1"), **ended),
+        order(2, 7, left(4, 200.0, 203.0, requeue_sent_at=200.0, nodes=("n1",)), **ended),
+        # These teach nothing: one put itself back, one was suspended, one is still there, one was Slurm's own victim.
+        order(3, 7, left(4, 200.0, 210.0, requeue_sent_at=200.0, departure=Departure.REQUEUED_ITSELF), **ended),
+        order(4, 7, left(4, 200.0, 210.0, requeue_sent_at=200.0, by_suspending=True), **ended),
+        order(5, 7, victim(3, VictimState.REQUEUING, noticed_at=290.0, requeue_sent_at=290.0), created_at=290.0),
+        order(6, 7, left(4, 200.0, 210.0, requeue_sent_at=None), **ended),
+    )
+    writer.look(310.0, job(3), job(4), job(7), te=[7], memory=memory)
+    known = {"n1": (3.0, 50.0), "n2": (50.0,)}
+    assert SqlJournal(store).load().node_leave_times == known
+    assert read.memory(store).node_leave_times == known
+
+
 def test_a_new_daemon_knows_what_victims_took_to_leave(store: Engine) -> None:
     writer = Writer(store)
     ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}

@@ -220,8 +220,9 @@ class TestExpiry:
         drive.requeued(BE)
         drive.moves()
         drive.change(TE, reason="Resources")
-        assert drive.cycle(120) == ()
+        assert drive.cycle(31) == ()
         assert drive.moves() == [(BE, "requeuing", "left")]
+        assert drive.cycle(120) == ()
         assert drive.cycle(120.5) == (nice_back(0, now=-1001),)
         assert drive.moves() == [(None, "open", "settling")]
         assert drive.order().ending is Ending.EXPIRED
@@ -235,7 +236,7 @@ class TestExpiry:
 
     def test_a_victim_that_has_not_left_by_then_is_spared(self) -> None:
         drive = noticed()
-        drive.completing(BE, JobState.RUNNING)
+        drive.change(BE, state=JobState.SUSPENDED)  # by an admin: it is asked for nothing more
         drive.cycle(121)
         assert drive.victim().state is VictimState.SPARED
 

@@ -144,6 +144,18 @@ def test_the_room_is_not_fought_for_longer_than_the_trial_is_bound() -> None:
     assert asked(drive) == []
 
 
+def test_it_is_fought_for_while_the_victim_is_in_its_epilog_however_long_that_takes() -> None:
+    drive = robbed(Limits(bind_for_s=10), thief_at_s=50)
+    drive.jobs[JobId(THIEF)] = waiting(THIEF, cpus=16, name="train", user="eve")
+    drive.completing(BE, JobState.FAILED)
+    for at_s in (9, 20, 49):
+        drive.obeys(*drive.cycle(at_s))
+        assert asked(drive) == [], at_s
+    drive.starts(THIEF, HALF, at_s=50)
+    drive.cycle(51)
+    assert asked(drive) == [THIEF]
+
+
 def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
     drive = robbed(Limits(bind_for_s=0))
     drive.cycle(5)

@@ -1,4 +1,4 @@
-"""Time that a job without a declared signal takes to leave its nodes after a requeue, learned from jobs like it.
+"""Time that a victim takes to leave its nodes after its requeue, learned from jobs like it, and by node.
 
 Definitions
     leave time  seconds from the first requeue of a victim that had no notice until it was seen to have left its nodes,
@@ -7,10 +7,21 @@ Definitions
     like it     jobs of the same user and the same name: what a user submits again and again under one name is mostly
                 the same program. (Predictors of run times go by the same two.)
 
+    patience    seconds for which an order awaits a job that is ending on its nodes (COMPLETING: KillWait, processes
+                that can't be killed yet, the Epilog). After that something hangs there
+
 The leave time to expect is the median of the last `MOST_TIMES`; without any, it is KillWait, the most that it can be.
+
+What comes after KillWait depends on the node and the site: an Epilog that checks the node's health takes minutes on
+some sites, and nowhere is said how long it may. So the patience is twice the longest of the last `MOST_TIMES` times
+that any victim took to leave one of these nodes after its requeue, where none is known there, of all nodes; and
+`LEAST_PATIENCE_S` at least.
 
 Worked example, KillWait 30 s: jobs named `train` of ada took 2, 2.5 and 31 s. The next one is expected to take 2.5 s;
 with 31 s as the only one, 30 s; a job of ada's named `eval`, of which nothing is known, 30 s.
+
+Victims took 70 and 400 s to leave n1, and 20 s to leave n2: an order awaits one on n1 for 800 s, one on n2, where twice
+20 s is less than that, for 600 s, and one on n3, of which nothing is known, for 800 s.
 """
 
 from __future__ import annotations
@@ -20,11 +31,13 @@ from statistics import median
 from typing import TypeAlias
 
 from tesched_core.model.order import Departure, Victim
-from tesched_core.model.snapshot import LeaveTimes
+from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
 
 #: leave times that count, of each user and name; and pairs of these that are remembered, the latest
 MOST_TIMES = 20
 MOST_PAIRS = 5000
+#: An order awaits a job that is ending for so long, seconds, where none is known to have taken as long.
+LEAST_PATIENCE_S = 600.0
 
 Pair: TypeAlias = tuple[str, str]
 
@@ -47,6 +60,32 @@ def with_leave_times(known: LeaveTimes, seen: Iterable[tuple[Pair, float]]) -> L
         # The latest pair stands last.
         times[pair] = (*times.pop(pair, ()), took_s)[-MOST_TIMES:]
     return dict(list(times.items())[-MOST_PAIRS:]) if len(times) > MOST_PAIRS else times
+
+
+def after_requeue_s(victim: Victim) -> float | None:
+    """Return the seconds from a victim's last requeue by tesched until it had left; None if it left in another way."""
+    asked_at, left_at = victim.requeue_sent_at, victim.left_at
+    if victim.by_suspending or victim.departure is not Departure.REQUEUED:
+        return None
+    return None if asked_at is None or left_at is None else max(left_at - asked_at, 0.0)
+
+
+def with_node_leave_times(known: NodeLeaveTimes, seen: Iterable[tuple[tuple[str, ...], float]]) -> NodeLeaveTimes:
+    """Return the leave times by node with further ones, each with its victim's nodes, oldest first."""
+    seen = tuple(seen)
+    if not seen:
+        return known
+    times = dict(known)
+    for nodes, took_s in seen:
+        for name in nodes:
+            times[name] = (*times.get(name, ()), took_s)[-MOST_TIMES:]
+    return times
+
+
+def patience_s(known: NodeLeaveTimes, nodes: Iterable[str]) -> float:
+    """Return for how many seconds a job that is ending on these nodes is awaited."""
+    here = [max(known[name]) for name in nodes if name in known] or [max(times) for times in known.values()]
+    return max([2 * took_s for took_s in here] + [LEAST_PATIENCE_S])
 
 
 def expected_leave_s(known: Mapping[Pair, tuple[float, ...]], pair: Pair, kill_wait_s: float) -> float:

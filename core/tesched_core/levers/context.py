@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
 from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory, Past
-from tesched_core.model.order import Order, Transition
+from tesched_core.model.order import HOLDS_ROOM, Order, Transition
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import NodeLeaveTimes, Snapshot
 
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
 #: it for a requeue.
@@ -50,6 +51,9 @@ class CycleContext:
     past: dict[JobId, Past] = field(default_factory=dict)
     #: leave times seen in this cycle, with user and name
     leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
+    #: what victims of this cycle took to leave after their requeue, with their nodes; and what was known before
+    node_leave_times: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    known_leave_times: NodeLeaveTimes = field(default_factory=dict)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
     #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
@@ -61,6 +65,7 @@ class CycleContext:
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()
     _tasks: dict[JobId, list[Job]] | None = None
+    _ending: list[Job] | None = None
     _beside: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
     _over: dict[tuple[str, ...], frozenset[str]] = field(default_factory=dict)
 
@@ -80,6 +85,7 @@ class CycleContext:
             futile=dict(memory.futile),
             changes=copied(memory.changes),
             te_rules=memory.te_rules,
+            known_leave_times=memory.node_leave_times,
         )
 
     @property
@@ -99,6 +105,34 @@ class CycleContext:
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
         return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
+
+    def is_awaited(self, order: Order) -> bool:
+        """Return whether an order that makes room awaits jobs that are ending on its nodes: nothing else holds it up.
+
+        These are its victims or, if it has none, what ends there by itself. A job that takes too long hangs
+        (`intake/leave_times.py`), and is not awaited any more.
+        """
+        if not order.makes_room:
+            return False
+        if not order.victims:
+            return self._ends_on(order, order.created_at)
+        for victim in order.victims:
+            job = self.snapshot.jobs.get(victim.job_id)
+            if victim.state not in HOLDS_ROOM or job is None or job.job_id in self.absent:
+                continue
+            since = victim.requeue_sent_at or victim.deadline or order.created_at
+            if (job.completing or not job.on_nodes) and self._is_patient(victim.nodes, since):
+                return True
+        return False
+
+    def _ends_on(self, order: Order, since: UnixSeconds) -> bool:
+        if self._ending is None:
+            self._ending = [job for job in self.snapshot.jobs.values() if job.completing]
+        nodes = set(order.nodes)
+        return any(not nodes.isdisjoint(job.nodes) and self._is_patient(job.nodes, since) for job in self._ending)
+
+    def _is_patient(self, nodes: Iterable[str], since: UnixSeconds) -> bool:
+        return self.now - since <= patience_s(self.known_leave_times, nodes)
 
     def changes_now(self) -> dict[str, dict[JobId, Change[Any]]]:
         """Return a copy of the changes as they are now, for the memory."""

@@ -8,14 +8,16 @@ A best-effort job for which a round makes room is bound however long it takes. I
 (--nodes=2-4) it is told at the same time how many of them it gets.
 
 A job is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the
-first time: a TE job whose victim has a long grace period does not wait beside an empty node. Slurm does not change this
-of a job that runs. So the binding is remembered until the job has ended, and a job that is put back in the queue is set
-free there. As with priorities: it is believed to be free only when that is seen, and what others have set is left.
+first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
+ending then, in an Epilog that takes its time, is awaited: it can't take back what it has paid. Slurm does not change
+this of a job that runs. So the binding is remembered until the job has ended, and a job that is put back in the queue
+is set free there. As with priorities: it is believed to be free only when that is seen, and what others have set is
+left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
@@ -48,9 +50,9 @@ class NodeBindingLever(Lever):
         if one is not None and one.order_id == order.order_id and one.value.names == nodes:
             moved = _now(job) == nodes or _now(job) not in {one.previous.names, _before(one)}
             arrived = moved and (one.previous.count is None or _counted(job, one))
-            if arrived or _long_enough(job.job_id, context):
+            if arrived or _long_enough(job.job_id, order, context):
                 return
-        elif _long_enough(job.job_id, context) or (one is None and job.request.required_nodes):
+        elif _long_enough(job.job_id, order, context) or (one is None and job.request.required_nodes):
             return  # or it has nodes of its own
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
@@ -87,17 +89,16 @@ class NodeBindingLever(Lever):
 
     def carry_out(self, intents: Sequence[object], orders: Orders, context: CycleContext) -> None:
         """Set free the jobs that wait bound for an order that makes no room for them any more."""
-        holding = {order.order_id for order in open_now(orders)}
-        self._unbind(holding, context)
+        self._unbind({order.order_id: order for order in open_now(orders)}, context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Set all jobs free that wait."""
-        self._unbind(set(), context)
+        self._unbind({}, context)
         bound = context.changes_of(self.name)
         for job_id in [job_id for job_id, one in bound.items() if one.restored]:
             del bound[job_id]
 
-    def _unbind(self, holding: set[OrderId], context: CycleContext) -> None:
+    def _unbind(self, holding: Mapping[OrderId, Order], context: CycleContext) -> None:
         bound = context.changes_of(self.name)
         for job_id, one in list(bound.items()):
             job = context.snapshot.jobs.get(job_id)
@@ -107,7 +108,7 @@ class NodeBindingLever(Lever):
                 del bound[job_id]
             elif not job.pending:
                 bound[job_id] = replace(one, since=None)
-            elif not one.restored and (one.order_id not in holding or _long_enough(job_id, context)):
+            elif not one.restored and _is_over(job_id, one, holding, context):
                 # A command may be on its way: a reverted value is believed only after a while.
                 may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
                 if _ours(job, one) or _counted(job, one):
@@ -141,16 +142,30 @@ class NodeBindingLever(Lever):
         return sum(job_id in jobs and jobs[job_id].pending for job_id in bound)
 
 
-def _long_enough(job_id: JobId, context: CycleContext) -> bool:
+def _is_over(job_id: JobId, one: Change[Nodes], holding: Mapping[OrderId, Order], context: CycleContext) -> bool:
+    """Return whether a bound job's order no longer makes room, or it was bound for long enough."""
+    order = None if one.order_id is None else holding.get(one.order_id)
+    return order is None or _long_enough(job_id, order, context)
+
+
+def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
     """Return whether a TE job has been bound for `guard.bind_for_s`, counted from its first binding in this wait.
 
     An order after the first one does not count anew: the TE job would sit beside free nodes for as long as it waits.
+    A victim that is ending when that time is over is awaited, and its nodes are the TE job's for as long after that.
     """
     if context.snapshot.job_class(job_id) is JobClass.BE:
         return False  # in a round it is bound however long it takes
-    one = context.changes_of(NODE_BINDING).get(job_id)
+    one, most_s = context.changes_of(NODE_BINDING).get(job_id), context.limits.bind_for_s
     since = context.now if one is None or one.since is None else one.since
-    return context.limits.bind_for_s <= 0 or context.now - since > context.limits.bind_for_s
+    if most_s <= 0:
+        return True
+    if one is not None and not one.restored:
+        if context.is_awaited(order):
+            return False
+        left_at = max((victim.left_at for victim in order.victims if victim.left_at is not None), default=since)
+        since = left_at if left_at - since > most_s else since
+    return context.now - since > most_s
 
 
 def _own_count(job: Job, nodes: int) -> NodeCount | None:

@@ -71,7 +71,8 @@ class Limits:
     suspend_for_s: float = 3600.0
     #: with the plugin: for so long a mark holds without a daemon that renews it
     mark_for_s: float = 900.0
-    #: an order is given up this long after the last grace period and KillWait could have ended
+    #: an order is given up this long after the last grace period and KillWait could have ended; a victim that takes
+    #: longer to end, as in a long Epilog, is awaited
     order_timeout_s: float = 60.0
     #: and its TE job is not tried again for this long
     retry_after_s: float = 300.0

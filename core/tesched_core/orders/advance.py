@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.guard.budget import lately, paying
-from tesched_core.intake.leave_times import leave_time_s, with_leave_times
+from tesched_core.intake.leave_times import after_requeue_s, leave_time_s, with_leave_times, with_node_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.node_binding import NODE_BINDING_LEVER
@@ -81,6 +81,7 @@ def advance(
         preemptions={job_id: count for job_id, count in context.preemptions.items() if job_id in known},
         last_preempted={job_id: at for job_id, at in context.last_preempted.items() if job_id in known},
         leave_times=with_leave_times(memory.leave_times, context.leave_times),
+        node_leave_times=with_node_leave_times(memory.node_leave_times, context.node_leave_times),
         paid=lately(context.paid, snapshot.taken_at),
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
@@ -134,15 +135,32 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
+    elif _soon_over(order, context) and context.is_awaited(order):
+        return replace(order, expires_at=context.now + context.limits.order_timeout_s)
     elif context.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
+        if hanging := _hanging(order, context):
+            text += f"; {hanging}"
     elif look_is_overdue(order, job, context):
         ending = Ending.NOT_LOOKED_AT
         text = f"Slurm has not looked at job {job.label} as the first in its queue (it says: {job.reason or 'nothing'})"
     else:
         return order
     return end_wait(order, ending, text, context)
+
+
+def _soon_over(order: Order, context: CycleContext) -> bool:
+    """Return whether most of the time is over that its preemptor has for its start once the last victim has left."""
+    return order.expires_at - context.now < context.limits.order_timeout_s / 2
+
+
+def _hanging(order: Order, context: CycleContext) -> str:
+    """Return which victims have been ending for longer than an order awaits, in words; empty if none."""
+    jobs = (context.snapshot.jobs.get(victim.job_id) for victim in order.victims if victim.state in HOLDS_ROOM)
+    hanging = [job for job in jobs if job is not None and job.completing]
+    named = ", ".join(f"job {job.label} on {','.join(job.nodes)}" for job in hanging)
+    return f"still completing, in an Epilog or by a process that can't be killed: {named}" if hanging else ""
 
 
 def _grown(order: Order, job: Job, context: CycleContext) -> str:
@@ -201,7 +219,9 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             victim = leave(victim, departure, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
             # A victim under notice may be about to leave, and then has paid; when its grace period is over, it stays.
-            may_leave = victim.deadline is not None and context.now < victim.deadline
+            # One that is ending does leave, however long its Epilog takes.
+            ends = job is not None and job.completing
+            may_leave = ends or (victim.deadline is not None and context.now < victim.deadline)
             return victim if may_leave else _spare(victim, order, context)
         elif job is not None and not _is_unclear(order, context):
             return _press(victim, job, order, context)
@@ -254,6 +274,8 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
         context.leave_times.append(((job.user, job.name), took_s))
+    if (took_s := after_requeue_s(victim)) is not None:
+        context.node_leave_times.append((victim.nodes, took_s))
     return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN else victim
 
 

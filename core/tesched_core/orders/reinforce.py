@@ -129,7 +129,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
         and not bound.restored
         and bound.order_id == order.order_id
         and tuple(sorted(trial.request.required_nodes)) == bound.value.names
-        and context.now - _first_asked(order, context.now) <= context.limits.bind_for_s
+        and (context.now - _first_asked(order, context.now) <= context.limits.bind_for_s or context.is_awaited(order))
     )
     room = context.columns.room
     rows = [room.index[name] for name in order.nodes if name in room.index]

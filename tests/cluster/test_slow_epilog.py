@@ -1,0 +1,94 @@
+"""A victim whose Epilog takes longer than any time-out of tesched's does not leave for nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
+
+WHOLE = ("-c32", "--mem=100", "--output=/dev/null")
+#: ends as soon as there is no file `hold` beside it
+EPILOG = """#!/bin/sh
+while [ -e "${0%/*}/hold" ]; do sleep 0.1; done
+"""
+#: seconds in which an order and a binding are over, where no victim takes its time
+SHORT_S = 1
+
+
+@pytest.fixture
+def hold(tmp_path: Path) -> Iterator[Path]:
+    """Give the file for which each Epilog waits; at the end it is gone."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    yield hold
+    hold.unlink(missing_ok=True)
+
+
+def site(folder: Path, nodes: int) -> ClusterDefinition:
+    """Return such a cluster; the daemon's time-outs are short."""
+    epilog = folder / "epilog"
+    epilog.write_text(EPILOG)
+    epilog.chmod(0o755)
+    (folder / "conf.d").mkdir()
+    (folder / "conf.d" / "short.toml").write_text(
+        f"[guard]\norder_timeout_s = {SHORT_S}\nbind_for_s = {SHORT_S}\nretry_after_s = 1\n"
+    )
+    return ClusterDefinition(groups=(NodeGroup(count=nodes),), settings={"Epilog": str(epilog), "KillWait": "1"})
+
+
+def await_that_it_would_be_over(cluster: LocalCluster, daemon: Daemon, victim: int) -> None:
+    """Wait until the victim has been in its Epilog for so long that an order that does not wait for it is over."""
+    cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
+    over = time.monotonic() + 10 + 1 + SHORT_S  # grace, KillWait and the order's own time
+    cluster.wait_for(lambda: time.monotonic() > over, "the order's time to be over")
+    daemon.await_polls(cluster)
+
+
+@pytest.mark.gate
+def test_the_te_job_keeps_its_place_and_its_nodes_until_the_epilog_is_over(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    cluster = make_cluster(site(tmp_path, nodes=1))
+    victim = cluster.sbatch("--job-name=be-1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    rival = cluster.sbatch("--job-name=be-2", *WHOLE, wrap="sleep 1000")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
+        await_that_it_would_be_over(cluster, daemon, victim)
+        waiting = cluster.job(te)
+        assert (waiting["ReqNodeList"], waiting["JobState"]) == ("n1", "PENDING")
+        assert int(waiting["Priority"]) > int(cluster.job(rival)["Priority"])
+        hold.unlink()
+        cluster.wait_state(te, "RUNNING")
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+        assert cluster.job(rival)["JobState"] == "PENDING"
+
+
+def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_in_its_epilog(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    cluster = make_cluster(site(tmp_path, nodes=1))
+    # It has no trap for the signal that it declares.
+    victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
+        cluster.wait_for(lambda: "COMPLETING" in cluster.job(victim)["JobState"], "the victim's Epilog")
+        cluster.run("scancel", str(te))
+        await_that_it_would_be_over(cluster, daemon, victim)
+        hold.unlink()
+        cluster.wait_for(lambda: cluster.put_back([victim]) == [victim], "it to be put back in the queue")
+        cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")
+        assert daemon.json("status")["tally"]["lost"] == 0
