@@ -9,7 +9,28 @@ _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/o
 _CONTEXT, _BINDING = "core/tesched_core/levers/context.py", "core/tesched_core/levers/node_binding.py"
 _ADVANCE, _TIMES = "core/tesched_core/orders/advance.py", "core/tesched_core/intake/leave_times.py"
 
+_TOGETHER = "core/tesched_core/orders/leave_together.py"
+
 FUTILITY_MUTATIONS = (
+    Mutation(
+        "together: the quick one waits",
+        _TOGETHER,
+        "    return any(_saves_for_s",
+        "    return False and any(_saves_for_s",
+    ),
+    Mutation("together: not for one that has left", _TOGETHER, " or gone:", ":"),
+    Mutation(
+        "together: no sooner than it could be back",
+        _TOGETHER,
+        "min(known, float(context.snapshot.settings.requeue_delay_s))",
+        "known",
+    ),
+    Mutation(
+        "together: as jobs like it", _TOGETHER, "min(known, float(context.snapshot.settings.requeue_delay_s))", "0.0"
+    ),
+    Mutation(
+        "together: those that save are asked at once", _TOGETHER, "    if not is_quick(victim):\n", "    if False:\n"
+    ),
     Mutation("leaving: its order lives", _ADVANCE, "_soon_over(order, context) and context.is_awaited(order)", "False"),
     Mutation("leaving: half of its time is left", _ADVANCE, "< context.limits.order_timeout_s / 2", "< 0"),
     Mutation("leaving: one in its Epilog does not go on", _ADVANCE, "may_leave = ends or", "may_leave ="),

@@ -118,6 +118,7 @@ class Driver:
         self.enforces_limits = True
         #: of Slurm; empty stands for an old one
         self.release = ""
+        self.requeue_delay_s = 121
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -140,7 +141,11 @@ class Driver:
             jobs=dict(self.jobs),
             nodes=dict(self.nodes),
             settings=SlurmSettings(
-                kill_wait_s=30, limits_enforced=self.enforces_limits, release=self.release, plugin=self.plugin
+                kill_wait_s=30,
+                requeue_delay_s=self.requeue_delay_s,
+                limits_enforced=self.enforces_limits,
+                release=self.release,
+                plugin=self.plugin,
             ),
         )
 

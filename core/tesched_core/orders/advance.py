@@ -46,6 +46,7 @@ from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, family_of
 from tesched_core.orders.futility import follow as follow_futile
+from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
@@ -369,7 +370,10 @@ def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:
-    """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension."""
+    """Return the victim after its notice was ordered; without a grace period, after its requeue or its suspension.
+
+    One that would leave before the others of its order is asked later (`orders/leave_together.py`).
+    """
     preemptor = context.snapshot.jobs.get(order.preemptor)
     if preemptor is not None and context.snapshot.job_class(order.preemptor) is JobClass.TE:
         victim = replace(victim, for_user=preemptor.user, for_account=preemptor.account)
@@ -377,7 +381,9 @@ def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -
         victim = replace(victim, purpose=Purpose.ROUND)
     if victim.by_suspending:
         return SUSPEND_LEVER.suspend(victim, order, context)
-    if not victim.notice_signal or victim.grace_period_s <= 0:
+    if is_early(victim, job, order, context):
+        return victim
+    if is_quick(victim):
         code = ReasonCode.NO_GRACE if victim.notice_signal else ReasonCode.NO_SIGNAL
         return replace(REQUEUE_LEVER.ask(victim, order, context, code), noticed_at=context.now)
     return NOTICE_LEVER.give(victim, job, order, context)

@@ -1,0 +1,60 @@
+"""Leaving together: which victim of an order is asked at once, and which one only when the others are about to leave.
+
+Definitions
+    quick     a victim that has declared no signal: it is requeued without a notice, and leaves within seconds
+    saving    a victim that has had its notice, or is to have it, and still runs: its grace period may take minutes
+    lead      seconds before the end of the grace periods at which a quick victim is asked: what jobs like it take to
+              leave, but no longer than Slurm keeps a requeued job from starting (`requeue_delay_s`)
+
+Principle
+    All resources are needed at once, so nothing is gained by a victim that leaves early: it loses what it would have
+    done meanwhile, and it is eligible again before the last one has left. Slurm's backfill then puts it back on its
+    old node (seen on 22.05 and 26.05), its limits spare it there, and all have left for nothing.
+
+    So the saving ones have their notice at once, all of them: each may leave long before its grace period is over. A
+    quick one is asked when the last of them has left or is ending, or when its lead is all that is left of the longest
+    grace period. An order that is withdrawn before that has cost it nothing.
+
+Worked example
+    Job 1 has declared a signal and a grace period of 60 s, job 2 none; jobs like job 2 take 2 s to leave, and a
+    requeued one may start after 121 s. Job 1 has its notice at 0 s. If it leaves at 4 s, job 2 is asked at the next
+    poll; if it sits its grace period out, at 58 s, and both leave at 60 s.
+
+Source
+    tesched's own.
+"""
+
+from __future__ import annotations
+
+from tesched_core.intake.leave_times import expected_leave_s
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.cluster import Job
+from tesched_core.model.order import Order, Victim, VictimState
+
+#: States of a victim that has not been asked to go yet, beyond its notice.
+_UNDER_NOTICE = frozenset({VictimState.PLANNED, VictimState.NOTICED})
+
+
+def is_quick(victim: Victim) -> bool:
+    """Return whether a victim is requeued without a notice."""
+    return not victim.by_suspending and (not victim.notice_signal or victim.grace_period_s <= 0)
+
+
+def is_early(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:
+    """Return whether it is too early to ask this victim, since another one of the order is still saving its work."""
+    if not is_quick(victim):
+        return False
+    known = expected_leave_s(
+        context.snapshot.leave_times, (job.user, job.name), float(context.snapshot.settings.kill_wait_s)
+    )
+    lead_s = min(known, float(context.snapshot.settings.requeue_delay_s))
+    return any(_saves_for_s(other, context) > lead_s for other in order.victims if other.job_id != victim.job_id)
+
+
+def _saves_for_s(victim: Victim, context: CycleContext) -> float:
+    """Return for how many seconds at most a victim goes on saving its work; 0: it does not, or leaves already."""
+    job = context.snapshot.jobs.get(victim.job_id)
+    gone = job is None or not job.on_nodes or job.completing or job.restarts > victim.restarts
+    if is_quick(victim) or victim.by_suspending or victim.state not in _UNDER_NOTICE or gone:
+        return 0.0
+    return victim.grace_period_s if victim.deadline is None else max(victim.deadline - context.now, 0.0)

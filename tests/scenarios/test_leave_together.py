@@ -1,0 +1,113 @@
+"""The victims of an order leave together: one that loses all by its requeue is not asked while another one saves.
+
+Everywhere: job 1 and job 2 hold half of n1 each, job 9 wants all of it. Job 1 has a grace period of 60 s; job 2 has
+declared no signal. KillWait is 30 s, and a requeued job may start again after 121 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Action, Notify, Requeue, SetNice, SetNodes
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import Ending, Order, OrderState, VictimState
+from tesched_core.model.resources import JobId
+
+from tests.builders import node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+
+QUICK = 2
+OTHER_HALF = share("n1", 16)
+
+
+def two(*, graces: dict[int, float] | None = None, leave_s: float | None = None) -> Driver:
+    """Return the case right after the order was made; jobs like job 2 are known to take so long to leave."""
+    drive = Driver(
+        [node("n1")], [running(BE, HALF), running(QUICK, OTHER_HALF), waiting(TE, cpus=32)], graces=graces or {BE: 60}
+    )
+    quick = drive.start.traits[JobId(QUICK)]
+    if graces is None:
+        quick = replace(quick, notice_signal="", grace_period_s=0.0)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(QUICK): quick})
+    if leave_s is not None:
+        job = drive.jobs[JobId(QUICK)]
+        drive.memory = replace(drive.memory, leave_times={(job.user, job.name): (leave_s,)})
+    drive.obeys(*[one for one in drive.cycle(0) if not isinstance(one, Notify)])
+    return drive
+
+
+def asked(actions: tuple[Action, ...]) -> list[tuple[type, int]]:
+    return [(type(one), one.job_id) for one in actions if not isinstance(one, SetNice | SetNodes)]
+
+
+def state_of(drive: Driver, job_id: int) -> VictimState:
+    order: Order = drive.order()
+    return next(victim.state for victim in order.victims if victim.job_id == job_id)
+
+
+def test_one_without_a_signal_is_asked_when_the_other_has_left() -> None:
+    drive = two()
+    assert asked(drive.decision.actions) == [(Notify, BE)]
+    assert asked(drive.cycle(10)) == []
+    drive.requeued(BE)
+    assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
+    assert state_of(drive, QUICK) is VictimState.REQUEUING
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.COMPLETED])
+def test_nor_does_it_wait_for_the_others_epilog(state: JobState) -> None:
+    drive = two()
+    drive.completing(BE, state)
+    assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
+
+
+@pytest.mark.parametrize(
+    ("leave_s", "delay_s", "lead_s"),
+    [(None, 121, 30), (4.0, 121, 4), (None, 1, 1), (4.0, 0, 0)],
+    ids=["unknown: KillWait", "as jobs like it", "no sooner than it could come back", "at once"],
+)
+def test_where_the_other_sits_its_grace_period_out_it_is_asked_so_long_before_its_end(
+    leave_s: float | None, delay_s: int, lead_s: float
+) -> None:
+    drive = two(leave_s=leave_s)
+    drive.requeue_delay_s = delay_s
+    assert asked(drive.cycle(60 - lead_s - 0.5)) == []
+    assert (Requeue, QUICK) in asked(drive.cycle(60 - lead_s))
+
+
+def test_two_that_save_have_their_notice_at_once_however_long_each_may_take() -> None:
+    drive = two(graces={BE: 60, QUICK: 5})
+    assert sorted(job_id for kind, job_id in asked(drive.decision.actions) if kind is Notify) == [BE, QUICK]
+
+
+@pytest.mark.parametrize("ends", [JobState.CANCELLED, JobState.FAILED])
+def test_a_te_job_that_waits_no_more_has_cost_it_nothing(ends: JobState) -> None:
+    drive = two()
+    drive.ends(TE, ends)
+    assert asked(drive.cycle(5)) == []
+    assert state_of(drive, QUICK) is VictimState.SPARED
+    drive.cycle(70)
+    assert (drive.order().state, drive.order().ending) == (OrderState.ENDED, Ending.PREEMPTOR_GONE)
+    assert JobId(QUICK) not in drive.memory.preemptions
+    assert [one.job_id for one in drive.memory.paid if one.job_id == QUICK] == []
+
+
+def test_it_ends_by_itself_before_it_is_asked_and_has_paid_nothing() -> None:
+    drive = two()
+    drive.ends(QUICK)
+    drive.cycle(5)
+    assert state_of(drive, QUICK) is VictimState.LEFT
+    assert JobId(QUICK) not in drive.memory.preemptions
+    assert [one.job_id for one in drive.memory.paid if one.job_id == QUICK] == []
+
+
+def test_all_alone_it_is_asked_at_once() -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
+    drive.start = drive.start.with_traits(
+        {
+            job_id: replace(one, notice_signal="", grace_period_s=0.0) if job_id == BE else one
+            for job_id, one in drive.start.traits.items()
+        }
+    )
+    assert asked(drive.cycle(0)) == [(Requeue, BE)]
