@@ -362,9 +362,9 @@ MUTATIONS = (
     ),
     Mutation(
         "notice: no signal that nothing declared",
-        "core/tesched_core/orders/advance.py",
-        "if not victim.notice_signal or victim.grace_period_s <= 0:",
-        "if victim.grace_period_s < 0:",
+        "core/tesched_core/orders/leave_together.py",
+        "(not victim.notice_signal or victim.grace_period_s <= 0)",
+        "victim.grace_period_s < 0",
     ),
     Mutation(
         "notice: a signal goes where it was declared to",
