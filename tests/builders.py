@@ -51,6 +51,7 @@ class Extra(TypedDict, total=False):
     restarts: int
     submit_time: float
     eligible_time: float | None
+    deadline: float | None
     start_time: float | None
     end_time: float | None
     time_limit_s: int | None

@@ -64,6 +64,8 @@ class Details:
     #: what MinMemory is for: "CPU", "Node" or "TRES"
     memory_for: str
     excluded: str
+    #: by when it must have ended, Unix seconds; "N/A": no such time
+    deadline: str
     #: its devices are bound to its sockets (GresEnforceBind), and how many tasks each of them gets (NtasksPerTRES)
     enforces_binding: bool
     tasks_per_gres: int
@@ -199,6 +201,8 @@ def _details(window: str, tail: str, begin: re.Match[str]) -> Details | None:
             num_nodes=pairs["NumNodes"],
             memory_for=memory.removeprefix("MinMemory"),
             excluded=pairs["ExcNodeList"],
+            # Behind each time stands the mark, which begins with a letter of no number.
+            deadline=pairs["Deadline"].partition("|")[0],
             enforces_binding=" GresEnforceBind=Yes" in tail,
             tasks_per_gres=int(per_gres[1]) if per_gres else 0,
             shares=tuple(_SHARE.findall(window)),

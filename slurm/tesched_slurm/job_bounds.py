@@ -33,6 +33,7 @@ def within_bounds(job: Job) -> Job:
         ("its eligible time", job.eligible_time),
         ("its start time", job.start_time),
         ("its end time", job.end_time),
+        ("its deadline", job.deadline),
     ):
         if moment is not None and not 0 <= moment <= LATEST:
             raise ValueError(f"{name} is out of all bounds: {moment:.0f}")

@@ -114,7 +114,7 @@ def started_job(record: JobRecord, known: Job) -> Job:
     """Return a job that has started; `known` is what the commands said of this very run. Raises as `pending_job`."""
     job = job_of(record, known.request)
     if job.state in {JobState.RUNNING, JobState.SUSPENDED}:
-        job = replace(job, allocation=known.allocation)
+        job = replace(job, allocation=known.allocation, deadline=known.deadline)
     elif job.finished:
         job = replace(job, ran_on=words.hosts(record.allocated_nodes or ""))
     return within_bounds(job)

@@ -84,6 +84,7 @@ def test_a_te_job_that_would_run_into_a_reservation_costs_nobody_anything() -> N
     [
         (running(BE, share("n1", 32), batch=False), C.INTERACTIVE),
         (running(BE, share("n1", 32), requeueable=False), C.NOT_REQUEUEABLE),
+        (running(BE, share("n1", 32), deadline=NOW + 1e6), C.CANNOT_RETURN),
         (running(BE, share("n1", 32), start_time=NOW - 59), C.MIN_RUN_TIME),
         (running(BE, share("n1", 32), flags=frozenset({"COMPLETING"})), C.ALREADY_LEAVING),
         (running(BE, share("n1", 32), state=JobState.SUSPENDED), C.SUSPENDED),

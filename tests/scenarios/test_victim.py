@@ -290,3 +290,13 @@ class TestLeftHeld:
         drive = self.left_held()
         drive.change(BE, flags=frozenset({"SPECIAL_EXIT"}))
         assert drive.cycle(31) == ()
+
+
+def test_a_victim_whose_deadline_passes_in_the_queue_is_lost() -> None:
+    drive = noticed()
+    drive.requeued(BE)
+    drive.cycle(8)
+    drive.ends(BE, JobState.DEADLINE)
+    drive.cycle(9)
+    assert drive.victim().departure is Departure.LOST
+    assert "LOST: its deadline has passed in the queue" in drive.decision.transitions[-1].text

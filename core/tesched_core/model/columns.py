@@ -54,6 +54,13 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.UNSUPPORTED, "it holds a node that Slurm does not show, so what it would free is not known"),
     (RefusalCode.SCRIPT_UNREAD, "its batch script has not been read yet, for the signal that it declares"),
     (RefusalCode.NOT_REQUEUEABLE, "Slurm's count of its restarts is at its end, so it could not be seen to be back"),
+    (RefusalCode.CANNOT_RETURN, "it must end by a time (--deadline); back in the queue it might never run again"),
+    (
+        RefusalCode.CANNOT_RETURN,
+        "its partition is not up, or has a lower limit than it needs: it would not start again",
+    ),
+    (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
+    (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),
 )
 
 

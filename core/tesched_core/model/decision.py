@@ -62,6 +62,7 @@ class RefusalCode(StrEnum):
     MIN_RUN_TIME = "min_run_time"
     COOL_DOWN = "cool_down"
     NOT_REQUEUEABLE = "not_requeueable"
+    CANNOT_RETURN = "cannot_return"
     INTERACTIVE = "interactive"
     PROTECTED_USER = "protected_user"
     PROTECTED_ACCOUNT = "protected_account"

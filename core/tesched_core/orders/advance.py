@@ -304,6 +304,8 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
         _take_out_own_wait(victim, away_s, context)
         return replace(victim, state=VictimState.BACK, back_at=job.start_time)
+    if job.state is JobState.DEADLINE:
+        return lost(victim, why="its deadline has passed in the queue", order=order, context=context)
     if job.finished:  # cancelled while it waited to run again
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
         return replace(victim, departure=Departure.DIED)

@@ -28,6 +28,7 @@ from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.placement.can_return import why_it_cannot_return
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
 
@@ -83,7 +84,13 @@ class SnapshotColumns:
             ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
-            ineligible=np.array([_ineligible(*pair, room) for pair in zip(jobs, traits, strict=True)], dtype=np.int8),
+            ineligible=np.array(
+                [
+                    _ineligible(*pair, room) or why_it_cannot_return(pair[0], snapshot)
+                    for pair in zip(jobs, traits, strict=True)
+                ],
+                dtype=np.int8,
+            ),
             owner=np.array(owner, dtype=np.intp),
             owners=tuple(owners),
             names=tuple(job.name for job in jobs),

@@ -17,6 +17,7 @@ from pathlib import Path
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Node, Partition, SlurmSettings
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.can_return import loses_licenses
 from tesched_core.placement.columns_of import room_of
 from tesched_policies.gavel.jobs import Kinds
 from tesched_slurm import clients
@@ -82,6 +83,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from plugin.examine(config, settings, controller.values, user_name())
     yield _kill_wait(settings)
     yield _requeue_delay(settings)
+    yield from licenses(settings)
     yield _requeue_exit(settings)
     yield _min_job_age(config, settings)
     yield from _clock(controller)
@@ -238,6 +240,13 @@ def _requeue_delay(settings: SlurmSettings) -> Finding:
     new = clients.major(settings.release) >= _REQUEUE_DELAY
     setting = "SchedulerParameters=requeue_delay=5" if new else "AuthInfo=cred_expire=5"
     return warn("requeue delay", text, f"each victim pays that: add {setting} in slurm.conf")
+
+
+def licenses(settings: SlurmSettings) -> Iterator[Finding]:
+    """Find a release that takes the licences of a requeued job away."""
+    if loses_licenses(settings):
+        text = f"on Slurm {settings.release} a requeued job loses its licences: no job that has some is a victim"
+        yield warn("licences", text, "update Slurm to 25.11.7 or later")
 
 
 def _requeue_exit(settings: SlurmSettings) -> Finding:

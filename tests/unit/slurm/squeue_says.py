@@ -86,6 +86,7 @@ def scontrol(
     array: str = "",
     between: str = "",
     group: str = "ada",
+    deadline: str = "N/A",
     mark: str = MARK,
 ) -> str:
     """Return a record as `scontrol -d -o show job` prints it; `said_to` puts in what was drawn."""
@@ -95,7 +96,7 @@ def scontrol(
         f" GroupId={group}(1000) MCS_label={mcs} Priority={row.priority_long} Nice={row.nice} Account={row.account}"
         f" QOS={row.qos} JobState={row.state} Reason=None Dependency=(null) Requeue=1 Restarts={row.restart_cnt}"
         f" BatchFlag=1 Reboot=0 ExitCode=0:0 DerivedExitCode=0:0 RunTime=00:00:00 TimeLimit=01:00:00 TimeMin=N/A"
-        f" SubmitTime={row.submit_time}{mark} EligibleTime={row.eligible_time}{mark}"
+        f" SubmitTime={row.submit_time}{mark} EligibleTime={row.eligible_time}{mark} Deadline={deadline}"
         f" Partition=main ReqNodeList=(null) ExcNodeList=n7 NodeList={row.node_list}"
         f" NumNodes=1 NumCPUs={row.num_cpus} NumTasks=1 ReqB:S:C:T=0:0:*:*   {shares} MinCPUsNode=1 {memory}"
         f" Features=(null) OverSubscribe=OK Contiguous=0 Licenses=(null) Network={network} Command=/job.sh"

@@ -9,7 +9,7 @@ import pytest
 from tesched_core.guard.admission import admitted
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.model.actions import OrderId
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, Reservation
 from tesched_core.model.decision import Refusal, RefusalCode, Why
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory, Past
@@ -23,13 +23,15 @@ from tests.builders import NOW, cluster, excused, node, running, share, view_of,
 
 C = RefusalCode
 ONE = share("n1", 1)
+#: it goes on, and holds no node of ours
+COURSE = Reservation(name="course-1", start_time=NOW - 60, end_time=NOW + 600)
 #: limits that excuse no job
 FREE = Limits(min_run_time_s=0, cool_down_s=0)
 
 
 def excuse(job: Job, limits: Limits = FREE, memory: Memory | None = None) -> Why | None:
     """Return why this job may not be asked."""
-    snapshot = cluster([node("n1")], [job])
+    snapshot = cluster([node("n1")], [job], reservations=[COURSE])
     return excused(snapshot, memory or Memory(), limits).get(job.job_id)
 
 

@@ -1,0 +1,63 @@
+"""Jobs that Slurm would not start again are no victims: one with a deadline, and those whose partition has changed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
+
+WHOLE = ("-c32", "--mem=100", "--output=/dev/null", "--time=60")
+
+
+@pytest.mark.gate
+def test_a_job_that_slurm_would_not_start_again_is_no_victim(
+    make_cluster: MakeCluster, tmp_path: Path, client_choice: ClientChoice
+) -> None:
+    partitions = (
+        PartitionDefinition(name="main", default=True),
+        PartitionDefinition(name="shorter"),
+        PartitionDefinition(name="closed"),
+    )
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=4),), partitions=partitions))
+
+    def best_effort(*options: str) -> int:
+        job_id = cluster.sbatch("--job-name=be", *WHOLE, *options, wrap="sleep 1000")
+        cluster.wait_state(job_id, "RUNNING")
+        return job_id
+
+    stays = {
+        best_effort("--deadline=now+2hours"): "--deadline",
+        best_effort("--partition=shorter"): "its partition",
+        best_effort("--partition=closed"): "its partition",
+    }
+    ordinary = best_effort()
+    cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=30")
+    cluster.run("scontrol", "update", "partitionname=closed", "state=down")
+    with running_daemon(cluster, tmp_path, client_choice) as daemon:
+        trials = [cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user()) for _ in range(2)]
+        cluster.wait_state(trials[0], "RUNNING")
+        cluster.wait_for(
+            lambda: "cannot_return" in daemon.ask("explain", str(trials[1]), "--json").stdout, "its answer"
+        )
+        daemon.await_polls(cluster)
+        assert cluster.put_back([*stays, ordinary]) == [ordinary]
+        for job_id, why in stays.items():
+            assert why in daemon.ask("explain", str(job_id)).stdout, why
+    # So it would have been: back in the queue, they would wait for ever.
+    for job_id in list(stays)[1:]:
+        cluster.run("scontrol", "requeue", str(job_id))
+        cluster.wait_for(partial(_is_stuck, cluster, job_id), "it to be stuck")
+
+
+def _is_stuck(cluster: LocalCluster, job_id: int) -> bool:
+    return cluster.job(job_id)["Reason"].startswith("Partition")

@@ -1,0 +1,96 @@
+"""A running job that Slurm would not start again is no victim."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.cluster import Job, Partition, Request, Reservation, SlurmSettings
+from tesched_core.model.columns import INELIGIBLE
+from tesched_core.placement.can_return import why_it_cannot_return
+
+from tests.builders import NOW, cluster, node, running, share
+
+HOUR = 3600
+JOB = replace(running(1, share("n1", 8), time_limit_s=HOUR), request=Request(min_nodes=2, max_nodes=3))
+UP = Partition(name="p", nodes=frozenset({"n1"}), max_time_s=HOUR, max_nodes=2)
+DOWN = replace(UP, name="q", state="DOWN")
+
+
+def why(job: Job, *partitions: Partition, release: str = "22.05.8", reservations: tuple[Reservation, ...] = ()) -> str:
+    """Return the first words of why it would not start again; empty: it would."""
+    snapshot = cluster(
+        [node("n1")],
+        [job],
+        partitions=partitions or [UP],
+        reservations=reservations,
+        settings=SlurmSettings(release=release),
+    )
+    found = INELIGIBLE[why_it_cannot_return(job, snapshot)]
+    return found[1].split(" ", 2)[1] if found else ""
+
+
+def test_an_ordinary_job_comes_back() -> None:
+    assert why(JOB) == ""
+
+
+def test_one_that_must_end_by_a_time_does_not_however_far_that_is() -> None:
+    assert why(replace(JOB, deadline=NOW + 1e7)) == "must"
+
+
+@pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
+def test_a_partition_that_is_not_up_starts_no_job_again(state: str) -> None:
+    assert why(JOB, replace(UP, state=state)) == "partition"
+
+
+@pytest.mark.parametrize(
+    ("job", "partition", "returns"),
+    [
+        (JOB, replace(UP, max_time_s=HOUR - 1), False),
+        (JOB, replace(UP, max_time_s=None), True),
+        (replace(JOB, time_limit_s=None), UP, False),
+        (replace(JOB, time_limit_s=None), replace(UP, max_time_s=None), True),
+        (JOB, replace(UP, max_nodes=1), False),
+        (JOB, replace(UP, max_nodes=None), True),
+        (JOB, replace(UP, min_nodes=4), False),
+        (JOB, replace(UP, min_nodes=3), True),
+    ],
+)
+def test_limits_that_were_set_since_it_started_count(job: Job, partition: Partition, returns: bool) -> None:
+    assert (why(job, partition) == "") is returns
+
+
+def test_one_partition_of_its_list_is_enough_and_one_that_is_not_read_says_nothing() -> None:
+    two = replace(JOB, partitions=("q", "p"))
+    assert why(two, DOWN, UP) == ""
+    assert why(two, DOWN, replace(UP, state="DOWN")) == "partition"
+    assert why(JOB, replace(UP, state="DOWN", doubt="its record could not be read")) == ""
+    assert why(replace(JOB, partitions=("gone",))) == ""
+
+
+def test_a_reservation_that_is_over_or_gone_starts_no_job_again() -> None:
+    inside = replace(JOB, reservation="course")
+    course = Reservation(name="course", start_time=NOW - 10, end_time=NOW + 1)
+    assert why(inside, reservations=(course,)) == ""
+    assert why(inside, reservations=(replace(course, end_time=NOW),)) == "reservation"
+    assert why(inside, reservations=(replace(course, name="other"),)) == "reservation"
+
+
+@pytest.mark.parametrize(
+    ("release", "loses"),
+    [
+        ("22.05.8", False),
+        ("24.11.7", False),
+        ("25.05.0", True),
+        ("25.11.6", True),
+        ("25.11.7", False),
+        ("26.05.5", False),
+        ("25.11", True),
+        ("", False),
+    ],
+)
+def test_a_release_that_loses_the_licences_of_a_requeued_job_requeues_none_that_has_some(
+    release: str, loses: bool
+) -> None:
+    assert (why(replace(JOB, licenses="matlab:1"), release=release) == "has") is loses
+    assert why(JOB, release=release) == ""
