@@ -82,7 +82,7 @@ MARKING_MUTATIONS = (
     Mutation("marks: slurm.conf names the file", _FIT, "if plugin.marks != marks:", "if False:"),
     Mutation("marks: slurm.conf trusts the user", _FIT, "if user not in plugin.owners:", "if False:"),
     Mutation("plugin: of which release it is", _FIT, "if built and built != settings.release:", "if False:"),
-    Mutation("plugin: whether it can be loaded", _PLUGIN, "if wrong := damage(plugin.folders):", "if wrong := '':"),
+    Mutation("plugin: whether it can be loaded", _PLUGIN, "if wrong := _damage(plugin.folders):", "if wrong := '':"),
     Mutation("plugin: a missing file", _PLUGIN, "if _is_here(values):", "if False:"),
     Mutation("plugin: a missing file elsewhere", _PLUGIN, "if _is_here(values):", "if True:"),
     Mutation("plugin: checked with each lever", _PLUGIN, "if plugin is not None:", "if False:"),

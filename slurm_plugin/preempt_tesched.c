@@ -25,9 +25,7 @@
 #include "marks_file.h"
 #include "taken.h"
 
-#ifndef BUILT_FOR
 #define BUILT_FOR SLURM_VERSION_NUMBER
-#endif
 #define PUBLIC extern __attribute__((visibility("default")))
 #define TE_WORD "tesched:te"
 #define BASE_MODES (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE | PREEMPT_MODE_CANCEL)
@@ -379,6 +377,8 @@ PUBLIC int init(void)
 	off = running != BUILT_FOR || !has_all_symbols();
 	if (!off)
 		read_config();
+	else if (running == BUILT_FOR)
+		say("no job is preemptable: this slurmctld lacks what the plugin uses; build the plugin from its source");
 	else
 		say("no job is preemptable: built for Slurm %d.%02d.%d, and this is %d.%02d.%d; build the plugin from its source",
 		    SLURM_VERSION_MAJOR(BUILT_FOR), SLURM_VERSION_MINOR(BUILT_FOR), SLURM_VERSION_MICRO(BUILT_FOR),

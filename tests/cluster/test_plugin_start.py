@@ -17,13 +17,16 @@ from tesched_daemon.config import Config, SlurmConfig
 from tesched_daemon.doctor.finding import Level
 from tesched_daemon.doctor.plugin import examine
 from tesched_daemon.plugin_file import FILE
+from tesched_slurm.client_choice import ClientChoice
 from tesched_slurm.scontrol_cluster import read_settings
 from tesched_testcluster.definition import NodeGroup
+from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.harness.plugin_marks import Mark, put_marks
 from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, own_plugins
 
 from tests.cluster.gate import gated
 from tests.cluster.test_plugin import DEFINITION, ROOT, best_effort, build_plugin, let_it_look, said, trial
+from tests.cluster.test_plugin_faults import configure
 
 pytestmark = pytest.mark.slurm
 
@@ -167,6 +170,10 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     ]
     if built != "micro":
         return
+    configure(cluster, tmp_path)
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+        cluster.wait_for(lambda: wrong in daemon.json("status")["daemon"]["marks_trouble"], "the red line of status")
+    put_marks(cluster, Mark(job_id=victim))
     # With the one that fits, the same mark holds.
     restart_with(cluster, PLUGIN_FOLDER / FILE)
     cluster.wait_state(te, "RUNNING")

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import os
+import re
 import socket
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import YieldBy
 from tesched_core.model.visible import visible
+from tesched_slurm.bounded_process import run_bounded
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
-from tesched_daemon.plugin_file import FILE, built_for, damage, find_file
+from tesched_daemon.plugin_file import FILE, built_for, find_file
 from tesched_daemon.plugin_fit import PAGE, misfits, remarks
 
 CHECK = "preempt/tesched"
 _ANEW = f"install it anew before slurmctld is restarted, or set PreemptType as before ({PAGE})"
+#: Slurm's own preempt plugin of all releases: what slurmctld asks it for, it asks ours for
+_SLURMS_OWN = "preempt_partition_prio.so"
+_FUNCTION = re.compile(rb"\bpreempt_p_\w+")
+_TIMEOUT_S = 20.0
+_MOST_COMPLAINTS = 300
+# In a process of its own: a file that is cut short ends by a signal whatever loads it.
+_LOAD = """
+import ctypes, sys
+plugin = ctypes.CDLL(sys.argv[1])
+for name in sys.argv[2:]:
+    getattr(plugin, name)
+"""
 
 
 def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], user: str) -> Iterator[Finding]:
@@ -65,7 +83,7 @@ def _file(settings: SlurmSettings, plugin: PluginSettings, values: Mapping[str, 
             text = f"{FILE} is in no folder of PluginDir ({':'.join(plugin.folders)}): slurmctld will not start again"
             yield fail(CHECK, text, _ANEW)
         return  # slurmctld's host is another one; its log has what this would find
-    if wrong := damage(plugin.folders):
+    if wrong := _damage(plugin.folders):
         yield fail(CHECK, f"{found} is damaged: slurmctld will not start again ({visible(wrong)})", _ANEW)
     elif built_for(plugin.folders) == settings.release:
         yield ok(CHECK, f"{found} is of Slurm {settings.release}, as slurmctld is")
@@ -76,3 +94,26 @@ def _is_here(values: Mapping[str, str]) -> bool:
     here = socket.gethostname().partition(".")[0]
     hosts = (value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost"))
     return here in {host.partition(".")[0] for host in hosts}
+
+
+def _damage(folders: Sequence[str]) -> str:
+    """Return why slurmctld's loader would refuse the file, in words; empty if it would not, or it can't be read here.
+
+    What the file must have is seen from Slurm's own preempt plugin.
+    """
+    path = find_file(folders)
+    if path is None or not os.access(path, os.R_OK):
+        return ""
+    wanted: set[str] = set()
+    for own in (Path(folder) / _SLURMS_OWN for folder in folders):
+        with suppress(OSError):
+            wanted.update(found.decode() for found in _FUNCTION.findall(own.read_bytes()))
+    names = ("plugin_name", "plugin_type", "plugin_version", "tesched_built_for", *sorted(wanted))
+    command = (sys.executable, "-I", "-c", _LOAD, str(path), *names)
+    ended = run_bounded(command, timeout_s=_TIMEOUT_S, most_out=None, environment={})
+    if ended.status == 0:
+        return ""
+    lines = ended.err.decode(errors="replace").strip().splitlines()
+    if ended.stopped or not lines:
+        return ended.stopped or f"whatever loads it ends by signal {-ended.status}"
+    return lines[-1].removeprefix("OSError: ").removeprefix("AttributeError: ")[:_MOST_COMPLAINTS]
