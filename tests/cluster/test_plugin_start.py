@@ -170,15 +170,24 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     ]
     if built != "micro":
         return
-    configure(cluster, tmp_path)
-    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
-        cluster.wait_for(lambda: wrong in daemon.json("status")["daemon"]["marks_trouble"], "the red line of status")
-    put_marks(cluster, Mark(job_id=victim))
     # With the one that fits, the same mark holds.
     restart_with(cluster, PLUGIN_FOLDER / FILE)
     cluster.wait_state(te, "RUNNING")
     assert cluster.put_back([victim]) == [victim]
     assert (Level.OK, f"{installed(cluster)} is of Slurm {running}, as slurmctld is") in doctor(cluster)
+
+
+def test_status_is_red_while_the_plugin_is_of_another_release(cluster: LocalCluster, tmp_path: Path) -> None:
+    restart_with(cluster, build_for(tmp_path, "22.05.99"))
+    configure(cluster, tmp_path)
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS) as daemon:
+
+        def trouble() -> str:
+            return str(daemon.json("status")["daemon"]["marks_trouble"])
+
+        cluster.wait_for(lambda: "was built for Slurm 22.05.99" in trouble(), "the red line of status")
+        restart_with(cluster, PLUGIN_FOLDER / FILE)
+        cluster.wait_for(lambda: trouble() == "", "no red line")
 
 
 def damaged(how: str) -> bytes | None:
