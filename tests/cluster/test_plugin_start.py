@@ -160,6 +160,7 @@ def test_built_for_another_release_it_keeps_slurmctld_from_nothing(
     victim = best_effort(cluster)
     put_marks(cluster, Mark(job_id=victim))
     te = trial(cluster)
+    cluster.run("scontrol", "reconfigure")
     let_it_look(cluster)
     assert cluster.state(te) == "PENDING"
     assert cluster.put_back([victim]) == []
