@@ -131,10 +131,12 @@ def is_refused(cluster: LocalCluster) -> bool:
 
 
 @pytest.mark.gate
-def test_any_process_can_load_it_without_what_slurmctld_defines() -> None:
+def test_any_process_can_load_it_and_it_has_what_each_release_asks_for() -> None:
     build_plugin()
-    code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
-    command = (sys.executable, "-I", "-c", code, str(PLUGIN_FOLDER / FILE))
+    code = "import ctypes, sys; plugin = ctypes.CDLL(sys.argv[1]); [plugin[f'preempt_p_{one}'] for one in sys.argv[2:]]"
+    # Those that slurmctld asks for up to 24.11, and since 25.05.
+    functions = ("preemptable", "job_preempt_check", "get_data", "get_mode", "get_prio", "get_grace_time")
+    command = (sys.executable, "-I", "-c", code, str(PLUGIN_FOLDER / FILE), *functions)
     # LD_BIND_NOW: as a linker's default of some distributions, and as slurmctld may be started.
     subprocess.run(command, check=True, env={"LD_BIND_NOW": "1"})
 
