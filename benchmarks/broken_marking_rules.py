@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _MARKING, _TURNOVER = "core/tesched_core/orders/marking.py", "core/tesched_core/orders/turnover.py"
 _LEVER, _CLUSTER = "core/tesched_core/levers/mark.py", "core/tesched_core/model/cluster.py"
+_PLUGIN = "daemon/tesched_daemon/doctor/plugin.py"
 _FILE, _FIT = "daemon/tesched_daemon/marks_file.py", "daemon/tesched_daemon/plugin_fit.py"
 
 MARKING_MUTATIONS = (
@@ -80,5 +81,10 @@ MARKING_MUTATIONS = (
     Mutation("marks file: no other file is written through", _FILE, "new.unlink(missing_ok=True)", "pass"),
     Mutation("marks: slurm.conf names the file", _FIT, "if plugin.marks != marks:", "if False:"),
     Mutation("marks: slurm.conf trusts the user", _FIT, "if user not in plugin.owners:", "if False:"),
+    Mutation("plugin: of which release it is", _FIT, "if built and built != settings.release:", "if False:"),
+    Mutation("plugin: whether it can be loaded", _PLUGIN, "if wrong := _damage(plugin.folders):", "if wrong := '':"),
+    Mutation("plugin: a missing file", _PLUGIN, "if _is_here(values):", "if False:"),
+    Mutation("plugin: a missing file elsewhere", _PLUGIN, "if _is_here(values):", "if True:"),
+    Mutation("plugin: checked with each lever", _PLUGIN, "if plugin is not None:", "if False:"),
     Mutation("marks: others that Slurm preempts for", _FIT, " or _others_for_te(seen)", ""),
 )

@@ -127,6 +127,7 @@ NEAR = {
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),
     "columns_of": ("tests/scenarios/test_notice.py",),
+    "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "priority": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_victim.py"),
     "sdnotify": ("tests/unit/daemon/test_log_lines.py",),

@@ -25,17 +25,25 @@
 #include "marks_file.h"
 #include "taken.h"
 
-#ifndef BUILT_FOR
 #define BUILT_FOR SLURM_VERSION_NUMBER
-#endif
 #define PUBLIC extern __attribute__((visibility("default")))
 #define TE_WORD "tesched:te"
 #define BASE_MODES (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE | PREEMPT_MODE_CANCEL)
 
+/* All that slurmctld defines is weak: a release that lacks one of these loads the plugin all the same, and it stays off. */
+#define WEAK(symbol) extern __typeof__(symbol) symbol __attribute__((weak))
+WEAK(avail_node_bitmap);
+WEAK(bit_overlap_any);
+WEAK(find_job_record);
+WEAK(log_var);
+WEAK(slurm_conf);
+WEAK(slurmctld_tres_cnt);
+WEAK(uid_from_string);
+
 #pragma GCC visibility push(default)
 const char plugin_name[] = "Preemption of the jobs that tesched has marked";
 const char plugin_type[] = "preempt/tesched";
-const uint32_t plugin_version = SLURM_VERSION_NUMBER;
+uint32_t plugin_version = SLURM_VERSION_NUMBER; /* until `take_release` has seen what runs */
 const char tesched_built_for[] = "tesched-built-for=" SLURM_VERSION_STRING; /* `tesched doctor` reads it */
 #pragma GCC visibility pop
 
@@ -48,7 +56,10 @@ static struct {
 } config;
 
 static marks_file_t file;
-static bool off = true; /* nothing is preemptable: built for another release */
+static uint32_t running; /* the exact release of this slurmctld; 0 if unknown */
+/* Nothing is preemptable: built for another release. No record and no setting may be read then, since each release has its
+ * own layout, and the symbols above may be missing. */
+static bool off = true;
 static bool trusted; /* the structures have been seen to be those of the headers */
 static char said[512];
 static uint64_t wanted[MARKS_MAX_TRES]; /* by the job for which Slurm gathers victims; it sorts them right after that */
@@ -69,6 +80,8 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
 		return;
 	memcpy(said, line, sizeof(said));
 	/* Not error(): glibc has a function of that name, which would end slurmctld. */
+	if (!log_var)
+		return;
 	if (line[0])
 		log_var(LOG_LEVEL_ERROR, "%s: %s", plugin_type, line);
 	else
@@ -244,34 +257,44 @@ PUBLIC bool preempt_p_job_preempt_check(job_queue_rec_t *preemptor, job_queue_re
 /* How a job is preempted. One in its grace period is requeued: Slurm kills what it is told to suspend then. */
 static uint16_t mode_of(const job_record_t *job)
 {
-	const mark_t *mark = (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) && !job->preempt_time ? mark_of(job) : NULL;
+	const mark_t *mark;
 
+	if (off)
+		return PREEMPT_MODE_OFF;
+	mark = (slurm_conf.preempt_mode & PREEMPT_MODE_GANG) && !job->preempt_time ? mark_of(job) : NULL;
 	return mark && mark->suspend ? PREEMPT_MODE_SUSPEND : slurm_conf.preempt_mode & BASE_MODES;
 }
 
 static uint32_t prio_of(const job_record_t *job)
 {
-	const mark_t *mark = mark_of(job);
+	const mark_t *mark;
 
+	if (off)
+		return 0;
+	mark = mark_of(job);
 	return job->preempt_time ? 0 : !mark ? NO_VAL : mark_place(mark, is_enough(job->tres_alloc_cnt, wanted, wanted_count));
 }
 
 /* Slurm asks for it once, as it preempts the job. */
 static uint32_t grace_of(const job_record_t *job)
 {
-	const mark_t *mark = mark_of(job);
+	const mark_t *mark;
 
+	if (off)
+		return 0;
+	mark = mark_of(job);
 	if (asking)
 		taken_add(&taken, JOB_ID(job), asking);
 	return mark ? mark->grace_s : 0;
 }
 
+/* Slurm asks for three functions up to 24.11 and for five from 25.05 on, and ends if it misses one: here are all of them. */
 #ifdef THREE_FUNCTIONS
 PUBLIC int preempt_p_get_data(job_record_t *job, slurm_preempt_data_type_t type, void *data)
 {
-	switch (type) {
+	switch (type) { /* numbered alike in all releases that ask so */
 	case PREEMPT_DATA_ENABLED:
-		*(bool *) data = slurm_conf.preempt_mode != PREEMPT_MODE_OFF;
+		*(bool *) data = !off && slurm_conf.preempt_mode != PREEMPT_MODE_OFF;
 		return SLURM_SUCCESS;
 	case PREEMPT_DATA_MODE:
 		*(uint16_t *) data = mode_of(job);
@@ -286,6 +309,12 @@ PUBLIC int preempt_p_get_data(job_record_t *job, slurm_preempt_data_type_t type,
 	return SLURM_ERROR;
 }
 #else
+PUBLIC int preempt_p_get_data(job_record_t *job, int type, void *data)
+{
+	return SLURM_ERROR;
+}
+#endif
+
 PUBLIC uint16_t preempt_p_get_mode(job_record_t *job)
 {
 	return mode_of(job);
@@ -300,37 +329,57 @@ PUBLIC uint32_t preempt_p_get_grace_time(job_record_t *job)
 {
 	return grace_of(job);
 }
-#endif
 
-/* Copy the path of one of slurmctld's own plugins, whose version is that of its build. */
-static int find_plugin(struct dl_phdr_info *info, size_t size, void *path)
+/* Return the version in a loaded file, if it is one of slurmctld's own plugins of this kind ("auth", "select"); 0 if not. */
+static uint32_t version_in(const char *path, const char *kind)
 {
-	if (!strstr(info->dlpi_name, "/select_") && !strstr(info->dlpi_name, "/auth_"))
-		return 0;
-	return snprintf(path, PATH_MAX, "%s", info->dlpi_name) < PATH_MAX;
-}
-
-/* Return the exact release of the running slurmctld: Slurm's loader compares major and minor alone. */
-static uint32_t running_release(void)
-{
-	char path[PATH_MAX] = "";
+	const char *slash = strrchr(path, '/'), *type;
 	const uint32_t *version = NULL;
+	size_t length = strlen(kind);
 	void *plugin;
 
-	if (dl_iterate_phdr(find_plugin, path) && (plugin = dlopen(path, RTLD_LAZY | RTLD_NOLOAD))) {
+	if (!slash || strncmp(slash + 1, kind, length) || slash[1 + length] != '_' ||
+	    !(plugin = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)))
+		return 0;
+	type = dlsym(plugin, "plugin_type");
+	if (type && !strncmp(type, kind, length) && type[length] == '/')
 		version = dlsym(plugin, "plugin_version");
-		(void) dlclose(plugin); /* slurmctld has it open */
-	}
+	(void) dlclose(plugin); /* slurmctld has it open */
 	return version ? *version : 0;
+}
+
+/* Take the exact release of the running slurmctld from a plugin that it has loaded, before its loader reads ours: it compares
+ * all three numbers, and slurmctld does not start with a plugin that it has refused. The dynamic linker calls this within
+ * dlopen, under its own lock, so that the list of what is loaded stands still. */
+static void __attribute__((constructor)) take_release(void)
+{
+	void *self = dlopen(NULL, RTLD_LAZY);
+	struct link_map *loaded = NULL;
+
+	if (!self)
+		return;
+	(void) dlinfo(self, RTLD_DI_LINKMAP, &loaded);
+	for (; loaded && !running; loaded = loaded->l_next)
+		if (!(running = version_in(loaded->l_name, "auth")))
+			running = version_in(loaded->l_name, "select");
+	(void) dlclose(self);
+	if (running)
+		plugin_version = running;
+}
+
+static bool has_all_symbols(void)
+{
+	return &avail_node_bitmap && bit_overlap_any && find_job_record && &slurm_conf && &slurmctld_tres_cnt && uid_from_string;
 }
 
 PUBLIC int init(void)
 {
-	uint32_t running = running_release();
-
-	read_config();
-	off = running != BUILT_FOR;
-	if (off)
+	off = running != BUILT_FOR || !has_all_symbols();
+	if (!off)
+		read_config();
+	else if (running == BUILT_FOR)
+		say("no job is preemptable: this slurmctld lacks what the plugin uses; build the plugin from its source");
+	else
 		say("no job is preemptable: built for Slurm %d.%02d.%d, and this is %d.%02d.%d; build the plugin from its source",
 		    SLURM_VERSION_MAJOR(BUILT_FOR), SLURM_VERSION_MINOR(BUILT_FOR), SLURM_VERSION_MICRO(BUILT_FOR),
 		    SLURM_VERSION_MAJOR(running), SLURM_VERSION_MINOR(running), SLURM_VERSION_MICRO(running));

@@ -14,6 +14,7 @@ from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tesched_daemon.marks_file import MarksFile
+from tesched_daemon.plugin_file import FILE, built_for
 
 PAGE = "docs/howto/plugin.md"
 
@@ -34,6 +35,10 @@ def misfits(settings: SlurmSettings, marks: str, user: str) -> Iterator[tuple[st
         text = f"PreemptType is {kind}: Slurm has no plugin that reads marks, so no job is preempted"
         yield text, f'build and install preempt/tesched ({PAGE}), or set guard.lever = "requeue"'
         return
+    built = built_for(plugin.folders)
+    if built and built != settings.release:
+        text = f"{FILE} was built for Slurm {built}, and slurmctld is {settings.release}: no job is preempted"
+        yield text, f"build it from the source of Slurm {settings.release} ({PAGE}), install it, restart slurmctld"
     if plugin.marks != marks:
         text = f"slurmctld reads {plugin.marks} (tesched_marks), and slurm.marks is {marks}"
         yield text, "give both the same path, on a file system that slurmctld's host sees"

@@ -249,4 +249,5 @@ def _plugin(values: Mapping[str, str]) -> PluginSettings | None:
         te_qos=frozenset(said.get("tesched_te_qos", "").split(":")) - {""},
         te_partitions=frozenset(said.get("tesched_te_partition", "").split(":")) - {""},
         youngest_first="youngest_first" in order,
+        folders=tuple(folder for folder in values.get("PluginDir", "").split(":") if folder),
     )

@@ -28,7 +28,7 @@ from tesched_testcluster.definition import (
     Qos,
 )
 from tesched_testcluster.harness.plugin_marks import Mark, marks_text, put_marks, put_text
-from tesched_testcluster.local import PLUGIN_FOLDER, LocalCluster, installed_release, own_plugins
+from tesched_testcluster.local import LocalCluster, installed_release
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
@@ -457,26 +457,6 @@ def test_a_job_that_is_enough_alone_goes_before_several_that_are_cheaper(make_cl
     half = cluster.sbatch("--account=lab", "--gres=gpu:4", "--partition=te", "--output=/dev/null", wrap="sleep 300")
     cluster.wait_state(half, "RUNNING")
     assert cluster.put_back(small) == [small[1]]
-
-
-def test_built_for_another_release_it_lets_no_job_be_preempted(make_cluster: MakeCluster, tmp_path: Path) -> None:
-    source = (PLUGIN_FOLDER / "source").read_text().strip()
-    make = ["make", "-C", str(ROOT / "slurm_plugin"), f"SLURM_SOURCE={source}", f"BUILD={tmp_path}"]
-    subprocess.run([*make, "CPPFLAGS=-D'BUILT_FOR=(SLURM_VERSION_NUMBER|255)'"], check=True, capture_output=True)
-    definition = replace(DEFINITION, settings={"PluginDir": f"{own_plugins()}:{tmp_path}"})
-    cluster = make_cluster(definition)
-    jobs = full(cluster)
-    put_marks(cluster, *_every(jobs))
-    te = trial(cluster)
-    let_it_look(cluster)
-    untouched(cluster, jobs)
-    assert cluster.state(te) == "PENDING"
-    (line,) = said(cluster, 0)
-    running = re.findall(r"\d+\.\d+\.\d+", cluster.run("scontrol", "-V").stdout)[0]
-    wrong = running.rpartition(".")[0] + ".255"
-    assert line == (
-        f"no job is preemptable: built for Slurm {wrong}, and this is {running}; build the plugin from its source"
-    )
 
 
 @pytest.mark.gate

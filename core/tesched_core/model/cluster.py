@@ -334,6 +334,8 @@ class PluginSettings:
     te_partitions: frozenset[str] = frozenset()
     #: Slurm ignores the order of the marks (youngest_first)
     youngest_first: bool = False
+    #: PluginDir: where slurmctld has the plugin's file
+    folders: tuple[str, ...] = ()
 
     def takes_for_te(self, job: Job) -> bool:
         """Return whether the plugin preempts for a waiting job, as it goes by slurm.conf and not by our rules."""

@@ -1,23 +1,39 @@
-"""Findings on Slurm's plugin preempt/tesched: whether slurmctld has it, of which release, and obeys the marks."""
+"""Findings on Slurm's plugin preempt/tesched: whether slurmctld has it, can load it again, and obeys the marks."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import YieldBy
+from tesched_core.model.visible import visible
+from tesched_slurm.bounded_process import run_bounded
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
+from tesched_daemon.plugin_file import FILE, built_for, find_file
 from tesched_daemon.plugin_fit import PAGE, misfits, remarks
 
 CHECK = "preempt/tesched"
-FILE = "preempt_tesched.so"
-#: what the plugin carries, for which release it was built
-_BUILT_FOR = re.compile(rb"tesched-built-for=(\d+\.\d+\.\d+)")
+_ANEW = f"install it anew before slurmctld is restarted, or set PreemptType as before ({PAGE})"
+#: Slurm's own preempt plugin of all releases: what slurmctld asks it for, it asks ours for
+_SLURMS_OWN = "preempt_partition_prio.so"
+_FUNCTION = re.compile(rb"\bpreempt_p_\w+")
+_TIMEOUT_S = 20.0
+_MOST_COMPLAINTS = 300
+# In a process of its own: a file that is cut short ends by a signal whatever loads it.
+_LOAD = """
+import ctypes, sys
+plugin = ctypes.CDLL(sys.argv[1])
+for name in sys.argv[2:]:
+    getattr(plugin, name)
+"""
 
 
 def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], user: str) -> Iterator[Finding]:
@@ -31,12 +47,14 @@ def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], 
     if not wanted:
         text = f"slurmctld has it, and guard.lever is {config.guard.lever}: nothing is marked, so Slurm preempts no job"
         yield ok(CHECK, text)
+        if plugin is not None:
+            yield from _file(settings, plugin, values)
         return
     wrong = list(misfits(settings, config.slurm.marks, user))
     yield from (fail(CHECK, text, advice) for text, advice in wrong)
     if plugin is None:
         return
-    yield from _release(settings.release, values)
+    yield from _file(settings, plugin, values)
     if not wrong:
         yield ok(CHECK, f"slurmctld obeys the marks in {plugin.marks}")
         te = [*(f"QOS {name}" for name in sorted(plugin.te_qos))]
@@ -57,16 +75,45 @@ def examine(config: Config, settings: SlurmSettings, values: Mapping[str, str], 
         yield warn(CHECK, text, "take it out of slurm.conf, or lower it to guard.min_run_time_s")
 
 
-def _release(release: str, values: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield for which release the file was built, where this host has slurmctld's folder of plugins."""
-    folders = [Path(folder) for folder in values.get("PluginDir", "").split(":") if folder]
-    found = next((folder / FILE for folder in folders if os.access(folder / FILE, os.R_OK)), None)
+def _file(settings: SlurmSettings, plugin: PluginSettings, values: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield whether slurmctld can load the file at its next start, where this host has its folder of plugins."""
+    found = find_file(plugin.folders)
     if found is None:
-        return  # slurmctld's host is another one; its log has what this would tell
-    told = _BUILT_FOR.search(found.read_bytes())
-    built = told[1].decode() if told else "an unknown release"
-    if built == release:
-        yield ok(CHECK, f"{found} is of Slurm {built}, as slurmctld is")
-    else:
-        text = f"{found} was built for {built}, and slurmctld is {release}: it lets no job be preempted"
-        yield fail(CHECK, text, f"build it from the source of Slurm {release} ({PAGE}), install it, restart slurmctld")
+        if _is_here(values):
+            text = f"{FILE} is in no folder of PluginDir ({':'.join(plugin.folders)}): slurmctld will not start again"
+            yield fail(CHECK, text, _ANEW)
+        return  # slurmctld's host is another one; its log has what this would find
+    if wrong := _damage(plugin.folders):
+        yield fail(CHECK, f"{found} is damaged: slurmctld will not start again ({visible(wrong)})", _ANEW)
+    elif built_for(plugin.folders) == settings.release:
+        yield ok(CHECK, f"{found} is of Slurm {settings.release}, as slurmctld is")
+
+
+def _is_here(values: Mapping[str, str]) -> bool:
+    """Return whether slurmctld, or its backup, runs on this host."""
+    here = socket.gethostname().partition(".")[0]
+    hosts = (value.partition("(")[0] for key, value in values.items() if key.startswith("SlurmctldHost"))
+    return here in {host.partition(".")[0] for host in hosts}
+
+
+def _damage(folders: Sequence[str]) -> str:
+    """Return why slurmctld's loader would refuse the file, in words; empty if it would not, or it can't be read here.
+
+    What the file must have is seen from Slurm's own preempt plugin.
+    """
+    path = find_file(folders)
+    if path is None or not os.access(path, os.R_OK):
+        return ""
+    wanted: set[str] = set()
+    for own in (Path(folder) / _SLURMS_OWN for folder in folders):
+        with suppress(OSError):
+            wanted.update(found.decode() for found in _FUNCTION.findall(own.read_bytes()))
+    names = ("plugin_name", "plugin_type", "plugin_version", "tesched_built_for", *sorted(wanted))
+    command = (sys.executable, "-I", "-c", _LOAD, str(path), *names)
+    ended = run_bounded(command, timeout_s=_TIMEOUT_S, most_out=None, environment={})
+    if ended.status == 0:
+        return ""
+    lines = ended.err.decode(errors="replace").strip().splitlines()
+    if ended.stopped or not lines:
+        return ended.stopped or f"whatever loads it ends by signal {-ended.status}"
+    return lines[-1].removeprefix("OSError: ").removeprefix("AttributeError: ")[:_MOST_COMPLAINTS]

@@ -111,6 +111,15 @@ def test_a_barred_user_without_an_id_here_costs_nobody_else_a_line(
     assert marks_trouble(seen, file, PLUGIN) == ""
 
 
+def test_a_plugin_of_another_release_is_red(file: MarksFile) -> None:
+    file.write([LINE])
+    folder = file.path.parent
+    settings = PluginSettings(marks=str(file.path), owners=frozenset({user_name()}), folders=(str(folder),))
+    assert marks_trouble(snapshot(plugin=settings), file, PLUGIN) == ""
+    (folder / "preempt_tesched.so").write_bytes(b"\0tesched-built-for=1.02.3\0")
+    assert "was built for Slurm 1.02.3" in marks_trouble(snapshot(plugin=settings), file, PLUGIN)
+
+
 def test_many_barred_users_without_an_id_are_counted_and_not_all_named(file: MarksFile) -> None:
     file.write([LINE], barred=[f"no-such-user-{number}" for number in range(200)])
     seen = snapshot(plugin=PluginSettings(marks=str(file.path), owners=frozenset({user_name()})))

@@ -46,3 +46,9 @@ def test_youngest_first_is_seen_where_each_release_has_it(line: str) -> None:
     found = plugin(more=f"{line}\n")
     assert found is not None
     assert found.youngest_first
+
+
+def test_the_folders_of_plugins_are_read() -> None:
+    found = plugin(more="PluginDir               = /usr/lib/slurm:/opt/slurm\n")
+    assert found is not None
+    assert found.folders == ("/usr/lib/slurm", "/opt/slurm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,9 @@ from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_daemon.config import Config, SlurmConfig
 from tesched_daemon.doctor.finding import Level
-from tesched_daemon.doctor.plugin import FILE, examine
+from tesched_daemon.doctor.plugin import examine
+from tesched_daemon.plugin_file import FILE
+from tesched_daemon.plugin_fit import misfits
 
 FITS = PluginSettings(
     marks="/run/tesched/marks",
@@ -92,14 +95,29 @@ def test_a_plugin_without_its_lever_is_said_to_be_idle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "level"),
+    ("content", "says"),
     [
-        (b"\0tesched-built-for=22.05.8\0", Level.OK),
-        (b"\0tesched-built-for=22.05.7\0", Level.FAIL),
-        (b"something else", Level.FAIL),
+        (b"\0tesched-built-for=22.05.8\0", []),
+        (b"\0tesched-built-for=22.05.7\0", ["was built for Slurm 22.05.7, and slurmctld is 22.05.8: no job is"]),
+        (b"something else", []),
     ],
 )
-def test_the_release_that_it_was_built_for_is_compared(tmp_path: Path, content: bytes, level: Level) -> None:
+def test_the_release_that_it_was_built_for_is_compared(tmp_path: Path, content: bytes, says: list[str]) -> None:
     (tmp_path / FILE).write_bytes(content)
-    values = {"PluginDir": f"/nowhere:{tmp_path}"}
-    assert [one for one, text in found(values=values) if str(tmp_path) in text] == [level]
+    wrong = [text for text, _ in misfits(with_plugin(folders=("/nowhere", str(tmp_path))), FITS.marks, "root")]
+    assert len(wrong) == len(says)
+    assert all(word in text for word, text in zip(says, wrong, strict=True))
+
+
+@pytest.mark.parametrize("config", [PLUGIN, Config()])
+def test_a_file_that_slurmctld_would_not_load_is_a_fault_whatever_the_lever_is(tmp_path: Path, config: Config) -> None:
+    (tmp_path / FILE).write_bytes(b"tesched-built-for=22.05.8")
+    ((level, text),) = [one for one in found(config, with_plugin(folders=(str(tmp_path),))) if str(tmp_path) in one[1]]
+    assert level is Level.FAIL
+    assert "slurmctld will not start again" in text
+
+
+@pytest.mark.parametrize(("host", "levels"), [(socket.gethostname(), [Level.FAIL]), ("elsewhere", [])])
+def test_a_missing_file_is_a_fault_on_slurmctlds_host_alone(tmp_path: Path, host: str, levels: list[Level]) -> None:
+    said = found(settings=with_plugin(folders=(str(tmp_path),)), values={"SlurmctldHost[0]": f"{host}(10.0.0.1)"})
+    assert [level for level, text in said if "slurmctld will not start again" in text] == levels
