@@ -14,6 +14,7 @@ _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
 _FITGPP, _PATIENT = "policies/tesched_policies/fitgpp.py", "policies/tesched_policies/patient.py"
 _CLASSIFY, _CLASS_RULES = (f"core/tesched_core/intake/{name}.py" for name in ("classify", "class_rules"))
 _DECLARED = "slurm/tesched_slurm/declared_signal.py"
+_LINE = "slurm/tesched_slurm/submit_line.py"
 _DETAILS = "slurm/tesched_slurm/details.py"
 _SCONTROL, _BOUNDS = "slurm/tesched_slurm/scontrol_cluster.py", "slurm/tesched_slurm/cluster_bounds.py"
 _HIDDEN, _TURNS, _QUEUE = (f"slurm/tesched_slurm/{name}.py" for name in ("hidden_tasks", "user_turns", "queue"))
@@ -582,6 +583,24 @@ MUTATIONS = (
     Mutation("store: the log goes with the last connection", _FILE, "if self._connections <= 0:", "if False:"),
     Mutation("store: another user writes nothing", _FILE, "if os.geteuid() not in {0, owner}:", "if False:"),
     Mutation("store: root makes it for the directory's owner", _FILE, "        if theirs:\n", "        if False:\n"),
+    Mutation(
+        "store: a PostgreSQL whose packets are lost is known to be dead",
+        _ENGINE_DB,
+        '"tcp_user_timeout": PROBE_S * (PROBES + 1) * 1000,',
+        "",
+    ),
+    Mutation(
+        "store: the URL's own bounds hold",
+        _ENGINE_DB,
+        "for name, value in arguments.items() if name not in url.query}",
+        "for name, value in arguments.items()}",
+    ),
+    Mutation(
+        "store: an answer that still comes is awaited",
+        "db/tesched_db/answering.py",
+        "until = now + answer_s",
+        "pass",
+    ),
     Mutation("store: a reader makes no file", _ENGINE_DB, "if create:", "if True:"),
     Mutation("status: stopped", _LIVENESS, "if daemon.stopped_at is not None:", "if False:"),
     Mutation("status: undo is no daemon", _LIVENESS, "if daemon.role != DAEMON:", "if False:"),
@@ -706,7 +725,31 @@ MUTATIONS = (
     ),
     Mutation("of two records neither is believed", _DETAILS, "doubtful.add(row.job_id)", "pass"),
     Mutation("scripts: users are served in turn", _TURNS, "*users[first:], *users[:first]", "*users,"),
-    Mutation("scripts: an array's is read once", _DECLARED, "by_script[_script(job)] = found", "pass"),
+    Mutation("scripts: an array's is read once", _DECLARED, "by_script[name] = found", "pass"),
+    Mutation(
+        "command line: one that slurmdbd does not have yet is awaited",
+        _LINE,
+        "return line if line or state == _STORED else NoLine.EXPECTED",
+        "return line",
+    ),
+    Mutation(
+        "command line: one that does not come is given up",
+        _LINE,
+        "return self.pause_s > LATE_PAUSE_MAX_S",
+        "return False",
+    ),
+    Mutation(
+        "command line: its job is no victim while it is expected",
+        _LINE,
+        "return NoLine.EXPECTED if now < awaited.since_s + EXPECTED_S else NoLine.LATE",
+        "return NoLine.LATE",
+    ),
+    Mutation(
+        "command line: one that is awaited holds up no other",
+        _DECLARED,
+        "jobs.sort(key=lambda job: self._lines.again_at_s(_script(job)))",
+        "pass",
+    ),
     Mutation(
         "scripts: one user's are not read first",
         _TURNS,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -22,6 +22,13 @@ LOCK_WAIT_S = 5.0
 IDLE_S = 5.0
 #: Seconds after which PostgreSQL is to end a statement of ours.
 STATEMENT_S = 60.0
+#: Seconds without a sign of PostgreSQL after which we give up waiting for it. It has ended what we wait for before
+#: that, unless it hangs, or a proxy before it.
+ANSWER_S = STATEMENT_S + 10
+#: Seconds of silence after which the kernel asks whether the peer is there, and between two such questions, and how
+#: many are to be left unanswered. What was sent and is not acknowledged is given up in the same time, 20 s.
+PROBE_S = 5
+PROBES = 3
 
 
 def parse_url(url: str) -> URL:
@@ -216,20 +223,36 @@ def _quoted(path: Path) -> str:
     return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
 
 
+def postgresql_arguments(url: URL, lock_wait_s: float) -> dict[str, Any]:
+    """Return the parameters of libpq with which a store is opened, without those that its URL has itself."""
+    # A daemon that is frozen in the middle of a write must not keep its standby from writing: IDLE_S.
+    options = {
+        "lock_timeout": lock_wait_s,
+        "statement_timeout": STATEMENT_S,
+        "idle_in_transaction_session_timeout": IDLE_S,
+    }
+    arguments = {
+        "connect_timeout": 10,
+        "options": " ".join(f"-c {name}={int(seconds * 1000)}" for name, seconds in options.items()),
+        # On a Unix socket these count for nothing.
+        "keepalives": 1,
+        "keepalives_idle": PROBE_S,
+        "keepalives_interval": PROBE_S,
+        "keepalives_count": PROBES,
+        "tcp_user_timeout": PROBE_S * (PROBES + 1) * 1000,
+    }
+    return {name: value for name, value in arguments.items() if name not in url.query}
+
+
 def _postgresql(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
-    arguments: dict[str, Any] = {}
-    if "connect_timeout" not in url.query:
-        arguments["connect_timeout"] = 10
-    if "options" not in url.query:
-        lock_ms, statement_ms = int(lock_wait_s * 1000), int(STATEMENT_S * 1000)
-        # A daemon that is frozen in the middle of a write must not keep its standby from writing.
-        idle_ms = int(IDLE_S * 1000)
-        arguments["options"] = (
-            f"-c lock_timeout={lock_ms} -c statement_timeout={statement_ms} "
-            f"-c idle_in_transaction_session_timeout={idle_ms}"
-        )
     try:
-        engine = create_engine(url, connect_args=arguments, pool_pre_ping=True)
+        engine = create_engine(url, connect_args=postgresql_arguments(url, lock_wait_s), pool_pre_ping=True)
     except ModuleNotFoundError as error:
         raise StoreError("PostgreSQL needs its driver: install `tesched[postgresql]`") from error
+    from tesched_db import answering  # noqa: PLC0415 - the driver is there now
+
+    @event.listens_for(engine, "do_connect")
+    def _on_connect(_dialect: Dialect, _record: ConnectionPoolEntry, arguments: Any, parameters: Any) -> Any:
+        return answering.connect(ANSWER_S, *arguments, **parameters)
+
     return engine.execution_options(postgresql_readonly=True) if read_only else engine

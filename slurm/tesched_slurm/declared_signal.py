@@ -16,6 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
@@ -24,10 +25,13 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tesched_slurm.run_command import Commands
-from tesched_slurm.submit_line import SubmitLines, declared_on, known_texts
+from tesched_slurm.submit_line import NoLine, SubmitLines, declared_on, known_texts
 from tesched_slurm.user_turns import in_turn
 
 log = logging.getLogger(__name__)
+
+#: what jobs with one script have in common
+_Script: TypeAlias = tuple[JobId, str, float]
 
 #: scripts read in one look, and the seconds that this may take: a look after a restart of the daemon finds all of them
 #: unread, and a job with an unread script is no victim yet
@@ -41,6 +45,11 @@ MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 _MAGIC = "#SBATCH"
 _OPTION = "--signal"
 _NOTHING = Declared(source="no --signal in its script")
+#: what is said of the command line where neither declares any
+_ENDS: Mapping[str | NoLine, str] = {
+    NoLine.NONE: ", and its command line can't be seen",
+    NoLine.LATE: ", and slurmdbd does not have its command line yet",
+}
 _UNREADABLE = Declared(source="its script could not be read")
 
 
@@ -106,7 +115,7 @@ class _Read:
     #: restarts and submission
     run: tuple[int, float]
     declared: Declared
-    #: its command line is in slurmdbd, which did not answer
+    #: its command line should be in slurmdbd, and was not there yet
     without_line: bool
 
     @property
@@ -120,7 +129,8 @@ class ScriptDeclarations:
     """Reads scripts and command lines of running best-effort jobs, a bounded number at a time.
 
     Each is read once, that of an array once for all its tasks. Users are served in turn: a thousand unread jobs of one
-    user put another's off by one script.
+    user put another's off by one script. A job whose command line is expected within seconds is not read yet; one whose
+    line does not come has what its script declares, and is read anew once the line is there.
     """
 
     commands: Commands
@@ -147,17 +157,24 @@ class ScriptDeclarations:
             self._known, self._patterns = {}, patterns
         known: dict[JobId, _Read] = {}
         unread: dict[str, list[Job]] = {}
+        awaits: set[_Script] = set()
         for job_id, job in snapshot.jobs.items():
             run = (job.restarts, job.submit_time)
             before = self._known.get(job_id)
             # A requeued job has the script that it had; another job of the same id begins at no restarts.
             if before is not None and (before.run == run or job.restarts > before.run[0]):
                 known[job_id] = replace(before, run=run) if before.run != run else before
-                if not before.without_line or not self._lines.slurmdbd_may_be_asked:
+                if not before.without_line:
                     continue
             if not job.on_nodes or not job.batch or snapshot.job_class(job_id) is not JobClass.BE:
                 continue
-            unread.setdefault(job.user, []).append(job)
+            awaits.add(_script(job))
+            if self._lines.is_due(_script(job)) or not (job_id in known or self._lines.is_expected(_script(job))):
+                unread.setdefault(job.user, []).append(job)
+        self._lines.keep(awaits)
+        for jobs in unread.values():
+            # A line that is awaited holds up no job of its user that was not asked for yet.
+            jobs.sort(key=lambda job: self._lines.again_at_s(_script(job)))
         self._read_some(unread, snapshot, known)
         self._known = known
         return {job_id: found.declared for job_id, found in known.items()}
@@ -167,28 +184,50 @@ class ScriptDeclarations:
         until = self.stopwatch() + MOST_S
         left = MOST_SCRIPTS
         answers = True
-        by_script = {_script(snapshot.jobs[job_id]): each for job_id, each in known.items() if each.is_whole}
+        expected: set[_Script] = set()
+        by_script = self._shared(snapshot, known)
         own = _with_own_ids(snapshot) if unread else {}
         for user, job in in_turn(unread, self._last_user):
-            found = by_script.get(_script(job))
+            name = _script(job)
+            found = by_script.get(name)
             if found is None:
-                if not answers or left == 0 or self.stopwatch() >= until:
+                if not answers or left == 0 or name in expected or self.stopwatch() >= until:
                     continue
                 left -= 1
                 self._last_user = user
-                found = self._declared(job, own.get(_script(job), job), snapshot.settings)
-                if found is None:
+                answer = self._declared(job, own.get(name, job), snapshot.settings, known.get(job.job_id))
+                if answer is None:
                     answers = False  # slurmctld is down or busy: the next look tries again
                     continue
-                if found.is_whole:
-                    by_script[_script(job)] = found
+                if isinstance(answer, NoLine):
+                    expected.add(name)
+                    continue
+                found = answer
+                if found.declared is not _UNREADABLE:
+                    by_script[name] = found
             known[job.job_id] = replace(found, run=(job.restarts, job.submit_time))
 
-    def _declared(self, job: Job, twin: Job, settings: SlurmSettings) -> _Read | None:
+    def _shared(self, snapshot: Snapshot, known: Mapping[JobId, _Read]) -> dict[_Script, _Read]:
+        """Return what is known of whole arrays by one of their tasks, but for lines that are asked for now."""
+        found: dict[_Script, _Read] = {}
+        for job_id, each in known.items():
+            name = _script(snapshot.jobs[job_id])
+            if each.is_whole or (each.without_line and name not in found and not self._lines.is_due(name)):
+                found[name] = each
+        return found
+
+    def _declared(
+        self, job: Job, twin: Job, settings: SlurmSettings, before: _Read | None
+    ) -> _Read | Literal[NoLine.EXPECTED] | None:
         """Return what the job's options declare; None if slurmctld did not answer.
 
-        `twin` was submitted by the same command line, and may be the job itself.
+        `twin` was submitted by the same command line, and may be the job itself. `before` is what is known without it.
         """
+        line = self._lines.read(_script(twin), twin, settings)
+        if line is None or line is NoLine.EXPECTED:
+            return line
+        if line is NoLine.LATE and before is not None:
+            return before
         run = (job.restarts, job.submit_time)
         # The tasks of an array share one script, so a task's own id does as well.
         argv = ("scontrol", "write", "batch_script", str(job.job_id), "-")
@@ -198,32 +237,32 @@ class ScriptDeclarations:
                 return None
             log.warning("the script of job %s could not be read, so it gets no signal: %s", job.job_id, script.message)
             return _Read(run=run, declared=_UNREADABLE, without_line=False)
-        line = self._lines.read(twin, settings)
-        if line is None:
-            return None
         found = declared_in(script)
-        if line.text:
-            found = declared_on(line.text, known_texts(job, script)) or found
+        if isinstance(line, str):
+            found = declared_on(line, known_texts(job, script)) or found
         if found is _NOTHING:
-            end = " or on its command line" if line.text else ", and its command line can't be seen"
+            end = _ENDS.get(line, " or on its command line")
             found = Declared(source=_NOTHING.source + end)
         begin = script[:MOST_CHARACTERS]
         found = replace(found, script_has=frozenset(text for text in self._patterns if text in begin))
-        return _Read(run=run, declared=found, without_line=line.later)
+        return _Read(run=run, declared=found, without_line=line is NoLine.LATE)
 
 
-def _script(job: Job) -> tuple[JobId, str, float]:
+def _script(job: Job) -> _Script:
     """Return what jobs with one script have in common: an array's tasks were submitted together."""
     return job.array_job_id or job.job_id, job.user, job.submit_time
 
 
-def _with_own_ids(snapshot: Snapshot) -> dict[tuple[JobId, str, float], Job]:
+def _with_own_ids(snapshot: Snapshot) -> dict[_Script, Job]:
     """Return a task of each array that has an id of its own, one that runs rather than one that has ended.
 
-    The last task of an array bears the array's id, and Slurm answers to that with a record for each of its tasks.
+    The last task of an array bears the array's id, and Slurm answers to that with a record for each of its tasks. Of
+    several the first is taken, of which slurmdbd hears first.
     """
-    found: dict[tuple[JobId, str, float], Job] = {}
+    found: dict[_Script, Job] = {}
     for job in snapshot.jobs.values():
-        if job.array_job_id not in {None, job.job_id} and (job.on_nodes or _script(job) not in found):
-            found[_script(job)] = job
+        if job.array_job_id not in {None, job.job_id}:
+            before = found.get(_script(job))
+            if before is None or (job.on_nodes and not before.on_nodes):
+                found[_script(job)] = job
     return found

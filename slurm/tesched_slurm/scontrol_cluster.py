@@ -220,7 +220,8 @@ def read_settings(answer: str) -> SlurmSettings:
         limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(
             values.get("AccountingStorageEnforce", "limits").lower().split(",")
         ),
-        has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd",
+        has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd"
+        and "nojobs" not in values.get("AccountingStorageEnforce", "").split(","),
         min_job_age_s=number("MinJobAge"),
         job_requeue=values["JobRequeue"] == "1",
         memory_is_shared_out="MEMORY" in select.upper() or not select,

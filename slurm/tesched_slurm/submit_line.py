@@ -9,7 +9,9 @@ passed over as a whole. Where the line could mean two things, it declares nothin
 
 Slurm 26.05 has the line in `scontrol --json show job`: a structure, so no text in it can pretend to be another field or
 another job. Older releases have it in slurmdbd alone; sacct ends each column with a separator that is drawn after the
-jobs were submitted.
+jobs were submitted. slurmctld sends slurmdbd the jobs that have started every 5 s, or once slurmdbd is back: until then
+there is no row, or one without a line that the job's first step has left, as PENDING (22.05.8, tried). Such a line is
+awaited. A row that says RUNNING has all that there is: without a line, the job was submitted by no command.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
@@ -32,14 +35,24 @@ log = logging.getLogger(__name__)
 
 #: characters of the longest line that is read
 MOST_CHARACTERS = 65_536
-#: seconds that slurmdbd may take, and for which it is left alone when it did not answer: the loop waits meanwhile
+#: seconds that slurmdbd may take: the loop waits meanwhile
 SLURMDBD_TIMEOUT_S = 2.0
+#: seconds for which slurmdbd is left alone when it did not answer, the first time, and the most; doubled in between
+SLURMDBD_FIRST_PAUSE_S = 5.0
 SLURMDBD_PAUSE_S = 60.0
+#: seconds after the first question in which a line is expected, and between two questions then
+EXPECTED_S = 30.0
+EXPECTED_PAUSE_S = 1.0
+#: seconds until the next question after that, doubled with each, and the longest such pause: then there is no line
+LATE_PAUSE_S = 60.0
+LATE_PAUSE_MAX_S = 3600.0
 
 _SOURCE = "--signal on sbatch's command line"
 _UNCERTAIN = Declared(source="its sbatch command line can be read in two ways")
 #: the first release with a scontrol that knows --json
 _JSON_SINCE = (23, 2)
+#: the state of a row that slurmctld has sent with the job's start
+_STORED = "RUNNING"
 
 
 def _names(text: str) -> frozenset[str]:
@@ -192,33 +205,68 @@ def known_texts(job: Job, script: str) -> Mapping[str, str]:
     return {"comment": job.comment, "job-name": job.name, "wrap": wrapped}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Parts of a job's command line that could be had."""
+class NoLine(Enum):
+    """Reasons for which a job's command line is not known."""
 
-    #: None: it is not to be had
-    text: str | None = None
-    #: slurmdbd has it, and did not answer
-    later: bool = False
+    #: there is none, or it is not to be had
+    NONE = auto()
+    #: slurmdbd does not have it yet, or did not answer; it is expected within seconds
+    EXPECTED = auto()
+    #: it was expected, and has not come; it is asked for again now and then
+    LATE = auto()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Awaited:
+    """One command line that slurmdbd did not have."""
+
+    #: when it was first asked for
+    since_s: float
+    again_at_s: float
+    #: seconds of the last pause of a line that is late
+    pause_s: float = 0.0
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.pause_s > LATE_PAUSE_MAX_S
 
 
 @dataclass(kw_only=True)
 class SubmitLines:
-    """Asks for the command lines of jobs, one at a time."""
+    """Asks for the command lines of jobs, one at a time, and remembers which are awaited.
+
+    A line is named by what the jobs that were submitted by it have in common, as the caller has it.
+    """
 
     commands: Commands
     stopwatch: Callable[[], float] = time.monotonic
     #: a text that no user can have known when its job was submitted
     draw: Callable[[], str] = secrets.token_hex
+    _awaited: dict[Hashable, _Awaited] = field(default_factory=dict)
     _not_before: float = float("-inf")
+    _pause_s: float = 0.0
 
-    @property
-    def slurmdbd_may_be_asked(self) -> bool:
-        """Return whether slurmdbd has answered lately, or it is time to try again."""
-        return self.stopwatch() >= self._not_before
+    def keep(self, names: Collection[Hashable]) -> None:
+        """Forget the lines that are awaited under any other name."""
+        for name in self._awaited.keys() - names:
+            del self._awaited[name]
 
-    def read(self, job: Job, settings: SlurmSettings) -> Line | None:
-        """Return the job's command line; None if slurmctld did not answer.
+    def again_at_s(self, name: Hashable) -> float:
+        """Return when a line is asked for again, by the stopwatch; -inf for one that was not asked for yet."""
+        found = self._awaited.get(name)
+        return max(found.again_at_s, self._not_before) if found else float("-inf")
+
+    def is_due(self, name: Hashable) -> bool:
+        """Return whether `read` would ask for a line now."""
+        return name not in self._awaited or self.again_at_s(name) <= self.stopwatch()
+
+    def is_expected(self, name: Hashable) -> bool:
+        """Return whether a line was asked for, and may still come within seconds."""
+        found = self._awaited.get(name)
+        return found is not None and self.stopwatch() < found.since_s + EXPECTED_S
+
+    def read(self, name: Hashable, job: Job, settings: SlurmSettings) -> str | NoLine | None:
+        """Return the command line of a job; None if slurmctld did not answer.
 
         It is asked for by the job's own id: by its label Slurm 26.05 answers with every record of its array.
         """
@@ -228,33 +276,57 @@ class SubmitLines:
                 if answer.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY}:
                     return None
                 log.debug("scontrol --json does not show job %s: %s", job.job_id, answer.message)
-            elif text := _from_json(answer, job):
-                return Line(text=text)
-        if not settings.has_slurmdbd:
-            return Line()
-        if not self.slurmdbd_may_be_asked:
-            return Line(later=True)
-        return self._from_slurmdbd(job)
+            elif (text := _from_json(answer, job)) is not None:
+                return text or NoLine.NONE
+        return self._awaiting(name, job) if settings.has_slurmdbd else NoLine.NONE
 
-    def _from_slurmdbd(self, job: Job) -> Line:
+    def _awaiting(self, name: Hashable, job: Job) -> str | NoLine:
+        """Return what slurmdbd has, or how long it is awaited already."""
+        now = self.stopwatch()
+        awaited = self._awaited.setdefault(name, _Awaited(since_s=now, again_at_s=now))
+        if not awaited.is_given_up and now >= self.again_at_s(name):
+            found = self._from_slurmdbd(job)
+            if isinstance(found, str):
+                del self._awaited[name]
+                return found or NoLine.NONE
+            if found is not None:
+                self._put_off(awaited, now)
+        if awaited.is_given_up:
+            return NoLine.NONE
+        return NoLine.EXPECTED if now < awaited.since_s + EXPECTED_S else NoLine.LATE
+
+    @staticmethod
+    def _put_off(awaited: _Awaited, now: float) -> None:
+        pause_s = EXPECTED_PAUSE_S
+        if now >= awaited.since_s + EXPECTED_S:
+            awaited.pause_s = pause_s = max(2 * awaited.pause_s, LATE_PAUSE_S)
+        awaited.again_at_s = now + pause_s
+
+    def _from_slurmdbd(self, job: Job) -> str | NoLine | None:
+        """Return the line, empty where the job has none; None if slurmdbd did not answer."""
         separator = self.draw()
-        columns = ("-n", "-X", "-p", f"--delimiter={separator}", "-o", "JobIDRaw,SubmitLine")
+        columns = ("-n", "-X", "-p", f"--delimiter={separator}", "-o", "JobIDRaw,State,SubmitLine")
         # The loop waits for the answer.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, SLURMDBD_TIMEOUT_S))
         answer = patient.run(("sacct", *columns, "-j", str(job.job_id)))
         if isinstance(answer, Failure):
             log.warning("sacct does not say how job %s was submitted: %s", job.job_id, answer.message)
-            self._not_before = self.stopwatch() + SLURMDBD_PAUSE_S
-            return Line(later=True)
+            self._pause_s = min(max(2 * self._pause_s, SLURMDBD_FIRST_PAUSE_S), SLURMDBD_PAUSE_S)
+            self._not_before = self.stopwatch() + self._pause_s
+            return None
+        self._pause_s = 0.0
         fields = answer.split(separator)
-        lines = [
-            line for number, line in zip(fields[::2], fields[1::2], strict=False) if number.strip() == str(job.job_id)
+        rows = [
+            (state, line)
+            for number, state, line in zip(fields[::3], fields[1::3], fields[2::3], strict=False)
+            if number.strip() == str(job.job_id)
         ]
-        return Line(text=lines[-1] if lines else None)
+        state, line = rows[-1] if rows else ("", "")
+        return line if line or state == _STORED else NoLine.EXPECTED
 
 
 def _from_json(answer: str, job: Job) -> str | None:
-    """Return the job's command line; None where the answer does not have it."""
+    """Return the job's command line, empty where it has none; None where the answer does not say."""
     try:
         for record in json.loads(answer)["jobs"]:
             if record["job_id"] == job.job_id:

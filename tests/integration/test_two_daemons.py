@@ -24,7 +24,7 @@ from tesched_db.lease import LEASE
 from tesched_db.tables import DaemonRow
 from tesched_testcluster.patience import Patience
 
-from tests.integration import beside_a_list
+from tests.integration import beside_a_list, cut_off
 
 
 @dataclass
@@ -61,8 +61,20 @@ class Pair:
 
     @contextmanager
     def daemon(self, host: str) -> Iterator[Daemon]:
-        log = self.folder / f"{host}.log"
         argv = [sys.executable, "-m", beside_a_list.__name__, self.url, host, str(self.path), str(self.began)]
+        with self._running(host, argv) as daemon:
+            yield daemon
+
+    @contextmanager
+    def cut_off_daemon(self, host: str, socket: Path, database: str) -> Iterator[Daemon]:
+        """Run one in a network of its own, which loses all packets while LIST.cut is there."""
+        argv = ["unshare", "--net", "--", sys.executable, "-m", cut_off.__name__, str(socket), database]
+        with self._running(host, [*argv, host, str(self.path), str(self.began)]) as daemon:
+            yield daemon
+
+    @contextmanager
+    def _running(self, host: str, argv: list[str]) -> Iterator[Daemon]:
+        log = self.folder / f"{host}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(argv, stdout=out, stderr=out, cwd=Path(__file__).parents[2])
         try:

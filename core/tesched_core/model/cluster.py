@@ -365,7 +365,7 @@ class SlurmSettings:
     plugin: PluginSettings | None = None
     #: slurm.conf has limits of users, accounts or QOS enforced (AccountingStorageEnforce), or does not say
     limits_enforced: bool = True
-    #: AccountingStorageType is slurmdbd
+    #: AccountingStorageType is slurmdbd, and jobs are stored there (AccountingStorageEnforce has no nojobs)
     has_slurmdbd: bool = False
     #: seconds for which slurmctld remembers a finished job
     min_job_age_s: int = 300

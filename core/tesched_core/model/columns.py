@@ -52,7 +52,10 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.SUSPENDED, "it is suspended, and not by tesched"),
     (RefusalCode.UNREAD, "its record could not be read whole (`tesched status` has more)"),
     (RefusalCode.UNSUPPORTED, "it holds a node that Slurm does not show, so what it would free is not known"),
-    (RefusalCode.SCRIPT_UNREAD, "its batch script has not been read yet, for the signal that it declares"),
+    (
+        RefusalCode.SCRIPT_UNREAD,
+        "its batch script or command line has not been read yet, for the signal that it declares",
+    ),
     (RefusalCode.NOT_REQUEUEABLE, "Slurm's count of its restarts is at its end, so it could not be seen to be back"),
     (RefusalCode.CANNOT_RETURN, "it must end by a time (--deadline); back in the queue it might never run again"),
     (

@@ -29,12 +29,13 @@ class PrivatePostgresql:
 
     def __init__(self, folder: Path) -> None:
         """Take the folder that holds the server's socket."""
-        self._folder = folder
+        #: where its socket is
+        self.folder = folder
         self._count = 0
 
     def url(self, database: str) -> str:
         """Return the URL of a database for SQLAlchemy."""
-        return f"postgresql://tesched@/{database}?host={self._folder}"
+        return f"postgresql://tesched@/{database}?host={self.folder}"
 
     def create(self, template: str = "template0") -> str:
         """Create a database, empty or as a copy of `template`; return its name."""
@@ -55,7 +56,7 @@ class PrivatePostgresql:
             connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
 
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        return psycopg.connect(f"host={self._folder} user=tesched dbname=postgres", autocommit=True)
+        return psycopg.connect(f"host={self.folder} user=tesched dbname=postgres", autocommit=True)
 
     def wait(self, server: subprocess.Popen[bytes]) -> None:
         """Wait until the server answers."""

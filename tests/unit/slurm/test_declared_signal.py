@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -23,7 +23,7 @@ from tesched_slurm.declared_signal import (
     declared_in,
 )
 from tesched_slurm.run_command import Commands
-from tesched_slurm.submit_line import Line, SubmitLines
+from tesched_slurm.submit_line import NoLine, SubmitLines
 
 from tests.builders import NOW, running, share
 
@@ -201,9 +201,9 @@ def test_the_command_line_of_an_array_is_asked_for_by_a_task_with_an_id_of_its_o
         found: list[int] = []
 
         class Lines(SubmitLines):
-            def read(self, job: Job, settings: SlurmSettings) -> Line:
+            def read(self, name: Hashable, job: Job, settings: SlurmSettings) -> NoLine:
                 found.append(job.job_id)
-                return Line()
+                return NoLine.NONE
 
         reader = ScriptDeclarations(commands=Scripted(answers={"100": "", "102": ""}))
         reader._lines = Lines(commands=reader.commands)
@@ -211,6 +211,8 @@ def test_the_command_line_of_an_array_is_asked_for_by_a_task_with_an_id_of_its_o
         return found
 
     assert asked(last, ended, runs) == [102]
+    # Slurmdbd hears first of what has started first.
+    assert asked(last, runs, replace(runs, job_id=JobId(103))) == [102]
     assert asked(last, ended) == [101]
     assert asked(last, replace(runs, submit_time=runs.submit_time + 1)) == [100, 102]
     assert asked(last) == [100]

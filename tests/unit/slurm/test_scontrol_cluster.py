@@ -89,3 +89,20 @@ def test_defaults_of_the_site() -> None:
     settings = read_settings(answer)
     assert (settings.def_cpus_per_gpu, settings.def_mem_per_gpu_mib) == (3, 900)
     assert (settings.select_type, settings.whole_sockets) == ("select/cons_tres", True)
+
+
+@pytest.mark.parametrize(
+    ("storage", "enforce", "has"),
+    [
+        ("accounting_storage/slurmdbd", "associations,limits", True),
+        ("accounting_storage/slurmdbd", "nojobs,nosteps", False),
+        ("(null)", "none", False),
+    ],
+)
+def test_slurmdbd_has_command_lines_only_where_jobs_are_stored(storage: str, enforce: str, *, has: bool) -> None:
+    answer = (
+        "ClusterName = tesched\nKillWait = 2 sec\nJobRequeue = 1\nMinJobAge = 300 sec\nPreemptType = (null)\n"
+        "PriorityType = priority/basic\nSLURM_VERSION = 22.05.8\n"
+        f"AccountingStorageType = {storage}\nAccountingStorageEnforce = {enforce}\n"
+    )
+    assert read_settings(answer).has_slurmdbd is has
