@@ -75,6 +75,7 @@ NEAR = {
     "class_rules": ("tests/unit/core/intake/test_notices.py",),
     "cluster_bounds": ("tests/unit/slurm/test_cluster_bounds.py",),
     "scontrol_cluster": ("tests/unit/slurm/test_cluster_bounds.py", "tests/unit/slurm/test_scontrol_cluster.py"),
+    "slurm_formats": ("tests/unit/slurm/test_slurm_formats.py",),
     "hidden_tasks": ("tests/unit/slurm/test_hidden_tasks.py",),
     "user_turns": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_declared_signal.py"),
     "queue": ("tests/unit/slurm/test_hidden_tasks.py", "tests/unit/slurm/test_queue.py"),

@@ -51,10 +51,11 @@ def node_states(value: str) -> tuple[str, frozenset[str]]:
 
 def read_nodes(answer: str) -> tuple[Node, ...]:
     """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
-    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs)) for pairs in _records(answer, "NodeName")))
+    found = _records(answer, "NodeName")
+    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs, len(found))) for pairs in found))
 
 
-def _node(pairs: Mapping[str, str]) -> Node:
+def _node(pairs: Mapping[str, str], nodes: int) -> Node:
     base, flags = node_states(pairs["State"])
     # RealMemory is 1 where slurm.conf does not say, whatever MemSpecLimit is.
     mem_mib = max(int(pairs["RealMemory"]) - int(pairs.get("MemSpecLimit", "0")), 0)
@@ -76,7 +77,7 @@ def _node(pairs: Mapping[str, str]) -> Node:
         partitions=words.names(pairs.get("Partitions", "")),
         reason=_reason(pairs[""]),
     )
-    return node_within_bounds(node)
+    return node_within_bounds(node, nodes)
 
 
 def _held(pairs: Mapping[str, str]) -> Tres | None:

@@ -275,13 +275,18 @@ class _Amounts:
 
 def _memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
     """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
-    found: NDArray[np.int64] = room.total[:, 0] * (request.mem_per_cpu_mib or 0)
+    found = _times(room.total[:, 0], request.mem_per_cpu_mib or 0)
     if request.mem_per_gres:
         found = np.zeros(len(room.total), dtype=np.int64)
         for name, mem_mib in request.mem_per_gres:
             if name in room.resources:
-                found += room.total[:, room.resources.index(name)] * mem_mib
+                found += _times(room.total[:, room.resources.index(name)], mem_mib)
     return found
+
+
+def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
+    """Return the products, or 2^62 MiB where they are more: no node has that, and 64 bits have no more to give."""
+    return np.minimum(counts, 2**62 // max(amount, 1)) * amount
 
 
 def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:
