@@ -39,6 +39,8 @@ _MOST = {
     "max_mem_per_cpu_mib": MOST_OF_EACH,
     "def_cpus_per_gpu": MOST_OF_EACH,
     "def_mem_per_gpu_mib": MOST_OF_EACH,
+    "def_mem_per_cpu_mib": MOST_OF_EACH,
+    "def_mem_per_node_mib": MOST,
     #: minutes in Slurm
     "max_time_s": 60 * MOST_NUMBER,
 }

@@ -193,6 +193,8 @@ def _partition(record: PartitionRecord) -> Partition:
         exclusive_user=record.is_user_exclusive,
         def_cpus_per_gpu=_bound(record.default_cpus_per_gpu) or 0,
         def_mem_per_gpu_mib=_bound(record.default_memory_per_gpu) or 0,
+        def_mem_per_cpu_mib=_bound(record.default_memory_per_cpu) or 0,
+        def_mem_per_node_mib=_bound(record.default_memory_per_node) or 0,
         default=record.is_default,
         allow_accounts=words.names(",".join(record.allowed_accounts)),
         allow_qos=words.names(",".join(record.allowed_qos)),

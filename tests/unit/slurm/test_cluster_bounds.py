@@ -209,6 +209,8 @@ PARTITION_RECORD = PartitionRecord(
     is_user_exclusive=False,
     default_cpus_per_gpu=None,
     default_memory_per_gpu=None,
+    default_memory_per_cpu=None,
+    default_memory_per_node=None,
     is_default=True,
     allowed_accounts=(),
     allowed_qos=(),
@@ -236,12 +238,20 @@ def test_a_node_of_pyslurms_goes_through_the_same_door(odd: dict[str, object]) -
     assert (well.doubt, well.available) == ("", True)
 
 
+def test_a_partition_of_pyslurms_has_its_memory_defaults() -> None:
+    """It has a word for no limit, and a number of MiB."""
+    odd = {"default_memory_per_cpu": 1000, "default_memory_per_node": "UNLIMITED", "default_memory_per_gpu": 700}
+    (found,) = partitions_of([_changed(PARTITION_RECORD, **odd)])
+    assert (found.def_mem_per_cpu_mib, found.def_mem_per_node_mib, found.def_mem_per_gpu_mib) == (1000, 0, 700)
+
+
 @pytest.mark.parametrize(
     "odd",
     [
         {"priority_tier": 2**40},
         {"max_memory_per_cpu": 2**63 - 1},
         {"default_memory_per_gpu": 2**63 - 1},
+        {"default_memory_per_node": 2**63 - 1},
         {"max_time": 2**62},
         {"nodes": "n[1-"},
     ],
