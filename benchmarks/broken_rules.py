@@ -8,6 +8,7 @@ from __future__ import annotations
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
+from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -627,6 +628,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
+    *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),
     Mutation("text: marks do not stack", _VISIBLE, '"".join(map(_escape, found[2]))', "found[2]"),
@@ -709,7 +711,7 @@ MUTATIONS = (
     Mutation("hidden tasks: users are served in turn", _HIDDEN, "setdefault(task.user, [])", 'setdefault("", [])'),
     Mutation("hidden tasks: a row holds for its record alone", _HIDDEN, " or known[job_id].record != task.record", ""),
     Mutation("hidden tasks: a late one is in doubt", _QUEUE, "self._doubted(row, LATE)", "read_job(row, None)"),
-    Mutation("a node goes through its door", _SCONTROL, "return node_within_bounds(node)", "return node"),
+    Mutation("a node goes through its door", _SCONTROL, "return node_within_bounds(node, nodes)", "return node"),
     Mutation(
         "a partition goes through its door", _SCONTROL, "return partition_within_bounds(", "return (lambda one: one)("
     ),

@@ -59,7 +59,7 @@ def step(
     """
     before = memory
     # Here and not by the observer: the memory is what was learned.
-    snapshot = replace(snapshot, leave_times=memory.leave_times)
+    snapshot = replace(snapshot, leave_times=memory.leave_times, declined=memory.declined)
     columns = snapshot.columns or columns_of(snapshot)
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))

@@ -22,8 +22,10 @@ from tesched_slurm.job_bounds import MOST_TEXT
 UNREADABLE = Exception
 #: CPUs, sockets and cores of a node; Slurm itself has 16 bits for each.
 MOST_CPUS = 2**20
-#: MiB, and the count of a GRES on a node: those of the largest cluster, of 65,536 nodes, fit into 64 bits.
+#: MiB: those of the largest cluster, of 65,536 nodes, fit into 64 bits.
 MOST = 2**46
+#: The count of a GRES on a node, and on all nodes together: local disks are counted in bytes (`Gres=tmp:100T`).
+MOST_GRES, MOST_GRES_IN_ALL = 2**56, 2**62
 #: What a partition or the site gives with each CPU or GPU: it is multiplied by a job's (`job_bounds.MOST_COUNT`).
 MOST_OF_EACH = 2**30
 #: Seconds, and all other numbers of partitions and settings: Slurm has 32 bits for them.
@@ -37,6 +39,8 @@ _MOST = {
     "max_mem_per_cpu_mib": MOST_OF_EACH,
     "def_cpus_per_gpu": MOST_OF_EACH,
     "def_mem_per_gpu_mib": MOST_OF_EACH,
+    "def_mem_per_cpu_mib": MOST_OF_EACH,
+    "def_mem_per_node_mib": MOST,
     #: minutes in Slurm
     "max_time_s": 60 * MOST_NUMBER,
 }
@@ -44,8 +48,12 @@ _MOST = {
 T = TypeVar("T", Node, Partition)
 
 
-def node_within_bounds(node: Node) -> Node:
-    """Return the node, with a reason of bounded length. Raises ValueError for what is out of bounds, and names it."""
+def node_within_bounds(node: Node, nodes: int) -> Node:
+    """Return one of so many nodes, with a reason of bounded length.
+
+    Raises ValueError for what is out of bounds, and names it.
+    """
+    most_gres = min(MOST_GRES, MOST_GRES_IN_ALL // max(nodes, 1))
     for name in ("sockets", "cores_per_socket", "threads_per_core"):
         _check(f"its {name}", getattr(node, name), MOST_CPUS)
     _check("its local disk", node.tmp_mib, MOST)
@@ -53,7 +61,7 @@ def node_within_bounds(node: Node) -> Node:
         _check(f"the CPUs that {what}", tres.cpus, MOST_CPUS)
         _check(f"the memory that {what}", tres.mem_mib, MOST)
         for name, count in tres.gres:
-            _check(f"the {name[:40]} that {what}", count, MOST)
+            _check(f"the {name[:40]} that {what}", count, most_gres)
     _check_texts(node.name, node.state, *node.flags, *node.features, *node.partitions)
     return replace(node, reason=node.reason[:MOST_REASON]) if len(node.reason) > MOST_REASON else node
 

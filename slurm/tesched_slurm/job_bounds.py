@@ -15,6 +15,8 @@ from tesched_core.model.request import demand_per_node, requested_gpus
 #: The largest number of a job, and of what follows from its request over all its nodes: as large as a float holds
 #: whole, and a thousand of them fit into 64 bits.
 MOST = 2**53
+#: The same of a GRES: local disks are counted in bytes. Sums of what runs are bounded by what the nodes have.
+MOST_GRES = 2**56
 #: The same of CPUs, tasks and GPUs: the site's memory and CPUs for each (DefMemPerGPU) are multiplied by them later.
 MOST_COUNT = 2**32
 #: The latest time, Unix seconds: the end of the year 9999, the last that can be written as a date.
@@ -56,8 +58,9 @@ def _numbers(job: Job) -> Iterator[tuple[str, int, int]]:
         if isinstance(value, int):
             yield f"its request's {name}", value, MOST
         elif isinstance(value, tuple) and value and isinstance(value[0], tuple):
+            most = MOST_GRES if name.startswith("gres_") else MOST
             for what, count in value:
-                yield f"its request's {name} ({what[:40]})", count, MOST
+                yield f"its request's {name} ({what[:40]})", count, most
     yield "its tasks", request.tasks, MOST_COUNT
     nodes = max(request.min_nodes, 1)
     wanted = demand_per_node(request)
@@ -65,8 +68,8 @@ def _numbers(job: Job) -> Iterator[tuple[str, int, int]]:
     yield "the memory that it asks for", wanted.mem_mib * nodes, MOST
     yield "the GPUs that it asks for", requested_gpus(job), MOST_COUNT
     for name, count in wanted.gres:
-        yield f"what it asks for of {name[:40]}", count * nodes, MOST
+        yield f"what it asks for of {name[:40]}", count * nodes, MOST_GRES
     for share in job.allocation:
         yield f"the memory that it holds on {share.node}", share.tres.mem_mib, MOST
         for name, count in share.tres.gres:
-            yield f"what it holds of {name[:40]} on {share.node}", count, MOST
+            yield f"what it holds of {name[:40]} on {share.node}", count, MOST_GRES

@@ -238,12 +238,13 @@ def asked_of_each(value: str) -> tuple[tuple[str, int], ...]:
     Once Slurm has looked at a job, the site's defaults stand there for one that asks for nothing, also where its memory
     is by node or CPU: as `gpu:700`, where the job's own are `gres:gpu:700` or `gres/gpu:700`.
     """
-    return words.gres(value) if value.startswith("gres") else ()
+    # With 0 (--mem-per-gpu=0) Slurm takes it for one that says nothing.
+    return tuple(pair for pair in words.gres(value) if pair[1]) if value.startswith("gres") else ()
 
 
 def hides_memory(row: Row, details: Details | None) -> bool:
     """Return whether the default for each GPU stands where the job's own memory would (26.05), or may do so."""
-    default = words.gres(row.mem_per_tres) and not asked_of_each(row.mem_per_tres)
+    default = not row.mem_per_tres.startswith("gres") and words.gres(row.mem_per_tres)
     return bool(default) and (details is None or details.memory_for not in {"CPU", "Node"})
 
 

@@ -133,7 +133,8 @@ def same_run(record: JobRecord, known: Job) -> bool:
 
 def nodes_of(records: Iterable[NodeRecord]) -> tuple[Node, ...]:
     """Return the nodes, unreadable ones in doubt. Raises ValueError where none can be read."""
-    return each_once(Node, ((record.name, partial(_node, record)) for record in records))
+    found = tuple(records)
+    return each_once(Node, ((record.name, partial(_node, record, len(found))) for record in found))
 
 
 def partitions_of(records: Iterable[PartitionRecord]) -> tuple[Partition, ...]:
@@ -141,7 +142,7 @@ def partitions_of(records: Iterable[PartitionRecord]) -> tuple[Partition, ...]:
     return each_once(Partition, ((record.name, partial(_partition, record)) for record in records))
 
 
-def _node(record: NodeRecord) -> Node:
+def _node(record: NodeRecord, nodes: int) -> Node:
     base, flags = node_states(record.state)
     node = Node(
         name=record.name,
@@ -161,7 +162,7 @@ def _node(record: NodeRecord) -> Node:
         partitions=frozenset(record.partitions),
         reason=record.reason or "",
     )
-    return node_within_bounds(node)
+    return node_within_bounds(node, nodes)
 
 
 def may_be_wrong(record: NodeRecord) -> bool:
@@ -192,6 +193,8 @@ def _partition(record: PartitionRecord) -> Partition:
         exclusive_user=record.is_user_exclusive,
         def_cpus_per_gpu=_bound(record.default_cpus_per_gpu) or 0,
         def_mem_per_gpu_mib=_bound(record.default_memory_per_gpu) or 0,
+        def_mem_per_cpu_mib=_bound(record.default_memory_per_cpu) or 0,
+        def_mem_per_node_mib=_bound(record.default_memory_per_node) or 0,
         default=record.is_default,
         allow_accounts=words.names(",".join(record.allowed_accounts)),
         allow_qos=words.names(",".join(record.allowed_qos)),

@@ -116,6 +116,8 @@ class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_user_exclusive: bool
     default_cpus_per_gpu: int | str | None
     default_memory_per_gpu: int | str | None
+    default_memory_per_cpu: int | str | None
+    default_memory_per_node: int | str | None
     is_default: bool
     allowed_accounts: tuple[str, ...]
     allowed_qos: tuple[str, ...]

@@ -10,7 +10,14 @@ from tesched_core.model.cluster import Node, Partition, PluginSettings, Reservat
 from tesched_core.model.resources import Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
-from tesched_slurm.cluster_bounds import MOST_OF_EACH, each_once, node_within_bounds, partition_within_bounds, setting
+from tesched_slurm.cluster_bounds import (
+    MOST,
+    MOST_OF_EACH,
+    each_once,
+    node_within_bounds,
+    partition_within_bounds,
+    setting,
+)
 
 _PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
@@ -51,10 +58,11 @@ def node_states(value: str) -> tuple[str, frozenset[str]]:
 
 def read_nodes(answer: str) -> tuple[Node, ...]:
     """Return the nodes. Raises KeyError or ValueError for an answer of another form."""
-    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs)) for pairs in _records(answer, "NodeName")))
+    found = _records(answer, "NodeName")
+    return each_once(Node, ((pairs["NodeName"], partial(_node, pairs, len(found))) for pairs in found))
 
 
-def _node(pairs: Mapping[str, str]) -> Node:
+def _node(pairs: Mapping[str, str], nodes: int) -> Node:
     base, flags = node_states(pairs["State"])
     # RealMemory is 1 where slurm.conf does not say, whatever MemSpecLimit is.
     mem_mib = max(int(pairs["RealMemory"]) - int(pairs.get("MemSpecLimit", "0")), 0)
@@ -76,7 +84,7 @@ def _node(pairs: Mapping[str, str]) -> Node:
         partitions=words.names(pairs.get("Partitions", "")),
         reason=_reason(pairs[""]),
     )
-    return node_within_bounds(node)
+    return node_within_bounds(node, nodes)
 
 
 def _held(pairs: Mapping[str, str]) -> Tres | None:
@@ -113,6 +121,8 @@ def _partition(pairs: Mapping[str, str]) -> Partition:
             exclusive_user="YES" in pairs.get("ExclusiveUser", "") or pairs.get("Exclusive") == "USER",
             def_cpus_per_gpu=job_default(pairs.get("JobDefaults", ""), "DefCpuPerGPU"),
             def_mem_per_gpu_mib=job_default(pairs.get("JobDefaults", ""), "DefMemPerGPU"),
+            def_mem_per_cpu_mib=_number(pairs.get("DefMemPerCPU", "")) or 0,
+            def_mem_per_node_mib=_number(pairs.get("DefMemPerNode", "")) or 0,
             default=pairs["Default"] == "YES",
             allow_accounts=words.names(pairs.get("AllowAccounts", "")),
             allow_qos=words.names(pairs.get("AllowQos", "")),
@@ -191,6 +201,10 @@ def read_settings(answer: str) -> SlurmSettings:
         # "30 sec"
         return setting(key, values[key].partition(" ")[0])
 
+    def memory(key: str, most: int) -> int:
+        # UNLIMITED stands for none.
+        return setting(key, values[key], most) if values.get(key, "")[:1].isdecimal() else 0
+
     def codes(key: str) -> frozenset[int]:
         found: set[int] = set()
         for part in words.names(values.get(key, "(null)")):
@@ -229,6 +243,8 @@ def read_settings(answer: str) -> SlurmSettings:
         whole_sockets="CR_SOCKET" in select.upper(),
         def_cpus_per_gpu=job_default(values.get("JobDefaults", ""), "DefCpuPerGPU"),
         def_mem_per_gpu_mib=job_default(values.get("JobDefaults", ""), "DefMemPerGPU"),
+        def_mem_per_cpu_mib=memory("DefMemPerCPU", MOST_OF_EACH),
+        def_mem_per_node_mib=memory("DefMemPerNode", MOST),
     )
 
 

@@ -85,24 +85,40 @@ def mebibytes(value: str) -> int | None:
     return int(float(match[1]) * _SCALE_MIB[match[2] or "M"]) if match else None
 
 
+_UNITS = "kmgtp"
+#: a GRES' count: Slurm takes `2g`, `2G` and `2GiB` for 2 * 1024^3, and `2gb` for 2 * 1000^3
+_COUNT = re.compile(r"(\d+)(?:([kmgtp])(ib|b)?)?", re.ASCII | re.IGNORECASE)
+#: what stands behind a GRES in parentheses: devices by number, or (`tmp(CNT:1024)`) how many of those without files
+_BEHIND = re.compile(r"\((?:CNT:(\d+)|[^()]*)\)", re.ASCII)
+
+
 def gres(value: str) -> tuple[tuple[str, int], ...]:
     """Return a GRES list's (name, count), each device once.
 
-    Reads `gpu:2`, `gpu:a100:2(S:0-1)`, `gres:gpu:2`, `gres/gpu:a100=2`, `gpu:8(IDX:0-7)`, `gpu` (one).
+    Reads `gpu:2`, `gpu:a100:2(S:0-1)`, `gres:gpu:2`, `gres/gpu:a100=2`, `gpu:8(IDX:0-7)`, `gpu` (one), and of GRES
+    without files `tmp:400G`, `gres:tmp:199g`, `tmp(CNT:1024)`: a job's request has the unit that its user typed.
     """
     if value in _EMPTY:
         return ()
     found: list[tuple[str, int]] = []
-    for part in re.sub(r"\([^()]*\)", "", value).split(","):
+    for part in _BEHIND.sub(lambda behind: f":{behind[1]}" if behind[1] else "", value).split(","):
         item = re.sub(r"^gres[:/]", "", part.strip()).replace("=", ":")
         pieces = item.split(":")
-        if pieces[-1].isdecimal():
-            count, pieces = int(pieces[-1]), pieces[:-1]
-        elif match := re.fullmatch(r"(\d+)([KMG])", pieces[-1]):
-            count, pieces = int(match[1]) * 1024 ** ("KMG".index(match[2]) + 1), pieces[:-1]
-        else:
-            count = 1
+        number = _gres_count(pieces[-1])
+        if number is not None:
+            pieces = pieces[:-1]
         name = ":".join(piece for piece in pieces if piece not in {"(null)", "no_consume"})
         if name:
-            found.append((name, count))
+            found.append((name, 1 if number is None else number))
     return tuple(sorted(found))
+
+
+def _gres_count(value: str) -> int | None:
+    match = _COUNT.fullmatch(value)
+    if match is None:
+        return None
+    thousand = 1000 if (match[3] or "").lower() == "b" else 1024
+    number = int(match[1])
+    for _ in range(_UNITS.index(match[2].lower()) + 1 if match[2] else 0):
+        number *= thousand
+    return number

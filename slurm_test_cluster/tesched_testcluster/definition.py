@@ -36,6 +36,8 @@ class NodeGroup:
     #: devices of each node: {"gpu": 8} or, by type, {"gpu:a100": 4, "gpu:v100": 4}; with "shard": 16 each of eight
     #: GPUs may be shared by two jobs that ask for a shard instead of a GPU
     gres: Mapping[str, int] = field(default_factory=lambda: {"gpu": 8})
+    #: GRES of each node that are mere counts, without devices, as slurm.conf writes them: {"tmp": "400G"}
+    counted: Mapping[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -80,6 +80,11 @@ def render_gres_conf(definition: ClusterDefinition, placement: Placement) -> str
             lines.append(f"NodeName={group.hostlist} Name={name}{typed} File={path}")
         if shards := group.gres.get(_SHARD, 0):
             lines.append(f"NodeName={group.hostlist} Name={_SHARD} Count={shards}")
+        for gres, count in group.counted.items():
+            name, _, kind = gres.partition(":")
+            # `no_consume` stands in the place of a type in slurm.conf alone.
+            typed = f" Type={kind}" if kind not in {"", "no_consume"} else ""
+            lines.append(f"NodeName={group.hostlist} Name={name}{typed} Count={count} Flags=CountOnly")
     return "\n".join([*lines, ""])
 
 
@@ -186,7 +191,7 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
         # Nodes may claim more CPUs and memory than the host has.
         "SlurmdParameters": "config_overrides",
     }
-    kinds = sorted({gres.partition(":")[0] for group in definition.groups for gres in group.gres})
+    kinds = sorted({gres.partition(":")[0] for group in definition.groups for gres in (*group.gres, *group.counted)})
     if kinds:
         settings["GresTypes"] = ",".join(kinds)
     if definition.racks:
@@ -269,7 +274,7 @@ def _node_line(group: NodeGroup, placement: Placement, port: int) -> str:
     cores = group.cpus // (group.sockets * group.threads_per_core)
     parts.append(f"CPUs={group.cpus} Boards=1 SocketsPerBoard={group.sockets}")
     parts.append(f"CoresPerSocket={cores} ThreadsPerCore={group.threads_per_core} RealMemory={group.mem_mib}")
-    gres = ",".join(f"{name}:{count}" for name, count in group.gres.items() if count)
+    gres = ",".join(f"{name}:{count}" for name, count in {**group.gres, **group.counted}.items() if count)
     if gres:
         parts.append(f"Gres={gres}")
     if group.features:

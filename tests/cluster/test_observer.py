@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tesched_core.model.cluster import Job, JobState
@@ -183,12 +184,17 @@ def test_default_memory_of_gpus_and_all_memory_are_told_apart_where_slurm_counts
     room = room_of(snapshot)
     whole = snapshot.nodes["n1"].total.mem_mib
     for ids in (held, looked_at):
-        takes = [int(demand_of(snapshot.jobs[JobId(one)], snapshot, room).takes[0, 1]) for one in ids]
-        for (option, needed), taken in zip(asked.items(), takes, strict=True):
-            assert taken >= (needed or whole), (option, taken)
-        # 22.05 has the same record of none and of --mem=0, which is then read as the larger one.
-        assert takes[0] == (1400 if made.release >= (26, 5) else whole)
-        assert takes[-1] == 1200
+        declined = replace(snapshot, declined=frozenset(map(JobId, ids)))
+        takes, more = (
+            [int(demand_of(one.jobs[JobId(job_id)], one, room).takes[0, 1]) for job_id in ids]
+            for one in (snapshot, declined)
+        )
+        for option, taken, then in zip(asked, takes, more, strict=True):
+            assert then >= taken >= (asked[option] or 1400), (option, taken, then)
+            assert then >= (asked[option] or whole), (option, then)
+        assert (takes[0], takes[-1], more[-1]) == (1400, 1200, 1200)
+        # 22.05 has the same record of none and of --mem=0, of which the former is tried first.
+        assert takes[1] == (whole if made.release >= (26, 5) else 1400)
 
 
 @pytest.mark.gate

@@ -56,6 +56,7 @@ class CycleContext:
     known_leave_times: NodeLeaveTimes = field(default_factory=dict)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
+    declined: set[JobId] = field(default_factory=set)
     #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
     changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
     #: what goes with the marks
@@ -83,6 +84,7 @@ class CycleContext:
             past=dict(memory.past),
             retry_at=dict(memory.retry_at),
             futile=dict(memory.futile),
+            declined=set(memory.declined),
             changes=copied(memory.changes),
             te_rules=memory.te_rules,
             known_leave_times=memory.node_leave_times,

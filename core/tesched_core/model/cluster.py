@@ -288,6 +288,9 @@ class Partition:
     #: CPUs and MiB that each GPU brings along where the job does not say (DefCpuPerGPU, DefMemPerGPU); 0: the site's
     def_cpus_per_gpu: int = 0
     def_mem_per_gpu_mib: int = 0
+    #: memory of a job that names none, for each CPU or on each node (DefMemPerCPU, DefMemPerNode), MiB; 0: the site's
+    def_mem_per_cpu_mib: int = 0
+    def_mem_per_node_mib: int = 0
     default: bool = False
     #: empty means every user
     allow_accounts: frozenset[str] = frozenset()
@@ -379,5 +382,8 @@ class SlurmSettings:
     #: CPUs and MiB that each GPU brings along where neither the job nor its partition says; 0: none
     def_cpus_per_gpu: int = 0
     def_mem_per_gpu_mib: int = 0
+    #: memory of a job where neither it nor its partition says, for each CPU or on each node, MiB; 0: none
+    def_mem_per_cpu_mib: int = 0
+    def_mem_per_node_mib: int = 0
     #: leaves of the topology, where the site has told Slurm one
     switches: tuple[Switch, ...] = ()

@@ -63,6 +63,9 @@ class Memory:
     retry_at: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: what came of their futile orders, by the same id
     futile: Mapping[JobId, Futility] = field(default_factory=dict)
+    #: TE jobs that Slurm did not start on resources that were free for them; of an array, by its id. Not persisted: a
+    #: new process tries the lesser reading of what they ask for once more (`placement/memory_reading.py`)
+    declined: frozenset[JobId] = frozenset()
     #: TE jobs for which shadow mode has recorded an order, and when it may record the next. Not persisted
     shadowed: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: victims that Slurm has just refused to put back in the queue; their users are yet to be told. Not persisted

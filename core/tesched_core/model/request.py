@@ -85,7 +85,7 @@ def gpus_in_all(request: Request) -> int:
     return max(dict(with_bare_names(way)).get("gpu", 0) * times for way, times in ways)
 
 
-def with_default_memory(request: Request, per_gpu: PerGpu, least_mem_mib: int) -> Request:
+def with_default_memory(request: Request, per_gpu_mib: int, least_mem_mib: int) -> Request:
     """Return the request with DefMemPerGPU in it where it is certain that Slurm will apply it.
 
     A job that says nothing of its memory, and one with --mem=0, have the same record where the site has no default by
@@ -94,13 +94,13 @@ def with_default_memory(request: Request, per_gpu: PerGpu, least_mem_mib: int) -
     26.05 also hides what a job of DefMemPerGPU asks for by node or CPU; on one node the count is enough for both.
     """
     counted = request.mem_counted_mib
-    if request.mem_per_node_mib != 0 or request.mem_per_gres or not counted or not per_gpu.mem_mib:
+    if request.mem_per_node_mib != 0 or request.mem_per_gres or not counted or not per_gpu_mib:
         return request
     gpus = gpus_in_all(request)
     if not gpus or counted >= least_mem_mib * max(request.min_nodes, 1):
         return request
-    if counted == per_gpu.mem_mib * gpus:
-        return replace(request, mem_per_node_mib=None, mem_per_gres=(("gpu", per_gpu.mem_mib),))
+    if counted == per_gpu_mib * gpus:
+        return replace(request, mem_per_node_mib=None, mem_per_gres=(("gpu", per_gpu_mib),))
     if request.max_nodes == 1:
         return replace(request, mem_per_node_mib=None, mem_per_cpu_mib=ceil(counted / max(request.cpus, 1)))
     return request

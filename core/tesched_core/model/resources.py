@@ -67,5 +67,15 @@ class Tres:
             gib = self.mem_mib / 1024
             parts.append(f"{gib:.0f} GiB" if gib >= 10 else f"{self.mem_mib} MiB")
         typed = {name.partition(":")[0] for name, _ in self.gres if ":" in name}
-        parts += [f"{count} {name}" for name, count in self.gres if name not in typed]
+        parts += [f"{in_units(count)} {name}" for name, count in self.gres if name not in typed]
         return ", ".join(parts)
+
+
+def in_units(count: int) -> str:
+    """Return the count of a GRES as Slurm writes it, in the largest unit that divides it: `400G`."""
+    units = ""
+    for unit in "KMGTP":
+        if not count or count % 1024:
+            break
+        count, units = count // 1024, unit
+    return f"{count}{units}"

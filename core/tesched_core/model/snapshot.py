@@ -90,6 +90,8 @@ class Snapshot:
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
+    #: TE jobs that Slurm did not start on resources that were freed for them; of an array, by the array's id
+    declined: frozenset[JobId] = field(default=frozenset(), compare=False)
     #: its overview, where the observer has one at hand; else `step` works it out
     columns: ClusterColumns | None = field(default=None, compare=False, repr=False)
 

@@ -87,6 +87,7 @@ def advance(
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
         futile=follow_futile(context, {one.preemptor for one in orders.values() if one.run_seen_at is not None}),
+        declined=frozenset(one for one in context.declined if one in known or context.tasks_of(one)),
         shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
     ), context
 

@@ -29,6 +29,8 @@ from tesched_core.model.memory import Futility, Memory
 from tesched_core.model.order import Ending, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
 
 if TYPE_CHECKING:
     from tesched_core.levers.context import CycleContext
@@ -49,6 +51,8 @@ _CAME_TO_NOTHING = frozenset(
 )
 #: Endings of orders without victims after which an order made at once would end the same way.
 _TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
+#: Seconds in which Slurm is sure to look at a job for which resources have come free.
+DECLINES_WITHIN_S = 20.0
 #: The part of a job's time limit for which it must run, if that is shorter, and the shortest time, seconds.
 PART, LEAST_S = 0.1, 10.0
 _CHANGES = "what it asks for, the nodes of its partitions or its limits change"
@@ -65,6 +69,8 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
 def came_to_nothing(order: Order, context: CycleContext) -> None:
     """Remember what came of an order when its preemptor has stopped waiting, in `context`."""
     family = family_of(order.preemptor, context.snapshot)
+    if _was_declined(order, context):
+        context.declined.add(family)
     asked = any(_was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
@@ -86,6 +92,25 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
             )
     elif order.ending in _TRIED_LATER:
         context.retry_at[family] = context.now + context.limits.retry_after_s
+
+
+def _was_declined(order: Order, context: CycleContext) -> bool:
+    """Return whether the preemptor waited on for long enough, first in its queue, on nodes with all that it needs."""
+    job = context.snapshot.jobs.get(order.preemptor)
+    if order.ending is not Ending.EXPIRED or not order.nodes or job is None or job.reason != "Resources":
+        return False
+    freed_at = max(
+        (inf if victim.left_at is None else victim.left_at for victim in order.victims), default=order.created_at
+    )
+    if context.now - freed_at < min(DECLINES_WITHIN_S, context.limits.order_timeout_s / 2):
+        return False
+    room = context.columns.room
+    try:
+        demand = demand_of(job, context.snapshot, room)
+    except UnsupportedRequestError:
+        return False
+    rows = [room.index[name] for name in order.nodes if name in room.index]
+    return bool(demand.fits(room)[rows].all())
 
 
 def forget(preemptor: JobId, context: CycleContext) -> None:

@@ -24,6 +24,7 @@ from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError, has_features
+from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import unsupported, unsupported_in
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
@@ -162,11 +163,16 @@ def _demand_in(
     partition: Partition | None, job: Job, snapshot: Snapshot, room: Room, where: NDArray[np.bool_]
 ) -> Demand:
     settings = snapshot.settings
+    defaults = defaults_of(job, partition, snapshot, _least_memory(job, room))
+    declined = (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
     per_gpu = PerGpu(
         cpus=(partition.def_cpus_per_gpu if partition else 0) or settings.def_cpus_per_gpu,
-        mem_mib=(partition.def_mem_per_gpu_mib if partition else 0) or settings.def_mem_per_gpu_mib,
+        mem_mib=defaults.per_gpu_mib,
     )
-    request = with_default_memory(job.request, per_gpu, _least_memory(job, room))
+    if declined:
+        request = with_default_memory(job.request, defaults.per_gpu_mib, defaults.least_mib)
+    else:
+        request = lesser_reading(job.request, defaults)
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~_with_other_users(job.user, snapshot, room)
@@ -275,13 +281,18 @@ class _Amounts:
 
 def _memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
     """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
-    found: NDArray[np.int64] = room.total[:, 0] * (request.mem_per_cpu_mib or 0)
+    found = _times(room.total[:, 0], request.mem_per_cpu_mib or 0)
     if request.mem_per_gres:
         found = np.zeros(len(room.total), dtype=np.int64)
         for name, mem_mib in request.mem_per_gres:
             if name in room.resources:
-                found += room.total[:, room.resources.index(name)] * mem_mib
+                found += _times(room.total[:, room.resources.index(name)], mem_mib)
     return found
+
+
+def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
+    """Return the products, or 2^62 MiB where they are more: no node has that, and 64 bits have no more to give."""
+    return np.minimum(counts, 2**62 // max(amount, 1)) * amount
 
 
 def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 
@@ -61,6 +61,9 @@ class Verdict(StrEnum):
     INVALID = "not submitted"
     #: victims left, and it did not start there
     FUTILE = "FUTILE"
+    #: it asks for all memory by a record that may say less (`memory_reading.py`): what it needs was freed at the second
+    #: try, or is nowhere to be had
+    DECLINED = "started at the second reading"
     #: it was to start at once, and did not
     NO_ROOM = "NO ROOM"
     #: it started without the victims that tesched named
@@ -167,6 +170,8 @@ class Oracle:
             snapshot = self._snapshot(te)
             plan, refusal = _asked(snapshot)
             verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal)
+            if verdict in {Verdict.FUTILE, Verdict.NO_ROOM} and "--mem=0" in options:
+                verdict, tesched, slurm, took_more = self._second_reading(te)
         finally:
             self._end([te])
         return Case(
@@ -216,6 +221,16 @@ class Oracle:
         if plan is not None and not victims:
             return Verdict.NO_ROOM, text, f"waits: {reason}", ""
         return self._after(te, snapshot, plan, refusal, text)
+
+    def _second_reading(self, te: int) -> tuple[Verdict, str, str, str]:
+        """Ask again, after Slurm has declined what the lesser reading of the record says."""
+        self.cluster.run("scontrol", "update", f"jobid={te}", "reqnodelist=", check=False)
+        snapshot = replace(self._snapshot(te), declined=frozenset({JobId(te)}))
+        plan, refusal = _asked(snapshot)
+        verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal)
+        if verdict in {Verdict.STARTED, Verdict.REFUSED, Verdict.SLURM_SAYS_NO}:
+            verdict = Verdict.DECLINED
+        return verdict, f"second: {tesched}", slurm, took_more
 
     def _after(
         self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None, text: str

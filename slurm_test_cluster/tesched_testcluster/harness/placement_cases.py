@@ -6,12 +6,15 @@ nodes, partitions and features, and rarely what placement does not model.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 
 _SHAPES = ((4, 1, 1), (8, 1, 1), (8, 2, 1), (8, 2, 2), (16, 2, 2), (12, 1, 2))
 _GRES: tuple[dict[str, int], ...] = ({}, {"gpu": 4}, {"gpu:a": 4}, {"gpu:a": 2, "gpu:b": 2}, {"gpu": 2, "shard": 8})
+#: GRES without files, of each node of a kind
+_COUNTED: tuple[dict[str, str], ...] = ({}, {"tmp": "400G"}, {"tmp": "3T"}, {"tmp": "400G", "lic:u": "2K"})
 _SELECT = ("CR_Core_Memory",) * 6 + ("CR_CPU_Memory", "CR_Core")
 _FAST = "sched_interval=1,sched_min_interval=0,batch_sched_delay=0,bf_interval=1,default_queue_depth=1000"
 #: settings of the second partition; the first has none
@@ -67,11 +70,18 @@ def cluster_of(rng: Random) -> ClusterDefinition:
     if rng.random() < 0.2 and len(names) > 2:
         half = len(names) // 2
         racks = {"s1": ",".join(names[:half]), "s2": ",".join(names[half:])}
+    by_cpu = rng.choice((100, 100, 300, None))
+    # Drawn last, so that the rest of a cluster is the same as before there was this.
+    if rng.random() < 0.4:
+        groups = [replace(group, counted=rng.choice(_COUNTED)) for group in groups]
+    if has_gpus and rng.random() < 0.2:
+        main = replace(partitions[0], settings={"DefMemPerGPU": "600"})
+        partitions, by_cpu = (main, partitions[1]), rng.choice((by_cpu, None))
     return ClusterDefinition(
         groups=tuple(groups),
         partitions=partitions,
         settings=settings,
-        def_mem_per_cpu_mib=rng.choice((100, 100, 300, None)),
+        def_mem_per_cpu_mib=by_cpu,
         kill_wait_s=2,
         min_job_age_s=10,
         racks=racks,
@@ -82,7 +92,7 @@ def plain(definition: ClusterDefinition) -> str:
     """Return the cluster in one line."""
     nodes = "; ".join(
         f"{group.hostlist}: {group.cpus} CPUs, {group.sockets} sockets, {group.threads_per_core} threads a core, "
-        f"{group.mem_mib} MiB, {dict(group.gres)}, features {','.join(group.features) or '-'}"
+        f"{group.mem_mib} MiB, {dict(group.gres)} {dict(group.counted)}, features {','.join(group.features) or '-'}"
         for group in definition.groups
     )
     parts = "; ".join(
@@ -111,7 +121,7 @@ def running_request(rng: Random, definition: ClusterDefinition) -> list[str]:
         options.append("-pother")
     if rng.random() < 0.06:
         options.append("--hint=nomultithread")
-    return options
+    return _with_counted(options, rng, definition, ("tmp:100G", "tmp:130g", "tmp:90gb", "lic:500", "lic:u:1k"))
 
 
 def request(rng: Random, definition: ClusterDefinition) -> list[str]:
@@ -154,7 +164,23 @@ def request(rng: Random, definition: ClusterDefinition) -> list[str]:
     ):
         if rng.random() < chance:
             options.append(option)
-    return options
+    amounts = ("tmp:199G", "tmp:250g", "tmp:1t", "tmp:300GB", "lic:u:1500", "lic:1k")
+    return _with_counted(options, rng, definition, amounts)
+
+
+def _with_counted(
+    options: list[str], rng: Random, definition: ClusterDefinition, amounts: tuple[str, ...]
+) -> list[str]:
+    """Return the options with GRES without files, at times, where the cluster has such."""
+    kinds = {name.partition(":")[0] for group in definition.groups for name in group.counted}
+    some = [amount for amount in amounts if amount.partition(":")[0] in kinds]
+    if not some or rng.random() < 0.5:
+        return options
+    amount = rng.choice(some)
+    # Of two --gres sbatch takes the last.
+    asked = [option.removeprefix("--gres=") for option in options if option.startswith("--gres=")]
+    rest = [option for option in options if not option.startswith("--gres=")]
+    return [*rest, f"--gres={','.join((*asked, amount))}"]
 
 
 def _memory(rng: Random) -> list[str]:

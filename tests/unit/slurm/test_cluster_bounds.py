@@ -9,7 +9,7 @@ from tesched_core.model.cluster import Node, Partition
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import room_of
 from tesched_daemon.plausibility import unread
-from tesched_slurm.cluster_bounds import MOST, MOST_REASON
+from tesched_slurm.cluster_bounds import MOST, MOST_GRES, MOST_GRES_IN_ALL, MOST_REASON
 from tesched_slurm.pyslurm_jobs import nodes_of, partitions_of
 from tesched_slurm.pyslurm_wire import NodeRecord, PartitionRecord
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
@@ -84,11 +84,30 @@ def test_more_memory_for_the_system_than_a_node_says_it_has_leaves_none() -> Non
     assert (found.total.mem_mib, found.doubt) == (0, "")
 
 
-@pytest.mark.parametrize("gres", [f"gpu:{HUGE[0]}", f"x:{HUGE[1]}", f"x:{HUGE[3]}", f"x:{2**44}M"])
+@pytest.mark.parametrize("gres", [f"gpu:{HUGE[0]}", f"x:{HUGE[1]}", f"x:{HUGE[3]}", f"x:{2**44}M", "x:65P"])
 @pytest.mark.parametrize("field", ["gres", "used"])
 def test_one_nodes_gres_makes_that_node_unreadable_and_no_other(field: str, gres: str) -> None:
     nodes = by_name(read_nodes(node(name="odd", **{field: gres}) + node()))
     assert (bool(nodes["odd"].doubt), nodes["n1"].doubt) == (True, "")
+
+
+@pytest.mark.parametrize(("gres", "count"), [("tmp:100T", 100 * 2**40), ("tmp:5P", 5 * 2**50), ("tmp:64p", MOST_GRES)])
+def test_a_local_disk_in_bytes_is_within_bounds(gres: str, count: int) -> None:
+    (found,) = read_nodes(node(gres=gres, used=f"tmp:{count - 1}"))
+    assert (found.doubt, found.total.gres) == ("", (("tmp", count),))
+    assert found.held is not None
+    assert found.held.gres == (("tmp", count - 1),)
+
+
+def test_gres_of_all_nodes_together_fit_into_64_bits() -> None:
+    each = MOST_GRES_IN_ALL // 4096
+    well = read_nodes("".join(node(name=f"n{number}", gres=f"tmp:{each}") for number in range(4096)))
+    assert not any(one.doubt for one in well)
+    partitions = [Partition(name="main", nodes=frozenset(one.name for one in well))]
+    room = room_of(Snapshot.of(NOW, nodes=well, partitions=partitions))
+    assert int(room.total.sum(axis=0)[room.resources.index("tmp")]) == MOST_GRES_IN_ALL
+    too_many = [node(name=f"n{number}", gres=f"tmp:{each + (number == 7)}") for number in range(4096)]
+    assert [one.name for one in read_nodes("".join(too_many)) if one.doubt] == ["n7"]
 
 
 def test_an_unreadable_node_has_nothing_free_and_breaks_no_sum() -> None:
@@ -190,6 +209,8 @@ PARTITION_RECORD = PartitionRecord(
     is_user_exclusive=False,
     default_cpus_per_gpu=None,
     default_memory_per_gpu=None,
+    default_memory_per_cpu=None,
+    default_memory_per_node=None,
     is_default=True,
     allowed_accounts=(),
     allowed_qos=(),
@@ -217,12 +238,20 @@ def test_a_node_of_pyslurms_goes_through_the_same_door(odd: dict[str, object]) -
     assert (well.doubt, well.available) == ("", True)
 
 
+def test_a_partition_of_pyslurms_has_its_memory_defaults() -> None:
+    """It has a word for no limit, and a number of MiB."""
+    odd = {"default_memory_per_cpu": 1000, "default_memory_per_node": "UNLIMITED", "default_memory_per_gpu": 700}
+    (found,) = partitions_of([_changed(PARTITION_RECORD, **odd)])
+    assert (found.def_mem_per_cpu_mib, found.def_mem_per_node_mib, found.def_mem_per_gpu_mib) == (1000, 0, 700)
+
+
 @pytest.mark.parametrize(
     "odd",
     [
         {"priority_tier": 2**40},
         {"max_memory_per_cpu": 2**63 - 1},
         {"default_memory_per_gpu": 2**63 - 1},
+        {"default_memory_per_node": 2**63 - 1},
         {"max_time": 2**62},
         {"nodes": "n[1-"},
     ],

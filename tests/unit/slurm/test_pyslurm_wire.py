@@ -88,3 +88,16 @@ def test_such_a_word_in_a_node_or_a_partition_leaves_them_to_the_commands(kind: 
 def test_an_answer_of_another_form_is_an_error(strange: object) -> None:
     with pytest.raises(msgspec.DecodeError):
         read_answer(frame(strange)[LENGTH.size :])
+
+
+def test_nodes_with_a_gres_in_units_are_left_to_scontrol() -> None:
+    """Pyslurm's own reader takes the unit of `tmp:400G` for a type, and looks for a count behind it."""
+
+    class Counted(SimpleNamespace):
+        @property
+        def configured_gres(self) -> dict[str, int]:
+            raise IndexError
+
+    values = {name: getattr(NODE_RECORD, name) for name in NODE_RECORD.__struct_fields__ if name != "configured_gres"}
+    seen = seen_by_a_worker(Jobs=Records(as_pyslurm(record(1))), Nodes=Records(Counted(**values)))
+    assert (seen.nodes, [job.id for job in seen.jobs]) == (None, [1])

@@ -196,6 +196,10 @@ def test_what_slurm_counts_is_read_where_a_waiting_job_has_no_memory_of_its_own(
     ("said", "memory", "memory_for", "by_node", "by_gpu"),
     [
         ("gres:gpu:600", "0", "MinMemoryNode=0", None, (("gpu", 600),)),  # --mem-per-gpu
+        ("gres/gpu:600", "0", "MinMemoryNode=0", None, (("gpu", 600),)),
+        ("gres:gpu:a100:600", "0", "MinMemoryNode=0", None, (("gpu:a100", 600),)),
+        ("gres:gpu:0", "0", "MinMemoryNode=0", 0, ()),  # --mem-per-gpu=0: as if it said nothing
+        ("gres:gpu:0", "500M", "MinMemoryNode=500M", 500, ()),
         ("gpu:700", "500M", "MinMemoryNode=500M", 500, ()),  # --mem=500, and DefMemPerGPU of 22.05
         ("gpu:700", "0", "MinMemoryNode=0", 0, ()),  # nothing, or --mem=0
         ("gpu:700", "700M", "MinMemoryTRES=700M", 0, ()),  # 26.05: it does not say what is asked for

@@ -89,6 +89,23 @@ def test_defaults_of_the_site() -> None:
     settings = read_settings(answer)
     assert (settings.def_cpus_per_gpu, settings.def_mem_per_gpu_mib) == (3, 900)
     assert (settings.select_type, settings.whole_sockets) == ("select/cons_tres", True)
+    assert (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib) == (0, 0)
+    for line, expected in (
+        ("DefMemPerCPU            = 1000\n", (1000, 0)),
+        ("DefMemPerNode           = 2000\n", (0, 2000)),
+        ("DefMemPerNode           = UNLIMITED\n", (0, 0)),
+    ):
+        settings = read_settings(answer + line)
+        assert (settings.def_mem_per_cpu_mib, settings.def_mem_per_node_mib) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [("DefMemPerCPU=1000", (1000, 0)), ("DefMemPerNode=2000", (0, 2000)), ("DefMemPerNode=UNLIMITED", (0, 0))],
+)
+def test_a_partitions_memory_of_a_job_that_names_none(said: str, expected: tuple[int, int]) -> None:
+    (partition,) = read_partitions(PARTITION_2205.replace("DefMemPerNode=UNLIMITED", said))
+    assert (partition.def_mem_per_cpu_mib, partition.def_mem_per_node_mib) == expected
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class TestDefaultsForEachGpu:
     ],
 )
 def test_memory_of_each_gpu_is_the_default_where_slurms_count_proves_it(request_: Request, *, by_gpu: bool) -> None:
-    wanted = with_default_memory(request_, PerGpu(mem_mib=700), least_mem_mib=8000)
+    wanted = with_default_memory(request_, 700, least_mem_mib=8000)
     assert (wanted.mem_per_gres, wanted.mem_per_node_mib) == (
         ((("gpu", 700),), None) if by_gpu else ((), request_.mem_per_node_mib)
     )
@@ -138,6 +138,6 @@ def test_memory_of_each_gpu_is_the_default_where_slurms_count_proves_it(request_
 
 def test_memory_that_slurm_hides_behind_the_default_is_what_it_counts() -> None:
     hidden = Request(gres_per_job=GPU2, cpus=3, tasks=3, mem_per_node_mib=0, mem_counted_mib=3000)
-    wanted = with_default_memory(hidden, PerGpu(mem_mib=700), least_mem_mib=8000)
+    wanted = with_default_memory(hidden, 700, least_mem_mib=8000)
     # of the node, or 1000 MiB for each of three CPUs, of which it gets four
     assert wanted_on_each(wanted, 1, 2, PerGpu(mem_mib=700)).mem_mib == 4000

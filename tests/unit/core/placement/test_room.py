@@ -169,11 +169,22 @@ class TestPartitions:
         jobs = [running(job_id, share("n1", 1, 8000, {"gpu": 1})) for job_id in range(1, 9)]
         nodes = [node("n1", gres={"gpu": 8})]
         te = Request(gres_per_job=(("gpu", 1),), mem_per_node_mib=0, mem_counted_mib=700)
-        ((_, gone),) = victims(cluster(nodes, [*jobs, waiting(9, te)], partitions=parts))
-        assert len(gone) == 1
-        unproven = replace(te, mem_counted_mib=64_000)
-        ((_, gone),) = victims(cluster(nodes, [*jobs, waiting(9, unproven)], partitions=parts))
+        # As 22.05 counts it may be --mem=0, too.
+        for request in (te, replace(te, mem_counted_mib=64_000)):
+            ((_, gone),) = victims(cluster(nodes, [*jobs, waiting(9, request)], partitions=parts))
+            assert len(gone) == 1
+        all_of_it = replace(te, mem_counted_mib=64_000)
+        settings = SlurmSettings(release="26.05.5")
+        ((_, gone),) = victims(cluster(nodes, [*jobs, waiting(9, all_of_it)], partitions=parts, settings=settings))
         assert len(gone) == 8
+
+    def test_a_limit_of_memory_holds_against_a_job_that_may_want_all(self) -> None:
+        """Slurm 22.05 says MaxMemPerLimit of each job that names no memory in such a partition."""
+        te = waiting(9, Request(gres_per_job=(("gpu", 1),), mem_per_node_mib=0, mem_counted_mib=64_000))
+        nodes = [node("n1", gres={"gpu": 8})]
+        for limits, served in (({}, True), ({"max_mem_per_node_mib": 60_000}, False)):
+            parts = [self.partition("p", "n1", def_mem_per_gpu_mib=700, **limits)]
+            assert bool(victims(cluster(nodes, [te], partitions=parts))) is served
 
     def test_no_more_nodes_than_the_partition_gives(self) -> None:
         wide = Request(cpus=64, tasks=64, max_nodes=64, mem_per_node_mib=1)
