@@ -28,7 +28,48 @@ FUTILITY_MUTATIONS = (
         "    return any(_saves_for_s",
         "    return False and any(_saves_for_s",
     ),
-    Mutation("together: not for one that has left", _TOGETHER, " or gone:", ":"),
+    Mutation("together: not for one that has left", _TOGETHER, "if not job.on_nodes or", "if False and"),
+    Mutation(
+        "together: one not seen has not left", _TOGETHER, "left_s if victim.job_id in context.absent else 0.0", "0.0"
+    ),
+    Mutation("together: a long Epilog", _TOGETHER, "return max(since + longest_s - context.now, 0.0)", "return 0.0"),
+    Mutation(
+        "together: one that is suspended", _TOGETHER, "inf if job.state is JobState.SUSPENDED else left_s", "left_s"
+    ),
+    Mutation(
+        "together: requeued by others",
+        _ADVANCE,
+        "departure is Departure.REQUEUED_ITSELF and victim.state is",
+        "False and victim.state is",
+    ),
+    Mutation(
+        "together: asked late, it can come back",
+        _ADVANCE,
+        "if not victim.by_suspending and (not job.requeueable",
+        "if False and (not job.requeueable",
+    ),
+    Mutation(
+        "together: of those that come later",
+        "core/tesched_core/orders/reinforce.py",
+        "victims=(*before, *more))",
+        "victims=before)",
+    ),
+    Mutation(
+        "leaving: undo lets none go that ends",
+        "core/tesched_core/orders/undo.py",
+        "if job is not None and job.completing:",
+        "if False:",
+    ),
+    Mutation(
+        "leaving: one that is not seen",
+        _CONTEXT,
+        "return since is not None and self._is_patient(victim.nodes, since)",
+        "return False",
+    ),
+    Mutation(
+        "leaving: from when it was seen to end", _ADVANCE, "victim = replace(victim, ending_since=context.now)", "pass"
+    ),
+    Mutation("leaving: what fits awaits nothing", _CONTEXT, " and not self.fits(order)", ""),
     Mutation(
         "together: no sooner than it could be back",
         _TOGETHER,
@@ -55,22 +96,20 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "leaving: not for ever",
         _CONTEXT,
-        "return self.now - since <= patience_s(self.known_leave_times, nodes)",
+        "return self.now - since <= patience_s(self.known_ending_times, nodes)",
         "return True",
     ),
-    Mutation(
-        "leaving: a victim of another order", _CONTEXT, "return self._ends_on(order, order.created_at)", "return False"
-    ),
+    Mutation("leaving: a victim of another order", _CONTEXT, "return self._ends_on(order)", "return False"),
     Mutation("leaving: only what it asked", _CONTEXT, "if not order.victims:", "if True:"),
     Mutation("leaving: by node first", _TIMES, "[max(known[name]) for name in nodes if name in known] or", "[] or"),
     Mutation("leaving: then by site", _TIMES, "or [max(times) for times in known.values()]", ""),
     Mutation(
-        "leaving: taught by requeues",
+        "leaving: what hung teaches nothing",
         _TIMES,
-        "if victim.by_suspending or victim.departure is not",
-        "if victim.by_suspending and victim.departure is not",
+        "if took_s <= patience_s(times, nodes):",
+        "if True:",
     ),
-    Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", node_leave_times=self.node_leave_times", ""),
+    Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", ending_times=self.ending_times", ""),
     Mutation(
         "leaving: room is fought for", "core/tesched_core/orders/reinforce.py", "or context.is_awaited(order))", ")"
     ),

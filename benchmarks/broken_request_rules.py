@@ -21,7 +21,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("reading: more after Slurm has declined", _FUTILITY, "context.declined.add(family)", "pass"),
     Mutation("reading: declined what was free for a while", _FUTILITY, "< min(DECLINES_WITHIN_S,", "< min(0.0,"),
-    Mutation("reading: declined with the resources free", _FUTILITY, "bool(demand.fits(room)[rows].all())", "True"),
+    Mutation("reading: declined with the resources free", _FUTILITY, "return context.fits(order)", "return True"),
     Mutation("reading: declined by a pass of Slurm's", _FUTILITY, ' or job.reason != "Resources":', ":"),
     Mutation(
         "reading: memory that is no default is the job's own",

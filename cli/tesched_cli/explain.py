@@ -96,8 +96,8 @@ def _notice(story: JobStory) -> Iterator[str]:
         yield "  notice  its own --signal, if it has one, is read when it runs; without one:"
     if not job.notice_signal:
         yield (
-            f"  notice  no signal ({job.notice_source}): it is requeued at once, and has Slurm's SIGTERM and KillWait "
-            "to save its work"
+            f"  notice  no signal ({job.notice_source}): it is requeued without a notice, and has Slurm's SIGTERM "
+            "and KillWait to save its work"
         )
         yield f"  grace   {_leaving(story.leave_times)}"
         return
@@ -196,7 +196,7 @@ _DID: Mapping[Departure, str] = {
     Departure.SAVED: "ended with exit status 0, which for it means that it has saved its work; it was put back",
     Departure.DIED: "was cancelled or ended by Slurm",
     Departure.VANISHED: "is unknown to Slurm since",
-    Departure.LOST: "ended, and could not be put back in the queue: it is LOST, and must be submitted again",
+    Departure.LOST: "could not be put back, or its deadline passed in the queue: it is LOST, and must be submitted again",
 }
 
 
@@ -206,7 +206,7 @@ def _what_it_did(victim: Victim, used_s: float) -> str:
         how = (
             "" if victim.departure is Departure.REQUEUED or victim.departure is None else f": {_DID[victim.departure]}"
         )
-        return f"was requeued at once, without a signal, and had left {used_s:.1f} s later{how}"
+        return f"was requeued without a signal, and had left {used_s:.1f} s later{how}"
     target = TARGET_WORDS[victim.notice_target]
     told = f"SIG{victim.notice_signal} was sent to {target}"
     grace = f"{used_s:.1f} s of its {victim.grace_period_s:.0f} s of grace"

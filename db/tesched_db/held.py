@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import UnixSeconds
-from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
+from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
 from tesched_db.job_rows import Seen, Values
@@ -34,7 +34,7 @@ class Held:
     standing: Standing = field(default_factory=Standing)
     #: as the orders of the past tell them
     leave_times: LeaveTimes = field(default_factory=dict)
-    node_leave_times: NodeLeaveTimes = field(default_factory=dict)
+    ending_times: EndingTimes = field(default_factory=dict)
     remembered: Remembered = field(default_factory=Remembered)
     told: Told = field(default_factory=Told)
     #: the last row of `cycles`
@@ -51,7 +51,7 @@ class Held:
             seen=Seen.load(session),
             standing=Standing.load(session),
             leave_times=leave_times.load(session),
-            node_leave_times=leave_times.load_by_node(session),
+            ending_times=leave_times.load_ending_times(session),
             remembered=Remembered.load(session, kinds),
             last_cycle={column.key: getattr(last, column.key) for column in CycleRow.__mapper__.column_attrs}
             if last
@@ -65,4 +65,4 @@ class Held:
     def memory(self) -> Memory:
         """Return the memory that is in it."""
         memory = self.remembered.memory(self.cycle, self.next_order)
-        return replace(memory, leave_times=self.leave_times, node_leave_times=self.node_leave_times)
+        return replace(memory, leave_times=self.leave_times, ending_times=self.ending_times)

@@ -7,13 +7,13 @@ from sqlalchemy.orm import Session
 from tesched_core.intake.leave_times import (
     MOST_PAIRS,
     MOST_TIMES,
-    after_requeue_s,
+    ending_s,
     leave_time_s,
+    with_ending_times,
     with_leave_times,
-    with_node_leave_times,
 )
 from tesched_core.model.order import Departure
-from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
+from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db.memory_rows import victim_of
 from tesched_db.tables import JobRow, VictimRow
@@ -47,18 +47,14 @@ def load(session: Session, *, of: tuple[str, str] | None = None) -> LeaveTimes:
     return with_leave_times({}, reversed(seen))
 
 
-def load_by_node(session: Session) -> NodeLeaveTimes:
-    """Return how long the latest victims took to leave each node after their requeue."""
+def load_ending_times(session: Session) -> EndingTimes:
+    """Return for how long the latest victims were ending on each node."""
     newest = (
         select(VictimRow)
-        .where(
-            VictimRow.departure == Departure.REQUEUED.value,
-            VictimRow.requeue_sent_at.is_not(None),
-            VictimRow.by_suspending.is_(False),
-        )
+        .where(VictimRow.ending_since.is_not(None), VictimRow.left_at.is_not(None))
         .order_by(VictimRow.left_at.desc(), VictimRow.order_id.desc(), VictimRow.position.desc())
         .limit(MOST_VICTIMS)
     )
     victims = [victim_of(row) for row in session.scalars(newest)]
-    seen = [(one.nodes, took_s) for one in victims if (took_s := after_requeue_s(one)) is not None]
-    return with_node_leave_times({}, reversed(seen))
+    seen = [(one.nodes, took_s) for one in victims if (took_s := ending_s(one)) is not None]
+    return with_ending_times({}, reversed(seen))

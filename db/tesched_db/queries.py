@@ -110,8 +110,8 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
         if daemon is None:
             return Memory()
         remembered = Remembered.load(session, states).memory(daemon.cycle, daemon.next_order)
-        by_node = leave_times.load_by_node(session)
-        return replace(remembered, leave_times=leave_times.load(session), node_leave_times=by_node)
+        by_node = leave_times.load_ending_times(session)
+        return replace(remembered, leave_times=leave_times.load(session), ending_times=by_node)
 
 
 def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:

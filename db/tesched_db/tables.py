@@ -342,6 +342,7 @@ class VictimRow(Base):
     by_suspending: Mapped[bool]
     suspend_sent_at: Mapped[float | None]
     suspended_at: Mapped[float | None]
+    ending_since: Mapped[float | None]
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]

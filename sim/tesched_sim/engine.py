@@ -154,7 +154,7 @@ class Daemon:
                 if slurm.behaviour.keeps_room and preemptor not in scheduler.reserved and preemptor in slurm.te_pending:
                     scheduler.keep(preemptor, tuple(self.eyes.index[name] for name in order.nodes))
             known = before.get(order_id)
-            if known is None or known.waits != order.waits:
+            if known is None or (known.waits, known.expires_at) != (order.waits, order.expires_at):
                 self._set_alarms(order)
         for row in set(scheduler.reserved) - served:
             scheduler.let_go(row)
@@ -172,6 +172,12 @@ class Daemon:
             row = victim.job_id - 1
             if victim.state is VictimState.NOTICED and slurm.yield_s[row] > slurm.grace_s[row]:
                 slurm.push(slurm.now + victim.grace_period_s, Event.WAKE, 0)
+            elif victim.state is VictimState.PLANNED:
+                # It is asked when the others' time is nearly over (`orders/leave_together.py`), or over.
+                longest_s = max(one.grace_period_s for one in order.victims)
+                lead_s = min(slurm.behaviour.kill_wait_s, slurm.behaviour.requeue_delay_s)
+                slurm.push(slurm.now + max(longest_s - lead_s, 0.0), Event.WAKE, 0)
+                slurm.push(slurm.now + longest_s, Event.WAKE, 0)
 
 
 class Simulation:

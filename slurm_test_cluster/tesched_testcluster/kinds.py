@@ -126,7 +126,7 @@ SCRIPTS = (
         "batch script with `python work.py`, no trap: the commonest there is",
         "python3 work.py plain '' 0",
         Ending.AGAIN,
-        explained="requeued at once, without a signal",
+        explained="requeued without a signal",
     ),
     batch(
         "exec",
@@ -266,7 +266,7 @@ CLIENTS = (
         how="client",
         argv=("dask_jobs.py", "dask"),
         parts={"dask": Ending.AGAIN},
-        explained="requeued at once, without a signal",
+        explained="requeued without a signal",
         ends=("COMPLETED", "CANCELLED"),
     ),
 )
@@ -328,7 +328,7 @@ TORCH = (
         "jit-undeclared",
         "the same without `--signal` either: it has Slurm's SIGTERM and KillWait",
         _TRAIN.format(run="exec", name="jit-undeclared", status=0),
-        explained="requeued at once, without a signal",
+        explained="requeued without a signal",
         torch=True,
     ),
 )

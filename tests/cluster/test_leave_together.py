@@ -24,7 +24,7 @@ def half_full_each(cluster: LocalCluster) -> tuple[int, int]:
         name="be-slow", kind="be", cpus=4, gpus=4, ticks=2, on_notice="exit", options=("--comment=grace=86400",)
     )
     saves = submit(cluster, slow, cluster.shared)
-    options = ("-c4", "--mem=1000", "--gres=gpu:4", "--time=1", "--output=/dev/null")
+    options = ("-c4", "--mem=1000", "--gres=gpu:4", "--time=30", "--output=/dev/null")
     quick = cluster.sbatch("--job-name=be-quick", *options, wrap="sleep 1000")
     await_begun(cluster, [saves], cluster.shared)
     cluster.wait_state(quick, "RUNNING")

@@ -29,7 +29,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
-NO_SIGNAL = "requeued at once, without a signal"
+NO_SIGNAL = "requeued without a signal"
 
 #: no line of these scripts says which signal they trap; on 26.05 their command line does
 ON_THE_LINE = tuple(

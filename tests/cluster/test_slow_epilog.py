@@ -23,7 +23,7 @@ EPILOG = """#!/bin/sh
 while [ -e "${0%/*}/hold" ]; do sleep 0.1; done
 """
 #: seconds in which an order and a binding are over, where no victim takes its time
-SHORT_S = 1
+SHORT_S = 8
 
 
 @pytest.fixture
@@ -47,10 +47,10 @@ def site(folder: Path, nodes: int) -> ClusterDefinition:
     return ClusterDefinition(groups=(NodeGroup(count=nodes),), settings={"Epilog": str(epilog), "KillWait": "1"})
 
 
-def await_that_it_would_be_over(cluster: LocalCluster, daemon: Daemon, victim: int) -> None:
+def await_that_it_would_be_over(cluster: LocalCluster, daemon: Daemon, victim: int, grace_s: int = 0) -> None:
     """Wait until the victim has been in its Epilog for so long that an order that does not wait for it is over."""
     cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
-    over = time.monotonic() + 10 + 1 + SHORT_S  # grace, KillWait and the order's own time
+    over = time.monotonic() + grace_s + 1 + SHORT_S  # KillWait is 1 s
     cluster.wait_for(lambda: time.monotonic() > over, "the order's time to be over")
     daemon.await_polls(cluster)
 
@@ -87,7 +87,7 @@ def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
         cluster.wait_for(lambda: "COMPLETING" in cluster.job(victim)["JobState"], "the victim's Epilog")
         cluster.run("scancel", str(te))
-        await_that_it_would_be_over(cluster, daemon, victim)
+        await_that_it_would_be_over(cluster, daemon, victim, grace_s=10)
         hold.unlink()
         cluster.wait_for(lambda: cluster.put_back([victim]) == [victim], "it to be put back in the queue")
         cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")

@@ -12,28 +12,27 @@ from tesched_testcluster.harness.store_examples import Writer, job, order, remem
 
 
 def left(job_id: int, asked_at: float, left_at: float, **more: Any) -> Victim:
-    """Return a victim that was requeued at once, without a signal."""
+    """Return a victim that was requeued without a signal."""
     values = {"notice_signal": "", "departure": Departure.REQUEUED, **more}
     return victim(job_id, VictimState.BACK, noticed_at=asked_at, left_at=left_at, back_at=300.0, **values)
 
 
 def test_a_new_daemon_knows_how_long_victims_took_to_leave_each_node(store: Engine) -> None:
-    """From the requeue on, with a notice and without: `left` has that it was asked for, and when."""
+    """However they left, from when they were seen to be ending."""
     writer = Writer(store)
     ended: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": 301.0}
     memory = remembering(
-        order(1, 7, left(3, 230.0, 290.0, requeue_sent_at=240.0, nodes=("n1", "n2"), notice_signal="USR1"), **ended),
-        order(2, 7, left(4, 200.0, 203.0, requeue_sent_at=200.0, nodes=("n1",)), **ended),
-        # These teach nothing: one put itself back, one was suspended, one is still there, one was Slurm's own victim.
-        order(3, 7, left(4, 200.0, 210.0, requeue_sent_at=200.0, departure=Departure.REQUEUED_ITSELF), **ended),
-        order(4, 7, left(4, 200.0, 210.0, requeue_sent_at=200.0, by_suspending=True), **ended),
-        order(5, 7, victim(3, VictimState.REQUEUING, noticed_at=290.0, requeue_sent_at=290.0), created_at=290.0),
-        order(6, 7, left(4, 200.0, 210.0, requeue_sent_at=None), **ended),
+        order(1, 7, left(3, 230.0, 290.0, ending_since=240.0, nodes=("n1", "n2"), notice_signal="USR1"), **ended),
+        order(2, 7, left(4, 200.0, 203.0, ending_since=200.0, nodes=("n1",), departure=Departure.FINISHED), **ended),
+        # These teach nothing: one was not seen to be ending, one is still there, one took longer than it was awaited.
+        order(3, 7, left(4, 200.0, 210.0), **ended),
+        order(4, 7, victim(3, VictimState.REQUEUING, noticed_at=290.0, ending_since=290.0), created_at=290.0),
+        order(5, 7, left(4, 1.0, 299.0, ending_since=-5000.0, nodes=("n1",)), **ended),
     )
     writer.look(310.0, job(3), job(4), job(7), te=[7], memory=memory)
     known = {"n1": (3.0, 50.0), "n2": (50.0,)}
-    assert SqlJournal(store).load().node_leave_times == known
-    assert read.memory(store).node_leave_times == known
+    assert SqlJournal(store).load().ending_times == known
+    assert read.memory(store).ending_times == known
 
 
 def test_a_new_daemon_knows_what_victims_took_to_leave(store: Engine) -> None:

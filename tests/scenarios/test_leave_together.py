@@ -14,7 +14,7 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, Order, OrderState, VictimState
 from tesched_core.model.resources import JobId
 
-from tests.builders import node, running, share, waiting
+from tests.builders import NOW, Extra, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 QUICK = 2
@@ -56,7 +56,7 @@ def test_one_without_a_signal_is_asked_when_the_other_has_left() -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.COMPLETED])
-def test_nor_does_it_wait_for_the_others_epilog(state: JobState) -> None:
+def test_one_without_a_signal_does_not_wait_for_the_others_epilog_where_nothing_is_known_of_it(state: JobState) -> None:
     drive = two()
     drive.completing(BE, state)
     assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
@@ -102,7 +102,7 @@ def test_it_ends_by_itself_before_it_is_asked_and_has_paid_nothing() -> None:
     assert [one.job_id for one in drive.memory.paid if one.job_id == QUICK] == []
 
 
-def test_all_alone_it_is_asked_at_once() -> None:
+def test_an_only_victim_without_a_signal_is_requeued_at_once() -> None:
     drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)])
     drive.start = drive.start.with_traits(
         {
@@ -111,3 +111,47 @@ def test_all_alone_it_is_asked_at_once() -> None:
         }
     )
     assert asked(drive.cycle(0)) == [(Requeue, BE)]
+
+
+def test_an_epilog_that_takes_longer_than_slurm_keeps_a_requeued_job_is_waited_for() -> None:
+    """It would be eligible again before that one's node is free. What the last Epilog there took counts."""
+    drive = two(leave_s=4.0)
+    drive.memory = replace(drive.memory, ending_times={"n1": (20.0, 100.0)})
+    drive.completing(BE, JobState.FAILED)
+    for at_s in (11, 60, 106):
+        assert asked(drive.cycle(at_s)) == [], at_s
+    assert asked(drive.cycle(107)) == [(Requeue, QUICK)]
+
+
+def test_a_saving_victim_that_one_answer_does_not_show_has_not_left() -> None:
+    drive = two()
+    shown = drive.jobs[JobId(BE)]
+    drive.forgets(BE)
+    assert asked(drive.cycle(5)) == []
+    drive.jobs[JobId(BE)] = shown
+    assert asked(drive.cycle(6)) == []
+    assert state_of(drive, QUICK) is VictimState.PLANNED
+
+
+def test_while_an_admin_has_the_saving_one_suspended_no_other_leaves_for_it() -> None:
+    drive = two()
+    drive.change(BE, state=JobState.SUSPENDED)
+    assert asked(drive.cycle(59)) == []
+    assert state_of(drive, QUICK) is VictimState.PLANNED
+
+
+def test_one_that_others_requeue_before_it_is_asked_has_paid_nothing() -> None:
+    drive = two()
+    drive.requeued(QUICK)
+    drive.cycle(5)
+    assert state_of(drive, QUICK) is VictimState.SPARED
+    assert JobId(QUICK) not in drive.memory.preemptions
+
+
+@pytest.mark.parametrize("change", [{"deadline": NOW + 1e6}, {"requeueable": False}])
+def test_one_that_would_not_start_again_by_then_is_spared(change: Extra) -> None:
+    drive = two()
+    drive.change(QUICK, **change)
+    drive.requeued(BE)
+    assert asked(drive.cycle(11)) == []
+    assert state_of(drive, QUICK) is VictimState.SPARED

@@ -156,6 +156,18 @@ def test_it_is_fought_for_while_the_victim_is_in_its_epilog_however_long_that_ta
     assert asked(drive) == [THIEF]
 
 
+def test_of_two_that_took_it_the_one_without_a_signal_waits_for_the_other() -> None:
+    drive = robbed()
+    silent = replace(drive.start.traits[JobId(THIEF)], notice_signal="", grace_period_s=0.0)
+    drive.jobs[JobId(4)] = running(4, share("n1", 8), submit_time=NOW, start_time=NOW + 4)
+    drive.starts(THIEF, share("n1", 8), at_s=4)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(4): silent})
+    drive.cycle(5)
+    assert asked(drive) == [THIEF]
+    states = {victim.job_id: victim.state for victim in drive.order().victims}
+    assert states == {BE: VictimState.NOTICED, THIEF: VictimState.NOTICED, 4: VictimState.PLANNED}
+
+
 def test_a_trial_that_may_start_anywhere_is_left_to_slurm() -> None:
     drive = robbed(Limits(bind_for_s=0))
     drive.cycle(5)

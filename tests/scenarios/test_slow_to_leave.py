@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.leave_times import MOST_TIMES, after_requeue_s, patience_s, with_node_leave_times
+from tesched_core.intake.leave_times import MOST_TIMES, ending_s, patience_s, with_ending_times
 from tesched_core.model.actions import Requeue, Rerun, SetNodes
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
@@ -21,7 +21,7 @@ from tests.scenarios.driver import BE, HALF, TE, Driver, one_node
 
 
 def asked(*, jobs: int = 1) -> Driver:
-    """Return the case in which job 1 is in its Epilog, 30 s after its notice; a second one holds n2, and stays."""
+    """Return the case in which job 1 is in its Epilog since 31 s; a second one holds n2, and stays."""
     names = [f"n{number}" for number in range(1, jobs + 1)]
     others = [running(2, share("n2", 32), requeueable=False)] if jobs == 2 else []
     drive = Driver(
@@ -33,6 +33,7 @@ def asked(*, jobs: int = 1) -> Driver:
     drive.obeys(*drive.cycle(0))
     assert [type(action) for action in drive.cycle(30)] == [Requeue]
     drive.completing(BE, JobState.PENDING)
+    drive.cycle(31)
     return drive
 
 
@@ -85,7 +86,7 @@ def test_what_hangs_is_not_awaited_for_ever() -> None:
     drive = asked()
     for at_s in range(60, 631, 30):
         drive.cycle(at_s)
-    assert drive.order().state is OrderState.OPEN, "600 s after its requeue nothing is known that took longer"
+    assert drive.order().state is OrderState.OPEN, "nothing is known that took longer than 600 s"
     for at_s in (660, 691):
         drive.cycle(at_s)
     assert drive.order().ending is Ending.EXPIRED
@@ -102,7 +103,7 @@ def test_what_hangs_is_not_awaited_for_ever() -> None:
 def test_a_node_that_takes_longer_is_awaited_for_longer(where: str) -> None:
     """Where nothing is known of the node itself, what is known of others counts."""
     drive = asked()
-    drive.memory = replace(drive.memory, node_leave_times={where: (70.0, 400.0)})
+    drive.memory = replace(drive.memory, ending_times={where: (70.0, 400.0)})
     for at_s in range(60, 831, 30):
         drive.cycle(at_s)
     assert drive.order().state is OrderState.OPEN
@@ -123,23 +124,59 @@ def test_what_a_victim_took_is_learned_by_its_nodes_whether_it_had_a_notice_or_n
     drive.cycle(100)
     drive.requeued(BE)
     drive.cycle(130)
-    assert drive.memory.node_leave_times == {"n1": (100.0,)}
-    many = with_node_leave_times({"n1": (1.0,)}, [(("n1", "n2"), float(took_s)) for took_s in range(MOST_TIMES)])
+    assert drive.memory.ending_times == {"n1": (99.0,)}
+    many = with_ending_times({"n1": (1.0,)}, [(("n1", "n2"), float(took_s)) for took_s in range(MOST_TIMES)])
     assert many == {name: tuple(map(float, range(MOST_TIMES))) for name in ("n1", "n2")}
 
 
-def test_one_that_left_by_itself_or_was_suspended_teaches_nothing() -> None:
+def test_one_that_was_not_seen_to_be_ending_teaches_nothing() -> None:
     drive = asked()
     drive.requeued(BE)
     drive.cycle(40)
     left = drive.victim()
-    assert after_requeue_s(left) == 10
-    assert after_requeue_s(replace(left, departure=Departure.REQUEUED_ITSELF)) is None
-    assert after_requeue_s(replace(left, by_suspending=True)) is None
-    assert after_requeue_s(replace(left, requeue_sent_at=None)) is None
+    assert ending_s(left) == 9
+    assert ending_s(replace(left, ending_since=None)) is None
+    assert ending_s(replace(left, left_at=None)) is None
 
 
-def test_one_that_dies_of_its_notice_in_a_long_epilog_is_put_back_though_nobody_waits_any_more() -> None:
+def test_what_hung_or_left_while_no_daemon_looked_teaches_no_patience() -> None:
+    drive = asked()
+    drive.requeued(BE)
+    drive.cycle(31 + 172_800)
+    assert (drive.victim().left_at, drive.memory.ending_times) == (NOW + 31 + 172_800, {})
+    assert with_ending_times({}, [(("n1",), 500.0), (("n1",), 1000.0), (("n1",), 2001.0)]) == {"n1": (500.0, 1000.0)}
+
+
+@pytest.mark.parametrize("polls", [1, 2])
+def test_a_victim_that_some_answers_do_not_show_goes_on_ending(polls: int) -> None:
+    drive = asked(jobs=2)
+    drive.obeys(*drive.cycle(90))
+    shown = drive.jobs[JobId(BE)]
+    drive.forgets(BE)
+    for number in range(polls):
+        drive.obeys(*drive.cycle(125 + number))
+    drive.jobs[JobId(BE)] = shown
+    drive.obeys(*drive.cycle(130))
+    assert (drive.order().state, drive.victim().state) == (OrderState.OPEN, VictimState.REQUEUING)
+    assert is_bound(drive)
+
+
+def test_a_long_grace_period_is_no_part_of_how_long_it_is_awaited() -> None:
+    """It dies of its notice at 10 s, and hangs: 7,200 s of grace are left."""
+    drive = one_node(grace_s=7200)
+    drive.obeys(*drive.cycle(0))
+    drive.completing(BE, JobState.FAILED)
+    for at_s in (10, *range(40, 601, 30)):
+        drive.cycle(at_s)
+    assert drive.order().state is OrderState.OPEN
+    order = drive.order()
+    drive.memory = replace(drive.memory, orders={order.order_id: replace(order, expires_at=NOW + 640)})
+    for at_s in (611, 641):
+        drive.cycle(at_s)
+    assert drive.order().ending is Ending.EXPIRED
+
+
+def test_one_that_dies_of_its_notice_in_a_long_epilog_is_put_back_though_its_te_job_is_gone() -> None:
     """Its job has ended as FAILED, and nothing but tesched brings it back: it is not one that goes on."""
     drive = one_node()
     drive.obeys(*drive.cycle(0))
@@ -171,6 +208,17 @@ def test_what_is_leaving_for_a_te_job_that_waits_no_more_is_awaited_by_the_next_
         drive.cycle(at_s)
     assert drive.order(2).ending is Ending.EXPIRED
     assert drive.why_not(10) is RefusalCode.RETRY_LATER
+
+
+def test_an_order_whose_te_job_fits_already_awaits_no_other_jobs_epilog() -> None:
+    """It needs no victim, and what ends beside it does not hold it up."""
+    drive = Driver([node("n1")], [running(BE, HALF), waiting(TE, cpus=16)])
+    drive.obeys(*drive.cycle(0))
+    assert (drive.order().victims, drive.order().nodes) == ((), ("n1",))
+    drive.completing(BE, JobState.COMPLETED)
+    for at_s in (40, 80, 91):
+        drive.cycle(at_s)
+    assert drive.order().ending is Ending.EXPIRED
 
 
 def test_another_jobs_epilog_on_its_nodes_is_not_awaited_for_it() -> None:

@@ -5,8 +5,9 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 
 from __future__ import annotations
 
-from tesched_core.model.actions import Action, Status
+from tesched_core.model.actions import Action, Rerun, Status
 from tesched_core.model.change import QUEUE_BOOST
+from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
@@ -106,3 +107,14 @@ def test_without_orders_there_is_nothing_to_do() -> None:
     drive = one_node()
     assert undone(drive, 0) == ()
     assert drive.decision.summary == "undo: nothing is left to put back"
+
+
+def test_a_victim_that_has_died_of_its_notice_and_is_in_its_epilog_is_not_let_go() -> None:
+    """It does not go on: it is put back in the queue once its Epilog is over, by this undo or by the next daemon."""
+    drive = noticed()
+    drive.completing(BE, JobState.FAILED)
+    undone(drive, 5)
+    assert drive.victim().state is VictimState.NOTICED
+    drive.ends(BE, JobState.FAILED)
+    actions = undone(drive, 6)
+    assert [action.job_id for action in actions if isinstance(action, Rerun)] == [BE]

@@ -7,8 +7,8 @@ and only for a job inside the site's bounds; otherwise any user could call a wee
 A notice signal is sent only to a job for which one was declared (`notice.py`). Signal and grace period come from, in
 this order: the job's comment (`--comment="signal=B:TERM grace=120"`), its own `sbatch --signal=[B:]SIG[@SECONDS]`, the
 site's notice rules, the rule that gave its class, the site's default, which is no signal. A job without a signal is
-requeued at once: Slurm's own SIGTERM and KillWait are its grace period. What exit 0 after a notice means comes from the
-comment (`exit0=again`), the rules and the site's default.
+requeued without a notice: Slurm's own SIGTERM and KillWait are its grace period. What exit 0 after a notice means comes
+from the comment (`exit0=again`), the rules and the site's default.
 
 A notice rule may look for a text in the job's script (`script_contains = ["submitit"]`). It is a plain text and not a
 regular expression: the script is its user's, and Python's expressions can take exponential time on a text that is made

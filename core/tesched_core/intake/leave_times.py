@@ -7,21 +7,21 @@ Definitions
     like it     jobs of the same user and the same name: what a user submits again and again under one name is mostly
                 the same program. (Predictors of run times go by the same two.)
 
-    patience    seconds for which an order awaits a job that is ending on its nodes (COMPLETING: KillWait, processes
-                that can't be killed yet, the Epilog). After that something hangs there
+    ending time seconds for which a victim is seen to be ending on its nodes (COMPLETING: KillWait, processes that can't
+                be killed yet, the Epilog), however its run ended
+    patience    seconds for which an order awaits a victim that is ending. After that it hangs
 
 The leave time to expect is the median of the last `MOST_TIMES`; without any, it is KillWait, the most that it can be.
 
-What comes after KillWait depends on the node and the site: an Epilog that checks the node's health takes minutes on
-some sites, and nowhere is said how long it may. So the patience is twice the longest of the last `MOST_TIMES` times
-that any victim took to leave one of these nodes after its requeue, where none is known there, of all nodes; and
-`LEAST_PATIENCE_S` at least.
+An ending time depends on the node and the site: an Epilog that checks the node's health takes minutes on some sites,
+and nowhere is said how long it may. So the patience is twice the longest of the last `MOST_TIMES` ending times on these
+nodes or, where none is known there, on all nodes; and `LEAST_PATIENCE_S` at least.
 
 Worked example, KillWait 30 s: jobs named `train` of ada took 2, 2.5 and 31 s. The next one is expected to take 2.5 s;
 with 31 s as the only one, 30 s; a job of ada's named `eval`, of which nothing is known, 30 s.
 
-Victims took 70 and 400 s to leave n1, and 20 s to leave n2: an order awaits one on n1 for 800 s, one on n2, where twice
-20 s is less than that, for 600 s, and one on n3, of which nothing is known, for 800 s.
+Victims were ending on n1 for 70 and 400 s, and on n2 for 20 s: an order awaits one on n1 for 800 s, one on n2, where
+twice 20 s is less than that, for 600 s, and one on n3, of which nothing is known, for 800 s.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from statistics import median
 from typing import TypeAlias
 
 from tesched_core.model.order import Departure, Victim
-from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
+from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 #: leave times that count, of each user and name; and pairs of these that are remembered, the latest
 MOST_TIMES = 20
@@ -62,27 +62,29 @@ def with_leave_times(known: LeaveTimes, seen: Iterable[tuple[Pair, float]]) -> L
     return dict(list(times.items())[-MOST_PAIRS:]) if len(times) > MOST_PAIRS else times
 
 
-def after_requeue_s(victim: Victim) -> float | None:
-    """Return the seconds from a victim's last requeue by tesched until it had left; None if it left in another way."""
-    asked_at, left_at = victim.requeue_sent_at, victim.left_at
-    if victim.by_suspending or victim.departure is not Departure.REQUEUED:
-        return None
-    return None if asked_at is None or left_at is None else max(left_at - asked_at, 0.0)
+def ending_s(victim: Victim) -> float | None:
+    """Return for how many seconds a victim was seen to be ending on its nodes; None if that was not seen."""
+    since, left_at = victim.ending_since, victim.left_at
+    return None if since is None or left_at is None else max(left_at - since, 0.0)
 
 
-def with_node_leave_times(known: NodeLeaveTimes, seen: Iterable[tuple[tuple[str, ...], float]]) -> NodeLeaveTimes:
-    """Return the leave times by node with further ones, each with its victim's nodes, oldest first."""
+def with_ending_times(known: EndingTimes, seen: Iterable[tuple[tuple[str, ...], float]]) -> EndingTimes:
+    """Return the ending times by node with further ones, each with its victim's nodes, oldest first.
+
+    What took longer than it was awaited is left out: it hung, or no daemon looked.
+    """
     seen = tuple(seen)
     if not seen:
         return known
     times = dict(known)
     for nodes, took_s in seen:
-        for name in nodes:
-            times[name] = (*times.get(name, ()), took_s)[-MOST_TIMES:]
+        if took_s <= patience_s(times, nodes):
+            for name in nodes:
+                times[name] = (*times.get(name, ()), took_s)[-MOST_TIMES:]
     return times
 
 
-def patience_s(known: NodeLeaveTimes, nodes: Iterable[str]) -> float:
+def patience_s(known: EndingTimes, nodes: Iterable[str]) -> float:
     """Return for how many seconds a job that is ending on these nodes is awaited."""
     here = [max(known[name]) for name in nodes if name in known] or [max(times) for times in known.values()]
     return max([2 * took_s for took_s in here] + [LEAST_PATIENCE_S])

@@ -13,10 +13,12 @@ from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory, Past
-from tesched_core.model.order import HOLDS_ROOM, Order, Transition
+from tesched_core.model.order import HOLDS_ROOM, Order, Transition, Victim
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import NodeLeaveTimes, Snapshot
+from tesched_core.model.snapshot import EndingTimes, Snapshot
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demand_of
 
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
 #: it for a requeue.
@@ -51,9 +53,9 @@ class CycleContext:
     past: dict[JobId, Past] = field(default_factory=dict)
     #: leave times seen in this cycle, with user and name
     leave_times: list[tuple[tuple[str, str], float]] = field(default_factory=list)
-    #: what victims of this cycle took to leave after their requeue, with their nodes; and what was known before
-    node_leave_times: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
-    known_leave_times: NodeLeaveTimes = field(default_factory=dict)
+    #: for how long victims that have left in this cycle were ending, with their nodes; and what was known before
+    ending_times: list[tuple[tuple[str, ...], float]] = field(default_factory=list)
+    known_ending_times: EndingTimes = field(default_factory=dict)
     retry_at: dict[JobId, UnixSeconds] = field(default_factory=dict)
     futile: dict[JobId, Futility] = field(default_factory=dict)
     declined: set[JobId] = field(default_factory=set)
@@ -87,7 +89,7 @@ class CycleContext:
             declined=set(memory.declined),
             changes=copied(memory.changes),
             te_rules=memory.te_rules,
-            known_leave_times=memory.node_leave_times,
+            known_ending_times=memory.ending_times,
         )
 
     @property
@@ -109,32 +111,49 @@ class CycleContext:
         return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
 
     def is_awaited(self, order: Order) -> bool:
-        """Return whether an order that makes room awaits jobs that are ending on its nodes: nothing else holds it up.
+        """Return whether an order that makes room awaits jobs that are ending on its nodes.
 
-        These are its victims or, if it has none, what ends there by itself. A job that takes too long hangs
-        (`intake/leave_times.py`), and is not awaited any more.
+        These are its victims or, where it has none and its preemptor does not fit yet, what ends there by itself. A job
+        that takes too long hangs (`intake/leave_times.py`), and is not awaited any more.
         """
         if not order.makes_room:
             return False
         if not order.victims:
-            return self._ends_on(order, order.created_at)
-        for victim in order.victims:
-            job = self.snapshot.jobs.get(victim.job_id)
-            if victim.state not in HOLDS_ROOM or job is None or job.job_id in self.absent:
-                continue
-            since = victim.requeue_sent_at or victim.deadline or order.created_at
-            if (job.completing or not job.on_nodes) and self._is_patient(victim.nodes, since):
-                return True
-        return False
+            return self._ends_on(order) and not self.fits(order)
+        return any(self.is_ending(victim) for victim in order.victims)
 
-    def _ends_on(self, order: Order, since: UnixSeconds) -> bool:
+    def is_ending(self, victim: Victim) -> bool:
+        """Return whether a victim is ending on its nodes, and not for too long; of one not seen, whether it was."""
+        job = self.snapshot.jobs.get(victim.job_id)
+        if victim.state not in HOLDS_ROOM:
+            return False
+        since = victim.ending_since
+        if victim.job_id in self.absent:
+            since = victim.requeue_sent_at if since is None else since
+            return since is not None and self._is_patient(victim.nodes, since)
+        if job is None or not (job.completing or not job.on_nodes):
+            return False
+        return self._is_patient(victim.nodes, self.now if since is None else since)
+
+    def _ends_on(self, order: Order) -> bool:
         if self._ending is None:
             self._ending = [job for job in self.snapshot.jobs.values() if job.completing]
         nodes = set(order.nodes)
-        return any(not nodes.isdisjoint(job.nodes) and self._is_patient(job.nodes, since) for job in self._ending)
+        return any(
+            not nodes.isdisjoint(job.nodes) and self._is_patient(job.nodes, order.created_at) for job in self._ending
+        )
+
+    def fits(self, order: Order) -> bool:
+        """Return whether the order's preemptor fits into what is free now on the order's nodes."""
+        job, room = self.snapshot.jobs.get(order.preemptor), self.columns.room
+        rows = [room.index[name] for name in order.nodes if name in room.index]
+        try:
+            return job is not None and bool(demand_of(job, self.snapshot, room).fits(room)[rows].all())
+        except UnsupportedRequestError:
+            return False
 
     def _is_patient(self, nodes: Iterable[str], since: UnixSeconds) -> bool:
-        return self.now - since <= patience_s(self.known_leave_times, nodes)
+        return self.now - since <= patience_s(self.known_ending_times, nodes)
 
     def changes_now(self) -> dict[str, dict[JobId, Change[Any]]]:
         """Return a copy of the changes as they are now, for the memory."""

@@ -55,8 +55,8 @@ class Limits:
     protected_reservations: tuple[str, ...] = ()
     #: jobs of these names
     protected_names: tuple[str, ...] = ()
-    #: a TE job with victims waits so long for their resources, though others come free: else who was
-    #: asked leaves for nothing. 0: it takes what comes first
+    #: a TE job with victims waits so long for their resources, though others come free: else they leave for nothing;
+    #: for longer while a victim is ending. 0: it takes what comes first
     bind_for_s: float = 60.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
     #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does

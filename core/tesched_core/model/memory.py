@@ -12,7 +12,7 @@ from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import LeaveTimes, NodeLeaveTimes
+from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +78,8 @@ class Memory:
     paid: tuple[Paid, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
-    #: and how long victims took to leave each node, whatever lasted there: their processes, the Epilog. Read back alike
-    node_leave_times: NodeLeaveTimes = field(default_factory=dict, compare=False)
+    #: and for how long victims were ending on each node. Read back alike
+    ending_times: EndingTimes = field(default_factory=dict, compare=False)
     #: what became of a preempted job before its present turn in the queue
     past: Mapping[JobId, Past] = field(default_factory=dict)
     #: what tesched has changed in Slurm and is to put back, by lever, then by job (of a throttle, by the array)

@@ -106,7 +106,7 @@ class Departure(StrEnum):
     DIED = "died"
     #: Slurm no longer knows it
     VANISHED = "vanished"
-    #: it died of its notice or has saved its work, and could not be put back in the queue
+    #: it died of its notice or has saved its work and could not be put back in the queue, or its deadline passed there
     LOST = "lost"
 
 
@@ -129,7 +129,7 @@ class Victim:
     #: the run that pays: the job's `restarts` when it was chosen
     restarts: int
     grace_period_s: float
-    #: empty: it gets none, and is requeued at once
+    #: empty: it gets none, and is requeued without
     notice_signal: str
     notice_target: Target
     #: the policy's score, lower goes first
@@ -159,6 +159,8 @@ class Victim:
     #: when Slurm was last asked to suspend it, and when it was first seen suspended
     suspend_sent_at: UnixSeconds | None = None
     suspended_at: UnixSeconds | None = None
+    #: when its run that pays was first seen to be ending on its nodes (COMPLETING)
+    ending_since: UnixSeconds | None = None
     left_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None

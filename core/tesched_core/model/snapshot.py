@@ -16,8 +16,8 @@ from tesched_core.model.resources import JobId, UnixSeconds
 
 #: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
 LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
-#: by node: seconds that victims took to leave it after their requeue, the last one last (`intake/leave_times.py`)
-NodeLeaveTimes: TypeAlias = Mapping[str, tuple[float, ...]]
+#: by node: seconds for which victims were ending there, the last one last (`intake/leave_times.py`)
+EndingTimes: TypeAlias = Mapping[str, tuple[float, ...]]
 
 
 class JobClass(StrEnum):

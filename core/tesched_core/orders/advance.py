@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.guard.budget import lately, paying
-from tesched_core.intake.leave_times import after_requeue_s, leave_time_s, with_leave_times, with_node_leave_times
+from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.node_binding import NODE_BINDING_LEVER
@@ -51,6 +51,7 @@ from tesched_core.orders.missing import missing_since
 from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.useful_run import came_back, judged, on_trial
+from tesched_core.placement.can_return import why_it_cannot_return
 from tesched_core.policy import ChosenVictim
 
 
@@ -82,7 +83,7 @@ def advance(
         preemptions={job_id: count for job_id, count in context.preemptions.items() if job_id in known},
         last_preempted={job_id: at for job_id, at in context.last_preempted.items() if job_id in known},
         leave_times=with_leave_times(memory.leave_times, context.leave_times),
-        node_leave_times=with_node_leave_times(memory.node_leave_times, context.node_leave_times),
+        ending_times=with_ending_times(memory.ending_times, context.ending_times),
         paid=lately(context.paid, snapshot.taken_at),
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
@@ -138,7 +139,9 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
     elif _soon_over(order, context) and context.is_awaited(order):
-        return replace(order, expires_at=context.now + context.limits.order_timeout_s)
+        # One that moves is a victim of its own, and may not start right after its end.
+        delay_s = context.snapshot.settings.requeue_delay_s if _moves(order) else 0
+        return replace(order, expires_at=context.now + context.limits.order_timeout_s + delay_s)
     elif context.now > order.expires_at and not order.waits:
         ending = Ending.EXPIRED
         text = f"job {job.label} did not start within the order's time (Slurm says: {job.reason or 'no reason'})"
@@ -215,8 +218,14 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         and departure_of(victim, job, context.now, context.release) is None
     ):
         return SUSPEND_LEVER.follow_victim(victim, job, order, context)
+    if victim.state in HOLDS_ROOM and victim.ending_since is None and job is not None and job.completing:
+        victim = replace(victim, ending_since=context.now)
     if victim.state in HOLDS_ROOM or victim.state is VictimState.SUSPENDED:
         departure = departure_of(victim, job, context.now, context.release)
+        if departure is Departure.REQUEUED_ITSELF and victim.state is VictimState.PLANNED:
+            text = "was put back in the queue by others before it was asked"
+            context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
+            return replace(victim, state=VictimState.SPARED)
         if departure is not None:
             victim = leave(victim, departure, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
@@ -241,8 +250,9 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     return victim
 
 
-def _spare(victim: Victim, order: Order, context: CycleContext) -> Victim:
-    text = "its room is not needed any more; it goes on"
+def _spare(
+    victim: Victim, order: Order, context: CycleContext, text: str = "its room is not needed any more; it goes on"
+) -> Victim:
     if victim.noticed_at is not None and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
         # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
@@ -276,8 +286,8 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
         context.leave_times.append(((job.user, job.name), took_s))
-    if (took_s := after_requeue_s(victim)) is not None:
-        context.node_leave_times.append((victim.nodes, took_s))
+    if (took_s := ending_s(victim)) is not None:
+        context.ending_times.append((victim.nodes, took_s))
     return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN else victim
 
 
@@ -336,6 +346,9 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
     if job.completing or job.state is not JobState.RUNNING:
         return victim
     if victim.state is VictimState.PLANNED:
+        # It may have waited for minutes (`orders/leave_together.py`).
+        if not victim.by_suspending and (not job.requeueable or why_it_cannot_return(job, context.snapshot)):
+            return _spare(victim, order, context, "Slurm would not start it again by now; it goes on")
         return give_notice(victim, job, order, context)
     if victim.state is VictimState.NOTICED and victim.deadline is not None and context.now >= victim.deadline:
         return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)

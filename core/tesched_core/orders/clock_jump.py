@@ -25,6 +25,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             requeue_sent_at=later(one.requeue_sent_at),
             suspend_sent_at=later(one.suspend_sent_at),
             suspended_at=later(one.suspended_at),
+            ending_since=later(one.ending_since),
             left_at=later(one.left_at),
         )
 

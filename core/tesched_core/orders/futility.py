@@ -29,8 +29,6 @@ from tesched_core.model.memory import Futility, Memory
 from tesched_core.model.order import Ending, Order, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demand_of
 
 if TYPE_CHECKING:
     from tesched_core.levers.context import CycleContext
@@ -104,13 +102,7 @@ def _was_declined(order: Order, context: CycleContext) -> bool:
     )
     if context.now - freed_at < min(DECLINES_WITHIN_S, context.limits.order_timeout_s / 2):
         return False
-    room = context.columns.room
-    try:
-        demand = demand_of(job, context.snapshot, room)
-    except UnsupportedRequestError:
-        return False
-    rows = [room.index[name] for name in order.nodes if name in room.index]
-    return bool(demand.fits(room)[rows].all())
+    return context.fits(order)
 
 
 def forget(preemptor: JobId, context: CycleContext) -> None:

@@ -12,8 +12,9 @@ Principle
     old node (seen on 22.05 and 26.05), its limits spare it there, and all have left for nothing.
 
     So the saving ones have their notice at once, all of them: each may leave long before its grace period is over. A
-    quick one is asked when the last of them has left or is ending, or when its lead is all that is left of the longest
-    grace period. An order that is withdrawn before that has cost it nothing.
+    quick one is asked when the last of them has left, or when its lead is all that is left of the longest grace period
+    or, of one that is ending, of what the last Epilog there took. An order that is withdrawn before that has cost it
+    nothing.
 
 Worked example
     Job 1 has declared a signal and a grace period of 60 s, job 2 none; jobs like job 2 take 2 s to leave, and a
@@ -26,9 +27,11 @@ Source
 
 from __future__ import annotations
 
+from math import inf
+
 from tesched_core.intake.leave_times import expected_leave_s
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import Order, Victim, VictimState
 
 #: States of a victim that has not been asked to go yet, beyond its notice.
@@ -52,9 +55,24 @@ def is_early(victim: Victim, job: Job, order: Order, context: CycleContext) -> b
 
 
 def _saves_for_s(victim: Victim, context: CycleContext) -> float:
-    """Return for how many seconds at most a victim goes on saving its work; 0: it does not, or leaves already."""
-    job = context.snapshot.jobs.get(victim.job_id)
-    gone = job is None or not job.on_nodes or job.completing or job.restarts > victim.restarts
-    if is_quick(victim) or victim.by_suspending or victim.state not in _UNDER_NOTICE or gone:
+    """Return for how many seconds a victim may go on holding its nodes; 0: it has left, or that is not known."""
+    if is_quick(victim) or victim.by_suspending or victim.state not in _UNDER_NOTICE:
         return 0.0
-    return victim.grace_period_s if victim.deadline is None else max(victim.deadline - context.now, 0.0)
+    left_s = victim.grace_period_s if victim.deadline is None else max(victim.deadline - context.now, 0.0)
+    job = context.snapshot.jobs.get(victim.job_id)
+    if job is None:
+        return left_s if victim.job_id in context.absent else 0.0
+    if not job.on_nodes or job.restarts > victim.restarts:
+        return 0.0
+    if job.completing:
+        return _ends_for_s(victim, context)
+    # One that an admin has suspended saves nothing meanwhile, and is asked for nothing.
+    return inf if job.state is JobState.SUSPENDED else left_s
+
+
+def _ends_for_s(victim: Victim, context: CycleContext) -> float:
+    """Return for how many seconds more a victim may be ending, going by the last one on its nodes; 0: not known."""
+    times = context.known_ending_times
+    longest_s = max((times[name][-1] for name in victim.nodes if name in times), default=0.0)
+    since = context.now if victim.ending_since is None else victim.ending_since
+    return max(since + longest_s - context.now, 0.0)

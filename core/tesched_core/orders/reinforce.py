@@ -179,14 +179,10 @@ def _with_more(order: Order, victims: tuple[ChosenVictim, ...], memory: Memory, 
     asked = ", ".join(str(job_id) for job_id in (one.job_id for one in victims))
     text = f"others have taken room that was free for it; asked to leave {','.join(order.nodes)} besides: {asked}"
     context.moved(order.order_id, None, order.state, order.state, text)
-    order = replace(
-        order,
-        expires_at=max(
-            order.expires_at, context.now + longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
-        ),
-        victims=(
-            *order.victims,
-            *(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more),
-        ),
-    )
+    lasts_s = longest + snapshot.settings.kill_wait_s + context.limits.order_timeout_s
+    before = order.victims
+    # Each is asked beside the others: they are to leave together.
+    order = replace(order, expires_at=max(order.expires_at, context.now + lasts_s), victims=(*before, *more))
+    noticed = (give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in more)
+    order = replace(order, victims=(*before, *noticed))
     return replace(memory, orders={**memory.orders, order.order_id: order})

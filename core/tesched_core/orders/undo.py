@@ -75,8 +75,8 @@ def _withdrawn(order: Order, context: CycleContext) -> Order:
 
 
 def _given_up(order: Order, context: CycleContext) -> Order:
-    """Return the order, ended if no victim is suspended any more; one that waits to run again waits without it."""
-    if any(victim.state is VictimState.SUSPENDED for victim in order.victims):
+    """Return the order, ended if no victim is suspended or ending; one that waits to run again waits without it."""
+    if any(victim.state is VictimState.SUSPENDED or victim.state in HOLDS_ROOM for victim in order.victims):
         return order
     return ended_if_settled(order, context, victims_wait=True)
 
@@ -88,6 +88,8 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
     departure = departure_of(victim, job, context.now, context.release)
     if departure is not None:
         return leave(victim, departure, order, context)
+    if job is not None and job.completing:
+        return victim  # it does leave, and how is known when its Epilog is over
     text = "the order was withdrawn; it goes on"
     context.moved(order.order_id, victim.job_id, victim.state, VictimState.SPARED, text)
     if victim.noticed_at is not None:

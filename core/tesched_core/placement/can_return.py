@@ -11,6 +11,10 @@ Principle
     same as its end. So such a job is no victim, whatever it costs the TE job. Limits of associations and QOS are not
     seen here: a job that waits at one starts when others of its user have ended.
 
+    Where Slurm would start a job all the same it is spared without need: one whose QOS lifts its partition's limits
+    (flags PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got, and
+    one submitted to several partitions, of which Slurm shows a running job's own alone.
+
 Source
     sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State; tried on 22.05. Slurm's release notes for
     the licences: a requeued job loses them from 25.05.0 to 25.11.6.
@@ -37,7 +41,8 @@ def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
     partitions = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
     if partitions and not any(_takes(one, job) for one in partitions):
         return LIMITS
-    if job.reservation and not _is_there(snapshot.reservations.get(job.reservation), snapshot.taken_at):
+    named = [snapshot.reservations.get(name) for name in job.reservation.split(",")]
+    if job.reservation and not any(_is_there(one, snapshot.taken_at) for one in named):
         return RESERVATION
     return LICENSES if job.licenses and loses_licenses(snapshot.settings) else 0
 

@@ -74,6 +74,7 @@ def test_a_reservation_that_is_over_or_gone_starts_no_job_again() -> None:
     assert why(inside, reservations=(course,)) == ""
     assert why(inside, reservations=(replace(course, end_time=NOW),)) == "reservation"
     assert why(inside, reservations=(replace(course, name="other"),)) == "reservation"
+    assert why(replace(inside, reservation="other,course"), reservations=(course,)) == ""
 
 
 @pytest.mark.parametrize(
