@@ -196,7 +196,7 @@ _DID: Mapping[Departure, str] = {
     Departure.SAVED: "ended with exit status 0, which for it means that it has saved its work; it was put back",
     Departure.DIED: "was cancelled or ended by Slurm",
     Departure.VANISHED: "is unknown to Slurm since",
-    Departure.LOST: "could not be put back, or its deadline passed in the queue: it is LOST, and must be submitted again",
+    Departure.LOST: "could not be put back, or its deadline passed in the queue: LOST, it must be submitted again",
 }
 
 
