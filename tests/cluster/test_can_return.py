@@ -45,10 +45,9 @@ def test_a_job_that_slurm_would_not_start_again_is_no_victim(
     cluster.run("scontrol", "update", "partitionname=closed", "state=down")
     with running_daemon(cluster, tmp_path, client_choice) as daemon:
         trials = [cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user()) for _ in range(2)]
-        cluster.wait_state(trials[0], "RUNNING")
-        cluster.wait_for(
-            lambda: "cannot_return" in daemon.ask("explain", str(trials[1]), "--json").stdout, "its answer"
-        )
+        started = cluster.wait_for(lambda: [job for job in trials if cluster.state(job) == "RUNNING"], "one to start")
+        (waits,) = set(trials) - set(started)
+        cluster.wait_for(lambda: "cannot_return" in daemon.ask("explain", str(waits), "--json").stdout, "its answer")
         daemon.await_polls(cluster)
         assert cluster.put_back([*stays, ordinary]) == [ordinary]
         for job_id, why in stays.items():

@@ -162,6 +162,8 @@ def test_of_two_that_took_it_the_one_without_a_signal_waits_for_the_other() -> N
     drive.jobs[JobId(4)] = running(4, share("n1", 8), submit_time=NOW, start_time=NOW + 4)
     drive.starts(THIEF, share("n1", 8), at_s=4)
     drive.start = drive.start.with_traits({**drive.start.traits, JobId(4): silent})
+    drive.requeue_delay_s = 1
+    drive.completing(BE, JobState.FAILED)  # for this one none has to wait
     drive.cycle(5)
     assert asked(drive) == [THIEF]
     states = {victim.job_id: victim.state for victim in drive.order().victims}

@@ -49,8 +49,6 @@ _CAME_TO_NOTHING = frozenset(
 )
 #: Endings of orders without victims after which an order made at once would end the same way.
 _TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
-#: Seconds in which Slurm is sure to look at a job for which resources have come free.
-DECLINES_WITHIN_S = 20.0
 #: The part of a job's time limit for which it must run, if that is shorter, and the shortest time, seconds.
 PART, LEAST_S = 0.1, 10.0
 _CHANGES = "what it asks for, the nodes of its partitions or its limits change"
@@ -93,15 +91,11 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
 
 
 def _was_declined(order: Order, context: CycleContext) -> bool:
-    """Return whether the preemptor waited on for long enough, first in its queue, on nodes with all that it needs."""
+    """Return whether the preemptor waited on, first in its queue, though its nodes had all that it needs."""
     job = context.snapshot.jobs.get(order.preemptor)
     if order.ending is not Ending.EXPIRED or not order.nodes or job is None or job.reason != "Resources":
         return False
-    freed_at = max(
-        (inf if victim.left_at is None else victim.left_at for victim in order.victims), default=order.created_at
-    )
-    if context.now - freed_at < min(DECLINES_WITHIN_S, context.limits.order_timeout_s / 2):
-        return False
+    # It lasts for a while after its last victim has left (`advance.py`): Slurm has looked at it since.
     return context.fits(order)
 
 
