@@ -20,9 +20,6 @@ REQUEST_MUTATIONS = (
         "        request = with_default_memory(job.request, defaults.per_gpu_mib, defaults.least_mib)",
     ),
     Mutation("reading: more after Slurm has declined", _FUTILITY, "context.declined.add(family)", "pass"),
-    Mutation(
-        "reading: declined what is free", _FUTILITY, "inf if victim.left_at is None", "0.0 if victim.left_at is None"
-    ),
     Mutation("reading: declined with the resources free", _FUTILITY, "return context.fits(order)", "return True"),
     Mutation("reading: declined by a pass of Slurm's", _FUTILITY, ' or job.reason != "Resources":', ":"),
     Mutation(

@@ -52,7 +52,6 @@ from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.useful_run import came_back, judged, on_trial
 from tesched_core.placement.can_return import why_it_cannot_return
-from tesched_core.policy import ChosenVictim
 
 
 def advance(
@@ -359,30 +358,6 @@ def _press(victim: Victim, job: Job, order: Order, context: CycleContext) -> Vic
                 return _spare(victim, order, context)
             return REQUEUE_LEVER.ask(victim, order, context, ReasonCode.GRACE_OVER)
     return victim
-
-
-def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
-    """Return a victim that has not been told yet."""
-    job = snapshot.jobs[chosen.job_id]
-    traits = snapshot.traits[job.job_id]
-    return Victim(
-        job_id=job.job_id,
-        state=VictimState.PLANNED,
-        restarts=job.restarts,
-        grace_period_s=traits.grace_period_s if traits.notice_signal else 0.0,
-        notice_signal=traits.notice_signal,
-        notice_target=traits.notice_target,
-        exit0=traits.exit0,
-        score=chosen.score,
-        why=chosen.why,
-        nodes=job.nodes,
-        started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
-        queued_at=job.submit_time,
-        user=job.user,
-        account=job.account,
-        held_before=job.state is JobState.RUNNING and job.priority == 0,
-        size=size_of(job),
-    )
 
 
 def give_notice(victim: Victim, job: Job, order: Order, context: CycleContext) -> Victim:

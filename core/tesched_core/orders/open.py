@@ -10,16 +10,15 @@ from tesched_core.levers.priority import PRIORITY_LEVER
 from tesched_core.model.actions import (
     OrderId,
 )
+from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import (
-    Order,
-    OrderState,
-)
+from tesched_core.model.order import Order, OrderState, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.size import size_of
-from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.orders.advance import give_notice
 from tesched_core.orders.started import newest_task
-from tesched_core.policy import AwaitRoom, MakeRoom, Plan
+from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan
 
 
 def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
@@ -64,6 +63,30 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in order.victims),
     )
     return replace(memory, next_order=next_order, orders={**memory.orders, order_id: order})
+
+
+def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
+    """Return a victim that has not been told yet."""
+    job = snapshot.jobs[chosen.job_id]
+    traits = snapshot.traits[job.job_id]
+    return Victim(
+        job_id=job.job_id,
+        state=VictimState.PLANNED,
+        restarts=job.restarts,
+        grace_period_s=traits.grace_period_s if traits.notice_signal else 0.0,
+        notice_signal=traits.notice_signal,
+        notice_target=traits.notice_target,
+        exit0=traits.exit0,
+        score=chosen.score,
+        why=chosen.why,
+        nodes=job.nodes,
+        started_at=job.start_time if job.start_time is not None else snapshot.taken_at,
+        queued_at=job.submit_time,
+        user=job.user,
+        account=job.account,
+        held_before=job.state is JobState.RUNNING and job.priority == 0,
+        size=size_of(job),
+    )
 
 
 def _where_from(plan: Plan, now: UnixSeconds) -> str:

@@ -34,8 +34,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Order, OrderState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
-from tesched_core.orders.advance import give_notice, victim_of
+from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
+from tesched_core.orders.open import victim_of
 from tesched_core.placement.reserved import room_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
