@@ -73,6 +73,7 @@ NEAR = {
     "node_binding": ("tests/scenarios/test_binding.py", "tests/scenarios/test_slow_to_leave.py"),
     "context": ("tests/scenarios/test_slow_to_leave.py",),
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
+    "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "can_return": ("tests/unit/core/placement/test_can_return.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),

@@ -8,7 +8,8 @@ What comes from where:
 - squeue's columns and `scontrol -d -o show job` (`queue.py`), once a run: what each job that has started asked for and
   holds on each node; a completing job, each time it has changed; any job that pyslurm cannot read. A few such jobs one
   by one, more than that all at once.
-- `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down.
+- `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down; and
+  where nodes have GRES that are counted in units (`tmp:400G`), which it leaves out.
 - `scontrol -o show reservation`, while there are any; `scontrol show config`, every five minutes.
 - `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. `scontrol
   requeue`: pyslurm's call requeues a job that has just ended, too. scontrol: the note for a preempted job's user.
@@ -43,7 +44,7 @@ from tesched_core.model.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.model.cluster import Job, JobState, Node, Partition, Request, Reservation
+from tesched_core.model.cluster import Job, JobState, Node, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
@@ -54,7 +55,16 @@ from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.job_records import UNREADABLE, unread_job
-from tesched_slurm.pyslurm_jobs import job_of, may_be_wrong, nodes_of, partitions_of, pending_job, same_run, started_job
+from tesched_slurm.pyslurm_jobs import (
+    job_of,
+    lacking,
+    may_be_wrong,
+    nodes_of,
+    partitions_of,
+    pending_job,
+    same_run,
+    started_job,
+)
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Question, Seen
 from tesched_slurm.queue import Queue
@@ -88,6 +98,8 @@ class PyslurmObserver:
     _settings: Settings = field(init=False)
     _queue: Queue = field(init=False)
     _hidden: HiddenTasks = field(init=False)
+    #: with these settings no node has any of the GRES that pyslurm does not show
+    _no_gres: SlurmSettings | None = None
     _kept: dict[int, _Kept] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,7 +128,7 @@ class PyslurmObserver:
         jobs = self._jobs(seen, rows, {int(job_id): row for job_id, row in tasks.late.items()})
         if isinstance(jobs, Failure):
             return jobs
-        nodes = self._nodes(seen)
+        nodes = self._nodes(seen, settings)
         if isinstance(nodes, Failure):
             return nodes
         reservations = self._reservations() if seen.reservations else ()
@@ -205,8 +217,10 @@ class PyslurmObserver:
         read = self._queue.read(rows, details, answers[1], wanted=wanted)
         return read if isinstance(read, Failure) else [job for job in read if job.job_id in wanted]
 
-    def _nodes(self, seen: Seen) -> tuple[Node, ...] | Failure:
-        if seen.nodes is not None and not any(map(may_be_wrong, seen.nodes)):
+    def _nodes(self, seen: Seen, settings: SlurmSettings) -> tuple[Node, ...] | Failure:
+        lacks = lacking(seen.nodes or (), settings)
+        told = self._no_gres is settings or not lacks
+        if seen.nodes is not None and told and not any(map(may_be_wrong, seen.nodes)):
             try:
                 return nodes_of(seen.nodes)
             except ValueError as error:
@@ -215,9 +229,12 @@ class PyslurmObserver:
         if isinstance(answer, Failure):
             return answer
         try:
-            return read_nodes(answer)
+            nodes = read_nodes(answer)
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show node", error)
+        on_nodes = {name for node in nodes for name, _ in node.total.gres}
+        self._no_gres = settings if lacks.isdisjoint(on_nodes) else None
+        return nodes
 
     def _partitions(self, seen: Seen) -> tuple[Partition, ...] | Failure:
         if seen.partitions is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from tesched_core.model.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request
+from tesched_core.model.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 
 from tesched_slurm import slurm_formats as words
@@ -163,6 +163,15 @@ def _node(record: NodeRecord, nodes: int) -> Node:
         reason=record.reason or "",
     )
     return node_within_bounds(node, nodes)
+
+
+def lacking(records: Iterable[NodeRecord], settings: SlurmSettings) -> frozenset[str]:
+    """Return the kinds of GRES that the site has, and pyslurm shows on no node.
+
+    It leaves out what is counted in units, as in `tmp:400G` (26.05; by its source an older one may raise for that).
+    """
+    shown = {name.partition(":")[0] for record in records for name in record.configured_gres}
+    return settings.gres_types - shown
 
 
 def may_be_wrong(record: NodeRecord) -> bool:

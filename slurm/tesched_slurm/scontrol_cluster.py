@@ -234,6 +234,7 @@ def read_settings(answer: str) -> SlurmSettings:
         limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(
             values.get("AccountingStorageEnforce", "limits").lower().split(",")
         ),
+        gres_types=words.names(values.get("GresTypes", "(null)")),
         has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd"
         and "nojobs" not in values.get("AccountingStorageEnforce", "").split(","),
         min_job_age_s=number("MinJobAge"),

@@ -370,6 +370,8 @@ class SlurmSettings:
     limits_enforced: bool = True
     #: AccountingStorageType is slurmdbd, and jobs are stored there (AccountingStorageEnforce has no nojobs)
     has_slurmdbd: bool = False
+    #: kinds of GRES that the site has (GresTypes)
+    gres_types: frozenset[str] = frozenset()
     #: seconds for which slurmctld remembers a finished job
     min_job_age_s: int = 300
     job_requeue: bool = True

@@ -18,6 +18,7 @@ first: the default of the GPUs. All of the node's memory is asked for only after
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.request import gpus_in_all, with_default_memory
@@ -84,12 +85,22 @@ def lesser_reading(request: Request, defaults: MemoryDefaults) -> Request:
         if counted in _counts_of_none(request, gpus, nodes, defaults):
             return by_gpu
         if counted < defaults.least_mib * nodes:
-            # 26.05 hides what a job asks for by node or CPU behind the default.
-            return with_default_memory(request, per_gpu, defaults.least_mib) if defaults.counts_gpus else by_gpu
+            return _hidden(request, counted, per_gpu, defaults) if defaults.counts_gpus else by_gpu
         if defaults.everywhere or defaults.counts_gpus:
             return replace(request, mem_per_node_mib=0, mem_per_cpu_mib=None)
     # By its record it may be --mem=0, too: a partition's limit of memory is held against it as against that.
     return replace(request, mem_per_gres=(("gpu", per_gpu),))
+
+
+def _hidden(request: Request, counted: int, per_gpu_mib: int, defaults: MemoryDefaults) -> Request:
+    """Return the request with what it asks for by node or CPU: 26.05 has the default of the GPUs in that place.
+
+    On several nodes the count does not say which of the two it is: by CPU is less.
+    """
+    found = with_default_memory(request, per_gpu_mib, defaults.least_mib)
+    if found is not request:
+        return found
+    return replace(request, mem_per_node_mib=None, mem_per_cpu_mib=ceil(counted / max(request.cpus, 1)))
 
 
 def _counts_of_none(request: Request, gpus: int, nodes: int, defaults: MemoryDefaults) -> frozenset[int]:

@@ -75,6 +75,10 @@ def test_memory_that_a_job_names_is_its_own(request_: Request, defaults: MemoryD
 
 def test_what_26_05_hides_behind_the_default_is_what_it_counts() -> None:
     assert lesser_reading(nothing(3000), COUNTS).mem_per_cpu_mib == 3000
+    # Of two tasks, on one node or two, it may be memory by CPU or by node: by CPU is less.
+    two = replace(nothing(20_000), cpus=2, tasks=2, max_nodes=2)
+    found = lesser_reading(two, COUNTS)
+    assert (found.mem_per_cpu_mib, found.mem_per_node_mib) == (10_000, None)
 
 
 @pytest.mark.parametrize(
