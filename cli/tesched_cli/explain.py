@@ -15,7 +15,7 @@ from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.notice import TARGET_WORDS, ExitZero
-from tesched_core.model.order import Departure, Ending, Victim
+from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
@@ -158,7 +158,7 @@ def _as_preemptor(view: OrderView) -> Iterator[str]:
         return
     yield f"order {order.order_id}: room was made for it on {hostlist(order.nodes)} ({ending})"
     for victim, label in zip(order.victims, view.victim_labels, strict=True):
-        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else "was asked to yield"
+        asked = "was suspended, since its CPUs are enough" if victim.by_suspending else _asked(victim)
         yield f"  job {label} {asked}: {victim.why}"
     if not order.victims:
         yield "  nobody had to yield: the room was free, and only the queue's order kept the job from it"
@@ -172,8 +172,10 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     if order.ending is Ending.SHADOW:
         yield f"order {order.order_id}: it would have been asked to yield to {to} ({_SHADOW})"
         return
-    asked = f"{victim.why}, for {to}" if victim.by_slurm else f"it was asked to yield to {to}"
-    yield f"order {order.order_id}: {asked}"
+    if victim.by_slurm:
+        yield f"order {order.order_id}: {victim.why}, for {to}"
+    else:
+        yield f"order {order.order_id}: it {_asked(victim)} to {to}"
     if victim.suspended_at is not None:
         until = victim.back_at if victim.back_at is not None else victim.left_at
         for_s = "is suspended" if until is None else f"was suspended for {duration(until - victim.suspended_at)}"
@@ -187,6 +189,14 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     if lost:
         yield f"  its run was ended after {duration(lost / max(len(victim.nodes), 1))}; what it had saved is not lost"
     yield from _steps(view)
+
+
+def _asked(victim: Victim) -> str:
+    """Say what was asked of a victim; one without a signal is asked after the others of its order."""
+    if victim.state is VictimState.PLANNED:
+        return "is asked, once the other victims of the order have left, to yield"
+    never = victim.state in {VictimState.SPARED, VictimState.LEFT} and victim.noticed_at is None
+    return "was selected, and not asked, to yield" if never and not victim.by_slurm else "was asked to yield"
 
 
 _DID: Mapping[Departure, str] = {
