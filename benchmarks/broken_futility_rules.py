@@ -111,7 +111,10 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", ending_times=self.ending_times", ""),
     Mutation(
-        "leaving: room is fought for", "core/tesched_core/orders/reinforce.py", "or context.is_awaited(order))", ")"
+        "leaving: resources are fought for",
+        "core/tesched_core/orders/reinforce.py",
+        "or context.is_awaited(order))",
+        ")",
     ),
     Mutation("run: a start is none yet", _RUN, "if ran_s >= enough_s or", "if True or"),
     Mutation("run: success is one", _RUN, "(not back and job.state is JobState.COMPLETED)", "False"),

@@ -13,7 +13,7 @@ _BUILT_FOR = re.compile(rb"tesched-built-for=(\d+\.\d+\.\d+)")
 
 
 def find_file(folders: Iterable[str]) -> Path | None:
-    """Return the first such file, as slurmctld looks for it; None where this host has none."""
+    """Find the file in the order of slurmctld's search; None where this host has none."""
     return next((path for path in (Path(folder) / FILE for folder in folders) if path.is_file()), None)
 
 

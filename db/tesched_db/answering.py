@@ -1,6 +1,6 @@
 """A connection to PostgreSQL that gives up a server which does not answer.
 
-TCP tells of a peer that is gone, and `statement_timeout` is the server's own. Neither helps where the peer's kernel
+TCP reports a peer that is gone, and `statement_timeout` is the server's own. Neither helps where the peer's kernel
 still takes what is sent and the process behind it does nothing: a proxy that hangs, a stopped server.
 """
 

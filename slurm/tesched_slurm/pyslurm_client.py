@@ -219,8 +219,8 @@ class PyslurmObserver:
 
     def _nodes(self, seen: Seen, settings: SlurmSettings) -> tuple[Node, ...] | Failure:
         lacks = lacking(seen.nodes or (), settings)
-        told = self._no_gres is settings or not lacks
-        if seen.nodes is not None and told and not any(map(may_be_wrong, seen.nodes)):
+        complete = self._no_gres is settings or not lacks
+        if seen.nodes is not None and complete and not any(map(may_be_wrong, seen.nodes)):
             try:
                 return nodes_of(seen.nodes)
             except ValueError as error:

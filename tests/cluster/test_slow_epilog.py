@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
-from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
@@ -22,7 +20,7 @@ WHOLE = ("-c32", "--mem=100", "--output=/dev/null")
 EPILOG = """#!/bin/sh
 while [ -e "${0%/*}/hold" ]; do sleep 0.1; done
 """
-#: seconds in which an order and a binding are over, where no victim takes its time
+#: seconds in which a binding is over and, with KillWait, an order: where no victim takes its time
 SHORT_S = 8
 
 
@@ -47,12 +45,18 @@ def site(folder: Path, nodes: int) -> ClusterDefinition:
     return ClusterDefinition(groups=(NodeGroup(count=nodes),), settings={"Epilog": str(epilog), "KillWait": "1"})
 
 
-def await_that_it_would_be_over(cluster: LocalCluster, daemon: Daemon, victim: int, grace_s: int = 0) -> None:
-    """Wait until the victim has been in its Epilog for so long that an order that does not wait for it is over."""
-    cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
-    over = time.monotonic() + grace_s + 1 + SHORT_S  # KillWait is 1 s
-    cluster.wait_for(lambda: time.monotonic() > over, "the order's time to be over")
-    daemon.await_polls(cluster)
+def put_off(daemon: Daemon) -> bool:
+    """Return whether the end of the order was put off twice: then the first one, and that of a binding, are past."""
+    (one,) = daemon.json("orders")["orders"]
+    order = one["order"]
+    return bool(order["expires_at"] > order["created_at"] + 2 * SHORT_S)
+
+
+def grace_is_over(daemon: Daemon) -> bool:
+    """Return whether the daemon has polled since the end of the grace period of the only victim."""
+    (one,) = daemon.json("orders")["orders"]
+    (victim,) = one["order"]["victims"]
+    return bool(daemon.json("status")["daemon"]["seen_at"] > victim["noticed_at"] + victim["grace_period_s"])
 
 
 @pytest.mark.gate
@@ -65,7 +69,9 @@ def test_the_te_job_keeps_its_place_and_its_nodes_until_the_epilog_is_over(
     rival = cluster.sbatch("--job-name=be-2", *WHOLE, wrap="sleep 1000")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
-        await_that_it_would_be_over(cluster, daemon, victim)
+        cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
+        cluster.wait_for(lambda: put_off(daemon), "the order to live on")
+        daemon.await_polls(cluster)
         waiting = cluster.job(te)
         assert (waiting["ReqNodeList"], waiting["JobState"]) == ("n1", "PENDING")
         assert int(waiting["Priority"]) > int(cluster.job(rival)["Priority"])
@@ -87,7 +93,7 @@ def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
         cluster.wait_for(lambda: "COMPLETING" in cluster.job(victim)["JobState"], "the victim's Epilog")
         cluster.run("scancel", str(te))
-        await_that_it_would_be_over(cluster, daemon, victim, grace_s=10)
+        cluster.wait_for(lambda: grace_is_over(daemon), "its grace period to be over")
         hold.unlink()
         cluster.wait_for(lambda: cluster.put_back([victim]) == [victim], "it to be put back in the queue")
         cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")

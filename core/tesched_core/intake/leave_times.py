@@ -63,7 +63,7 @@ def with_leave_times(known: LeaveTimes, seen: Iterable[tuple[Pair, float]]) -> L
 
 
 def ending_s(victim: Victim) -> float | None:
-    """Return for how many seconds a victim was seen to be ending on its nodes; None if that was not seen."""
+    """Ending time of a victim that has left, seconds; None if it was not seen to be ending."""
     since, left_at = victim.ending_since, victim.left_at
     return None if since is None or left_at is None else max(left_at - since, 0.0)
 
@@ -71,7 +71,7 @@ def ending_s(victim: Victim) -> float | None:
 def with_ending_times(known: EndingTimes, seen: Iterable[tuple[tuple[str, ...], float]]) -> EndingTimes:
     """Return the ending times by node with further ones, each with its victim's nodes, oldest first.
 
-    What took longer than it was awaited is left out: it hung, or no daemon looked.
+    What took longer than it was awaited is left out: it hung, or no daemon polled.
     """
     seen = tuple(seen)
     if not seen:
@@ -85,7 +85,7 @@ def with_ending_times(known: EndingTimes, seen: Iterable[tuple[tuple[str, ...], 
 
 
 def patience_s(known: EndingTimes, nodes: Iterable[str]) -> float:
-    """Return for how many seconds a job that is ending on these nodes is awaited."""
+    """Patience with a job that is ending on these nodes, seconds."""
     here = [max(known[name]) for name in nodes if name in known] or [max(times) for times in known.values()]
     return max([2 * took_s for took_s in here] + [LEAST_PATIENCE_S])
 

@@ -111,7 +111,7 @@ class CycleContext:
         return own_request(job, self.changes_of(NODE_BINDING).get(job.job_id))
 
     def is_awaited(self, order: Order) -> bool:
-        """Return whether an order that makes room awaits jobs that are ending on its nodes.
+        """Check whether an order that makes room awaits jobs that are ending on its nodes.
 
         These are its victims or, where it has none and its preemptor does not fit yet, what ends there by itself. A job
         that takes too long hangs (`intake/leave_times.py`), and is not awaited any more.
@@ -123,7 +123,7 @@ class CycleContext:
         return any(self.is_ending(victim) for victim in order.victims)
 
     def is_ending(self, victim: Victim) -> bool:
-        """Return whether a victim is ending on its nodes, and not for too long; of one not seen, whether it was."""
+        """Check whether a victim is ending on its nodes, and not for too long; of one not seen, whether it was."""
         job = self.snapshot.jobs.get(victim.job_id)
         if victim.state not in HOLDS_ROOM:
             return False
@@ -144,7 +144,7 @@ class CycleContext:
         )
 
     def fits(self, order: Order) -> bool:
-        """Return whether the order's preemptor fits into what is free now on the order's nodes."""
+        """Check whether the order's preemptor fits into what is free now on the order's nodes."""
         job, room = self.snapshot.jobs.get(order.preemptor), self.columns.room
         rows = [room.index[name] for name in order.nodes if name in room.index]
         try:

@@ -250,7 +250,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
 
 
 def _spare(
-    victim: Victim, order: Order, context: CycleContext, text: str = "its room is not needed any more; it goes on"
+    victim: Victim, order: Order, context: CycleContext, text: str = "its resources are not needed any more; it goes on"
 ) -> Victim:
     if victim.noticed_at is not None and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others

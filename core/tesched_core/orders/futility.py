@@ -95,7 +95,7 @@ def _was_declined(order: Order, context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(order.preemptor)
     if order.ending is not Ending.EXPIRED or not order.nodes or job is None or job.reason != "Resources":
         return False
-    # It lasts for a while after its last victim has left (`advance.py`): Slurm has looked at it since.
+    # It lasts for a while after its last victim has left (`advance.py`): Slurm has tried to start it since.
     return context.fits(order)
 
 

@@ -39,12 +39,12 @@ _UNDER_NOTICE = frozenset({VictimState.PLANNED, VictimState.NOTICED})
 
 
 def is_quick(victim: Victim) -> bool:
-    """Return whether a victim is requeued without a notice."""
+    """Check whether a victim is requeued without a notice."""
     return not victim.by_suspending and (not victim.notice_signal or victim.grace_period_s <= 0)
 
 
 def is_early(victim: Victim, job: Job, order: Order, context: CycleContext) -> bool:
-    """Return whether it is too early to ask this victim, since another one of the order is still saving its work."""
+    """Check whether it is too early to ask a victim, since another one of the order is still saving its work."""
     if not is_quick(victim):
         return False
     known = expected_leave_s(
@@ -55,7 +55,7 @@ def is_early(victim: Victim, job: Job, order: Order, context: CycleContext) -> b
 
 
 def _saves_for_s(victim: Victim, context: CycleContext) -> float:
-    """Return for how many seconds a victim may go on holding its nodes; 0: it has left, or that is not known."""
+    """Seconds for which a victim may go on holding its nodes; 0: it has left, or that is not known."""
     if is_quick(victim) or victim.by_suspending or victim.state not in _UNDER_NOTICE:
         return 0.0
     left_s = victim.grace_period_s if victim.deadline is None else max(victim.deadline - context.now, 0.0)
@@ -71,7 +71,7 @@ def _saves_for_s(victim: Victim, context: CycleContext) -> float:
 
 
 def _ends_for_s(victim: Victim, context: CycleContext) -> float:
-    """Return for how many seconds more a victim may be ending, going by the last one on its nodes; 0: not known."""
+    """Seconds for which a victim may go on ending, going by the last one on its nodes; 0: not known."""
     times = context.known_ending_times
     longest_s = max((times[name][-1] for name in victim.nodes if name in times), default=0.0)
     since = context.now if victim.ending_since is None else victim.ending_since

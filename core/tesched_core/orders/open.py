@@ -66,7 +66,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
 
 
 def victim_of(chosen: ChosenVictim, snapshot: Snapshot) -> Victim:
-    """Return a victim that has not been told yet."""
+    """Make a victim of a selected job; it has had no notice yet."""
     job = snapshot.jobs[chosen.job_id]
     traits = snapshot.traits[job.job_id]
     return Victim(

@@ -35,7 +35,7 @@ _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
 
 
 def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
-    """Return why a running job would not start again after a requeue, as a row of `INELIGIBLE`; 0: it would."""
+    """Find why a running job would not start again after a requeue, as a row of `INELIGIBLE`; 0: it would."""
     if job.deadline is not None:
         return DEADLINE
     partitions = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
@@ -48,7 +48,7 @@ def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
 
 
 def loses_licenses(settings: SlurmSettings) -> bool:
-    """Return whether a requeued job loses its licences on this release of Slurm."""
+    """Check whether a requeued job loses its licences on this release of Slurm."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", settings.release)
     if found is None:
         return False
@@ -57,7 +57,7 @@ def loses_licenses(settings: SlurmSettings) -> bool:
 
 
 def _takes(partition: Partition, job: Job) -> bool:
-    """Return whether a partition would start a job like this. One that is not read says nothing."""
+    """Check whether a partition would start a job like this. One that is not read says nothing."""
     if partition.doubt:
         return True
     longest = partition.max_time_s

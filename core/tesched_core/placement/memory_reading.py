@@ -6,7 +6,7 @@ gives the default of the GPUs, and no other. One that named it gets that, on a n
 
 - memory of a node or CPU that is a default of the site's (DefMemPerCPU, DefMemPerNode): the job named none. Any other
   is its own.
-- 0: a job that named none, where the site has no other default, or once Slurm has looked at it; or --mem=0. The memory
+- 0: a job that named none, where the site has no other default, or once Slurm has considered it; or --mem=0. The memory
   that Slurm counts for it (`mem=` of its TRES) is that of a node in both cases without another default, and else the
   other default's of the former.
 

@@ -91,7 +91,7 @@ def test_an_answer_of_another_form_is_an_error(strange: object) -> None:
 
 
 def test_nodes_with_a_gres_in_units_are_left_to_scontrol() -> None:
-    """Pyslurm's own reader takes the unit of `tmp:400G` for a type, and looks for a count behind it."""
+    """Pyslurm's own reader takes the unit of `tmp:400G` for a type, and expects a count behind it."""
 
     class Counted(SimpleNamespace):
         @property

@@ -36,7 +36,7 @@ def nothing(counted: int) -> Request:
         (nothing(NODE), ONLY),
         (pending(), ONLY),
         (pending(mem_per_node_mib=0), ONLY),
-        # another default, before Slurm has looked at it and after
+        # another default, before Slurm has considered it and after
         (pending(mem_per_cpu_mib=1000), BY_CPU),
         (nothing(1000), BY_CPU),
         (pending(mem_per_node_mib=2000), BY_NODE),
