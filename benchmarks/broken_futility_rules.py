@@ -111,7 +111,7 @@ FUTILITY_MUTATIONS = (
     ),
     Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", ending_times=self.ending_times", ""),
     Mutation(
-        "leaving: resources are fought for",
+        "leaving: resources fought for",
         "core/tesched_core/orders/reinforce.py",
         "or context.is_awaited(order))",
         ")",
