@@ -76,7 +76,8 @@ def test_the_standby_takes_over_in_the_middle_of_an_order(
             assert "requeue job" not in log.read_text()
             # The grace period is over; only the second daemon can requeue the victim.
             cluster.wait_state(te, "RUNNING")
-            assert "requeue job" in log.read_text()
+            # It may run before the daemon has read the answer to its requeue.
+            cluster.wait_for(lambda: "requeue job" in log.read_text(), "the second daemon to say that it has")
             looks = log.read_text().splitlines()
             assert any("standby" not in line for line in looks[looks.index(_last_standby(looks)) + 1 :])
             if blow is signal.SIGSTOP:
