@@ -160,6 +160,7 @@ def test_a_victim_that_has_just_started_gets_the_notice_that_its_command_line_de
     whole = ("--exclusive", "--mem=100", "--output=/dev/null")
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         victim = cluster.sbatch("-J", "be", *whole, "--signal=B:USR2@60", script=script)
+        cluster.wait_state(victim, "RUNNING")
         te = cluster.sbatch("-J", "te", *whole, wrap="exec sleep 1")
         cluster.wait_state(te, "RUNNING", "COMPLETED")
         assert saved.exists()
