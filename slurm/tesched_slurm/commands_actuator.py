@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tesched_core.intake.pending_reason import has_reason
+from tesched_core.intake.pending_reason import has_failed, has_reason
 from tesched_core.model.actions import (
     Action,
     Failure,
@@ -255,8 +255,12 @@ def not_that_run(job: Job, restarts: int) -> Failure | None:
 
 
 def not_ended_as(job: Job, restarts: int) -> Failure | None:
-    """Return why the meant run of the job has not ended by itself, looked at right before acting; None if it has."""
-    if not job.finished or job.state is JobState.CANCELLED or job.completing:
+    """Return why the meant run of the job has not ended by itself, looked at right before acting; None if it has.
+
+    One that has failed, and whose nodes are still completing, has ended.
+    """
+    ended = job.finished and job.state is not JobState.CANCELLED and not job.completing
+    if not ended and not has_failed(job):
         return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} is {job.state} by now")
     if job.restarts != restarts:
         return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {job.job_id} has restarted since")

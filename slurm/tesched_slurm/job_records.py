@@ -92,8 +92,8 @@ def read_job(row: Row, details: Details | None) -> Job:
         licenses=words.text(row.licenses),
         comment=_typed(row.comment).strip(),
         admin_comment=_typed(row.admin_comment).strip(),
-        exit_status=status if finished else 0,
-        exit_signal=by_signal if finished else 0,
+        exit_status=status if finished or "COMPLETING" in flags else 0,
+        exit_signal=by_signal if finished or "COMPLETING" in flags else 0,
         partly_read=partly_read,
     )
     return within_bounds(job)

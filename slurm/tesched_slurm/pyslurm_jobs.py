@@ -61,8 +61,8 @@ def job_of(record: JobRecord, request: Request, allocation: tuple[NodeShare, ...
         licenses=",".join(record.licenses),
         comment=(record.comment or "").strip(),
         admin_comment=(record.admin_comment or "").strip(),
-        exit_status=(record.exit_code or 0) if finished else 0,
-        exit_signal=(record.exit_code_signal or 0) if finished else 0,
+        exit_status=(record.exit_code or 0) if finished or "COMPLETING" in flags else 0,
+        exit_signal=(record.exit_code_signal or 0) if finished or "COMPLETING" in flags else 0,
     )
 
 

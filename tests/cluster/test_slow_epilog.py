@@ -82,11 +82,36 @@ def test_the_te_job_keeps_its_place_and_its_nodes_until_the_epilog_is_over(
         assert cluster.job(rival)["JobState"] == "PENDING"
 
 
-def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_in_its_epilog(
+@pytest.mark.gate
+def test_what_depends_on_a_victim_that_dies_of_its_notice_never_sees_it_fail(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
 ) -> None:
     cluster = make_cluster(site(tmp_path, nodes=1))
     # It has no trap for the signal that it declares.
+    victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    after = cluster.sbatch(f"--dependency=afterok:{victim}", "--kill-on-invalid-dep=yes", *WHOLE, wrap="true")
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
+
+        def is_back() -> bool:
+            job = cluster.job(victim)
+            assert job["JobState"] in {"RUNNING", "COMPLETING"}
+            return job["Restarts"] == "1"
+
+        cluster.wait_for(is_back, "it to be put back in the queue while its Epilog runs")
+        hold.unlink()
+        # Before it starts a job Slurm looks after dependencies: by then one that can't be met has ended what waits.
+        cluster.wait_state(te, "RUNNING")
+        assert (cluster.job(victim)["JobState"], cluster.job(after)["JobState"]) == ("PENDING", "PENDING")
+        cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")
+        assert daemon.json("status")["tally"]["lost"] == 0
+
+
+def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_in_its_epilog(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    cluster = make_cluster(site(tmp_path, nodes=1))
     victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
     cluster.wait_state(victim, "RUNNING")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:

@@ -66,6 +66,7 @@ class Changed(Extra, total=False):
 
     request: Request
     array_throttle: int
+    exit_status: int
 
 
 class Driver:
@@ -119,6 +120,9 @@ class Driver:
         #: of Slurm; empty stands for an old one
         self.release = ""
         self.requeue_delay_s = 121
+        #: exit codes after which Slurm itself puts a job back in the queue, and holds it
+        self.requeue_exit: frozenset[int] = frozenset()
+        self.requeue_exit_hold: frozenset[int] = frozenset()
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -141,6 +145,8 @@ class Driver:
             jobs=dict(self.jobs),
             nodes=dict(self.nodes),
             settings=SlurmSettings(
+                requeue_exit=self.requeue_exit,
+                requeue_exit_hold=self.requeue_exit_hold,
                 kill_wait_s=30,
                 requeue_delay_s=self.requeue_delay_s,
                 limits_enforced=self.enforces_limits,

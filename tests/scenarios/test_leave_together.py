@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Action, Notify, Requeue, SetNice, SetNodes
+from tesched_core.model.actions import Action, Notify, Requeue, Rerun, SetNice, SetNodes
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, Order, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -60,11 +60,13 @@ def test_one_without_a_signal_is_asked_when_the_other_has_left() -> None:
     assert state_of(drive, QUICK) is VictimState.REQUEUING
 
 
-@pytest.mark.parametrize("state", [JobState.FAILED, JobState.COMPLETED])
-def test_one_without_a_signal_does_not_wait_for_the_others_epilog_where_nothing_is_known_of_it(state: JobState) -> None:
+@pytest.mark.parametrize(("state", "again"), [(JobState.FAILED, [(Rerun, BE)]), (JobState.COMPLETED, [])])
+def test_one_without_a_signal_does_not_wait_for_the_others_epilog_where_nothing_is_known_of_it(
+    state: JobState, again: list[tuple[type[Action], int]]
+) -> None:
     drive = two()
     drive.completing(BE, state)
-    assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
+    assert set(asked(drive.cycle(11))) == {*again, (Requeue, QUICK)}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,9 @@ def test_an_epilog_that_takes_longer_than_slurm_keeps_a_requeued_job_is_waited_f
     drive = two(leave_s=4.0)
     drive.memory = replace(drive.memory, ending_times={"n1": (20.0, 100.0)})
     drive.completing(BE, JobState.FAILED)
-    for at_s in (11, 60, 106):
+    assert asked(drive.cycle(11)) == [(Rerun, BE)]
+    drive.change(BE, state=JobState.UNKNOWN, restarts=1)
+    for at_s in (12, 60, 106):
         assert asked(drive.cycle(at_s)) == [], at_s
     assert asked(drive.cycle(107)) == [(Requeue, QUICK)]
 

@@ -47,6 +47,9 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
 )
 
 
+#: Beginnings of what Slurm says of a run that has failed: by an exit code, or by a signal (on 22.05, and since then).
+_FAILURES = ("NonZeroExitCode", "JobLaunchFailure", "RaisedSignal")
+
 _FIRM = frozenset(
     {
         RefusalCode.DEPENDENCY,
@@ -60,6 +63,11 @@ _FIRM = frozenset(
 
 #: What Slurm says of a job only when it comes to it: of one behind another it says Priority.
 _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
+
+
+def has_failed(job: Job) -> bool:
+    """Check whether a job's run has failed. While it is completing its state is hidden, and its reason tells."""
+    return job.state is JobState.FAILED or (job.completing and job.reason.startswith(_FAILURES))
 
 
 def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:

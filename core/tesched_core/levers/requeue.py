@@ -4,7 +4,7 @@ Definitions
     died of its notice  the job had its notice and then FAILED, within its grace period: the signal ended it, or a trap
                         that ends with a code of its own.
     rerun               `scontrol requeue` of a job that has ended, which Slurm does for as long as it remembers it
-                        (MinJobAge).
+                        (MinJobAge); of one that has failed, while its nodes are completing (`orders/early_rerun.py`).
     lost                a victim that should run again and was not put back in the queue in that time. The goal is 0.
 
 Principle
@@ -31,6 +31,7 @@ from tesched_core.model.actions import Outcome, Reason, ReasonCode, Release, Req
 from tesched_core.model.change import REQUEUE, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.order import Departure, Order, Victim, VictimState
+from tesched_core.model.resources import JobId
 
 #: Seconds after a victim has left in which the jobs that depend on it are looked after: Slurm's passes are at most 60 s
 #: apart, and from the rerun on they find a job that waits.
@@ -64,7 +65,7 @@ class RequeueLever(Lever):
 
         At once: a job that depends on it (afterok) is looked at in Slurm's next pass, and is stuck from then on.
         """
-        how = "died of its notice" if victim.departure is Departure.DIED_OF_NOTICE else "has saved its work and ended"
+        how = "has saved its work and ended" if victim.departure is Departure.SAVED else "died of its notice"
         reason = Reason(
             code=ReasonCode.RUNS_AGAIN,
             text=f"it made room for job {order.preemptor}, {how}, and is to run again",
@@ -145,11 +146,15 @@ class RequeueLever(Lever):
                     context.last_preempted[job_id] = context.now  # it had its notice, and is let go
                 orders[asked.order_id] = with_victim(asked, job_id, partial(_stays, spared=final(outcome)))
                 context.moved(asked.order_id, job_id, "sent", "not sent", said(outcome))
-            elif again is not None and final(outcome):
-                # Any other failure: it is asked for again, until Slurm has forgotten the job.
+            elif again is not None and final(outcome) and _has_left(again, job_id):
+                # After any other failure it is asked for again, until Slurm has forgotten the job; so is an early one.
                 why = f"Slurm does not put it back in the queue ({said(outcome)})"
                 is_lost = partial(lost, why=why, order=again, context=context)
                 orders[again.order_id] = with_victim(again, job_id, is_lost)
+
+
+def _has_left(order: Order, job_id: JobId) -> bool:
+    return any(victim.job_id == job_id and victim.state is VictimState.LEFT for victim in order.victims)
 
 
 def lost(victim: Victim, *, why: str, order: Order, context: CycleContext) -> Victim:

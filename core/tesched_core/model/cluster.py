@@ -166,7 +166,7 @@ class Job:
     licenses: str = ""
     comment: str = ""
     admin_comment: str = ""
-    #: exit status of the batch script and the signal that ended it, for a finished job (0, 0 otherwise)
+    #: exit status of the batch script and the signal that ended it, for a finished or completing job (0, 0 otherwise)
     exit_status: int = 0
     exit_signal: int = 0
     #: why what stands here may be wrong, in words: its record, or part of it, could not be read, and this is what was

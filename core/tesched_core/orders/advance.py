@@ -43,6 +43,7 @@ from tesched_core.model.order import (
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of
+from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, family_of
 from tesched_core.orders.futility import follow as follow_futile
@@ -227,6 +228,8 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
             return replace(victim, state=VictimState.SPARED)
         if departure is not None:
             victim = leave(victim, departure, order, context)
+        elif job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
+            return rerun_early(victim, order, context)
         elif order.state is not OrderState.OPEN and victim.state is not VictimState.REQUEUING:
             # A victim under notice may be about to leave, and then has paid; when its grace period is over, it stays.
             # One that is ending does leave, however long its Epilog takes.
@@ -287,7 +290,8 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         context.leave_times.append(((job.user, job.name), took_s))
     if (took_s := ending_s(victim)) is not None:
         context.ending_times.append((victim.nodes, took_s))
-    return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN else victim
+    waits = job is not None and job.restarts > victim.restarts
+    return REQUEUE_LEVER.rerun(victim, order, context) if departure in TO_RERUN and not waits else victim
 
 
 def _look_for_return(victim: Victim, job: Job | None, order: Order, context: CycleContext) -> Victim:

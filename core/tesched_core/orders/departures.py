@@ -17,29 +17,42 @@ def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str
     """
     if job is None:
         return Departure.VANISHED
-    asked = victim.state is VictimState.REQUEUING
     if job.restarts > victim.restarts and not (job.completing and job.on_nodes):
-        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+        return _put_back(victim)
     if job.on_nodes:
         return None
     if job.pending:
-        return Departure.REQUEUED if asked else Departure.REQUEUED_ITSELF
+        return _put_back(victim)
     if job.finished and not job.completing:
         return _own_end(victim, job, now, release)
     return None
 
 
+def had_its_notice(victim: Victim) -> bool:
+    """Check whether it was sent the signal that was declared for it."""
+    return bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
+
+
+def _put_back(victim: Victim) -> Departure:
+    """Return what it means that a victim's run is over and its job waits."""
+    if victim.state is VictimState.REQUEUING:
+        return Departure.REQUEUED
+    # Its rerun was asked for while it had its grace period: it had failed (`orders/early_rerun.py`).
+    early = victim.state is VictimState.NOTICED and victim.requeue_sent_at is not None
+    return Departure.DIED_OF_NOTICE if early else Departure.REQUEUED_ITSELF
+
+
 def _own_end(victim: Victim, job: Job, now: UnixSeconds, release: str) -> Departure:
     """Return what it means that a victim's run has ended by itself."""
-    had_its_notice = bool(victim.notice_signal) and victim.noticed_at is not None and not victim.by_suspending
+    asked = had_its_notice(victim)
     if job.state is JobState.COMPLETED:
         # What Slurm does it does to jobs that end in their grace period; a job's or a site's own word holds for good.
         in_time = victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)
-        again = had_its_notice and in_time and victim.exit0.runs_again(release)
+        again = asked and in_time and victim.exit0.runs_again(release)
         return Departure.SAVED if again else Departure.FINISHED
     # Its own failure and the signal's can't be distinguished (a trap may exit with any code); to run once more is the
     # lesser harm, and counts towards guard.max_preemptions_per_job.
-    return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED
+    return Departure.DIED_OF_NOTICE if asked and job.state is JobState.FAILED else Departure.DIED
 
 
 def _in_its_grace_period(victim: Victim, job: Job, now: UnixSeconds) -> bool:

@@ -62,10 +62,13 @@ def _saves_for_s(victim: Victim, context: CycleContext) -> float:
     job = context.snapshot.jobs.get(victim.job_id)
     if job is None:
         return left_s if victim.job_id in context.absent else 0.0
-    if not job.on_nodes or job.restarts > victim.restarts:
+    if not job.on_nodes:
         return 0.0
     if job.completing:
+        # It may be back in the queue, as far as Slurm shows: it has its nodes until then.
         return _ends_for_s(victim, context)
+    if job.restarts > victim.restarts:
+        return 0.0
     # One that an admin has suspended saves nothing meanwhile, and is asked for nothing.
     return inf if job.state is JobState.SUSPENDED else left_s
 

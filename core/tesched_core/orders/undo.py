@@ -20,6 +20,7 @@ from tesched_core.model.order import HOLDS_ROOM, Ending, Order, OrderState, Vict
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import leave
 from tesched_core.orders.departures import departure_of
+from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.settled import ended_if_settled
 from tesched_core.placement.columns_of import columns_of
 
@@ -88,6 +89,8 @@ def _let_go(victim: Victim, order: Order, context: CycleContext) -> Victim:
     departure = departure_of(victim, job, context.now, context.release)
     if departure is not None:
         return leave(victim, departure, order, context)
+    if job is not None and failed_of_its_notice(victim, job, context.snapshot.settings):
+        return rerun_early(victim, order, context)
     if job is not None and job.completing:
         return victim  # it does leave, and how is known when its Epilog is over
     text = "the order was withdrawn; it goes on"
