@@ -28,7 +28,7 @@ FUTILITY_MUTATIONS = (
         "    return any(_saves_for_s",
         "    return False and any(_saves_for_s",
     ),
-    Mutation("together: not for one that has left", _TOGETHER, "if not job.on_nodes or", "if False and"),
+    Mutation("together: not for one that has left", _TOGETHER, "if not job.on_nodes:", "if False:"),
     Mutation(
         "together: one not seen has not left", _TOGETHER, "left_s if victim.job_id in context.absent else 0.0", "0.0"
     ),

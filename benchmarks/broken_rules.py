@@ -5,6 +5,7 @@ Over 400 lines: it is a list, one entry a rule.
 
 from __future__ import annotations
 
+from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
@@ -403,14 +404,14 @@ MUTATIONS = (
     Mutation(
         "ending: a victim that died of the notice runs again",
         "core/tesched_core/orders/departures.py",
-        "return Departure.DIED_OF_NOTICE if had_its_notice and job.state is JobState.FAILED else Departure.DIED",
+        "return Departure.DIED_OF_NOTICE if asked and job.state is JobState.FAILED else Departure.DIED",
         "return Departure.DIED",
     ),
     Mutation(
         "ending: a job that failed without a notice does not",
         "core/tesched_core/orders/departures.py",
-        "had_its_notice = bool(victim.notice_signal) and",
-        "had_its_notice =",
+        "return bool(victim.notice_signal) and",
+        "return",
     ),
     Mutation(
         "ending: a rerun is asked for again",
@@ -625,6 +626,7 @@ MUTATIONS = (
         "victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)",
         "True",
     ),
+    *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
@@ -758,5 +760,4 @@ MUTATIONS = (
         "for each in zip_longest(",
         "for each in (lambda *all_: all_)(",
     ),
-    Mutation("glances at new jobs are bounded", _LOOP, "if not self._glances.take(self.stopwatch()):", "if False:"),
 )

@@ -33,6 +33,10 @@ class Watcher(Protocol):
         """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
         ...
 
+    def has_ended(self, job_id: JobId) -> bool:
+        """Return whether this job, which ran, runs no more, or that is not to be had."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:

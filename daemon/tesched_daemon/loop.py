@@ -47,11 +47,12 @@ from tesched_core.ports import (
 )
 from tesched_core.step import step
 
+from tesched_daemon.glances import SOON_S, Glances, notices_of
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
-from tesched_daemon.rates import Allowance, Bucket, PerMinute
+from tesched_daemon.rates import PerMinute
 from tesched_daemon.set_aside import Meant, SetAside
 from tesched_daemon.settings import Mode, Pace
 
@@ -61,14 +62,10 @@ log = logging.getLogger(__name__)
 #: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
 #: set it right little by little are below.
 JUMP_S = 2.0
-#: Seconds until the next look, or glance, while a TE job waits at which Slurm has not looked: it may do so any moment.
-SOON_S = 0.05
-#: Seconds after its submission in which that is done for a TE job.
+#: Seconds after the submission of a TE job in which it is glanced at, while Slurm has not looked at it.
 NEW_FOR_S = 5.0
 #: Number of the jobs with unreadable records that are named.
 MOST_DOUBTS = 20
-#: Glances at new TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
-GLANCES = Allowance(burst=400, every_s=0.2)
 #: Seconds after an intent in which a command of its may be sent: the lease that it renewed lasts longer.
 ACT_WITHIN_S = 8.0
 
@@ -131,11 +128,9 @@ class Loop:
     _failures: int = field(default=0)
     _aside: SetAside = field(default_factory=SetAside)
     _per_minute: PerMinute = field(default_factory=PerMinute)
-    _glances: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
+    _glances: Glances = field(default_factory=Glances)
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
-    #: a TE job at which Slurm has yet to look, and by the stopwatch when everything is to be looked at in any case
-    _awaited: tuple[JobId, float] | None = None
     #: the clock and the stopwatch when the memory was last written
     _clocks: tuple[float, float] | None = None
     #: the same of a memory that was written last, or perhaps was not, and its cycle
@@ -146,18 +141,13 @@ class Loop:
     def turn(self, *, asked: bool = False) -> Turn:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
-        While a TE job awaits Slurm's first look at it and nothing else is due, a turn is a glance at that job, unless
-        a look was `asked` for.
+        Between two polls a turn is a glance at one job (`glances.py`), unless a look was `asked` for.
         """
-        if self._awaited is not None and not asked:
-            job_id, until = self._awaited
-            left_s = until - self.stopwatch()
-            if left_s > 0 and self.watcher is not None:
-                if not self._glances.take(self.stopwatch()):
-                    return Turn(summary=self._summary, next_in_s=left_s)
-                if not self.watcher.looked_at(job_id):
-                    return Turn(summary=self._summary, next_in_s=min(SOON_S, left_s))
-        self._awaited = None
+        if self.watcher is not None and not asked:
+            next_in_s = self._glances.glance(self.watcher, self.stopwatch())
+            if next_in_s is not None:
+                return Turn(summary=self._summary, next_in_s=next_in_s)
+        self._glances.forget()
         try:
             return self._turn()
         except JournalError as error:
@@ -187,7 +177,8 @@ class Loop:
 
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""
-        self._memory, self._perhaps, self._awaited = None, None, None
+        self._memory, self._perhaps = None, None
+        self._glances.forget()
 
     def _turn(self) -> Turn:
         lead = self.journal.lead()
@@ -241,12 +232,19 @@ class Loop:
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
-        awaited = None if self.mode is Mode.OBSERVE else awaits_first_look(snapshot, NEW_FOR_S, memory)
-        if awaited is not None:
-            if self.watcher is not None:
-                self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
-            next_in_s = min(next_in_s, SOON_S)
+        if self.mode is not Mode.OBSERVE:
+            next_in_s = self._next_glance_s(snapshot, memory, next_in_s)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+
+    def _next_glance_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
+        """Return the seconds until the next turn, a glance or a poll; the next poll is so far away, or nearer."""
+        awaited = awaits_first_look(snapshot, NEW_FOR_S, memory)
+        if awaited is not None:
+            next_in_s = min(next_in_s, NEW_FOR_S if self.watcher is not None else SOON_S)
+        if self.watcher is None:
+            return next_in_s
+        now = self.stopwatch()
+        return self._glances.plan(awaited, notices_of(memory), clock=self.clock(), now=now, to=now + next_in_s)
 
     def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
         """Return what was seen, with what is known of its jobs beside Slurm's own records."""

@@ -36,7 +36,7 @@ from tesched_core.ports import Barred, never_barred
 
 from tesched_slurm.columns import Row, read_rows, strange
 from tesched_slurm.details import Details
-from tesched_slurm.job_records import read_job
+from tesched_slurm.job_records import read_job, states
 from tesched_slurm.notes import write_note
 from tesched_slurm.queue import details_alone
 from tesched_slurm.run_command import Commands
@@ -63,11 +63,28 @@ class CommandsWatcher:
 
     def looked_at(self, job_id: JobId) -> bool:
         """Return whether Slurm has said why this job waits, or it waits no more, or that is not to be had."""
-        answer = self.commands.run(("squeue", "-a", "-h", "-t", "all", "-j", str(job_id), "-o", "%T|%r"))
+        answer = self._ask(job_id)
         if isinstance(answer, Failure):
             return True
         state, _, reason = answer.strip().partition("|")
         return state != JobState.PENDING or has_reason(reason)
+
+    def has_ended(self, job_id: JobId) -> bool:
+        """Return whether this job, which ran, runs no more, or that is not to be had.
+
+        Of the last task of an array, which bears the array's id, Slurm says what it says of all tasks.
+        """
+        answer = self._ask(job_id)
+        return isinstance(answer, Failure) or not any(is_running(line.partition("|")[0]) for line in answer.split("\n"))
+
+    def _ask(self, job_id: JobId) -> str | Failure:
+        return self.commands.run(("squeue", "-a", "-h", "-t", "all", "-j", str(job_id), "-o", "%T|%r"))
+
+
+def is_running(word: str) -> bool:
+    """Return whether a state's word, or a flag's in its place, is that of a job that holds its nodes for itself."""
+    state, flags = states(word)
+    return state in {JobState.RUNNING, JobState.SUSPENDED} and "COMPLETING" not in flags
 
 
 def look_at(commands: Commands, job_id: JobId) -> Row | Failure:

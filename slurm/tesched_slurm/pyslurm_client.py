@@ -50,7 +50,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
 from tesched_slurm.columns import Query, Row, read_rows, rows_of, strange
-from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, skipped
+from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, is_running, skipped
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
@@ -286,6 +286,11 @@ class PyslurmWatcher:
         if isinstance(seen, Failure):
             return True
         return not any(job.state == JobState.PENDING and not has_reason(job.state_reason or "") for job in seen.jobs)
+
+    def has_ended(self, job_id: JobId) -> bool:
+        """Return whether this job, which ran, runs no more, or that is not to be had."""
+        seen = _seen(self.process, LookAtJob(job_id))
+        return isinstance(seen, Failure) or not any(is_running(job.state) for job in seen.jobs)
 
 
 def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:

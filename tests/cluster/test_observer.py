@@ -66,6 +66,20 @@ def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, con
     assert made.job(new)["JobState"] != "PENDING"
 
 
+def test_a_glance_sees_a_run_end(cluster: LocalCluster, connect: Connect) -> None:
+    watcher = connect(cluster).watcher
+    runs, suspended = (cluster.sbatch(wrap="exec sleep 1000") for _ in range(2))
+    # The last task of an array bears the array's id: what Slurm says of that is of all tasks.
+    (array,) = [cluster.sbatch("--array=1-2%1", wrap="exec sleep 1000")]
+    for job_id in (runs, suspended, f"{array}_1"):
+        cluster.wait_state(job_id, "RUNNING")
+    cluster.run("scontrol", "suspend", str(suspended))
+    assert not any(watcher.has_ended(JobId(job_id)) for job_id in (runs, suspended, array))
+    assert watcher.has_ended(JobId(999_999))
+    cluster.run("scancel", "--signal=KILL", "--full", str(runs))
+    cluster.wait_for(lambda: watcher.has_ended(JobId(runs)), "its end to be seen")
+
+
 @pytest.mark.gate
 def test_settings(cluster: LocalCluster, connect: Connect) -> None:
     client = connect(cluster)

@@ -16,6 +16,7 @@ from tesched_core.model.actions import (
     ReasonCode,
     Release,
     Requeue,
+    Rerun,
     SetNice,
     SetNodes,
     Status,
@@ -26,7 +27,8 @@ from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Lead, never_barred
-from tesched_daemon.loop import ACT_WITHIN_S, GLANCES, NEW_FOR_S, SOON_S
+from tesched_daemon.glances import GLANCES, SOON_S
+from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.performing import perform
 from tesched_daemon.settings import Mode, Pace
 
@@ -67,29 +69,54 @@ def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
 
 @dataclass
 class Glances:
-    """A watcher that is told when Slurm looks at the job."""
+    """A watcher that is told when Slurm looks at the job, and when one has ended."""
 
     looked: bool = False
+    ended: bool = False
     asked_for: list[int] = field(default_factory=list)
 
     def looked_at(self, job_id: int) -> bool:
         self.asked_for.append(job_id)
         return self.looked
 
+    def has_ended(self, job_id: int) -> bool:
+        self.asked_for.append(job_id)
+        return self.ended
+
 
 def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_glance_at_it() -> None:
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
-    cluster, notebook, glances = Cluster(seen=new), Notebook(), Glances()
+    cluster, notebook, glances, watch = Cluster(seen=new), Notebook(), Glances(), [50.0]
     loop = loop_of(cluster, notebook)
-    loop.watcher = glances
-    assert loop.turn().next_in_s == SOON_S
+    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    assert loop.turn().next_in_s == pytest.approx(SOON_S)
     cluster.seen = FULL_CLUSTER
-    assert loop.turn().next_in_s == SOON_S
+    watch[0] += SOON_S
+    assert loop.turn().next_in_s == pytest.approx(SOON_S)
     assert notebook.memory.cycle == 1
     assert glances.asked_for == [2]
     glances.looked = True
-    assert loop.turn().next_in_s == 1.0
+    watch[0] += SOON_S
+    loop.turn()
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+def test_a_victim_is_glanced_at_after_its_notice_and_all_is_looked_at_when_it_has_ended() -> None:
+    cluster, notebook, glances, watch = Cluster(), Notebook(), Glances(), [50.0]
+    loop = loop_of(cluster, notebook)
+    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    assert loop.turn().next_in_s == pytest.approx(SOON_S)
+    assert kinds(cluster) == [SetNice, SetNodes, Notify]
+    failed = replace(VICTIM, state=JobState.UNKNOWN, flags=frozenset({"COMPLETING"}), reason="NonZeroExitCode")
+    cluster.seen = replace(FULL_CLUSTER, jobs={1: failed, 2: TRIAL})  # type: ignore[dict-item]
+    for _ in range(3):
+        watch[0] += SOON_S
+        loop.turn()
+    assert (glances.asked_for, notebook.memory.cycle) == ([1, 1, 1], 1)
+    glances.ended = True
+    watch[0] += SOON_S
+    assert loop.turn().next_in_s == 1.0, "it is ending, and its nodes may take their time"
+    assert kinds(cluster)[-1] is Rerun
 
 
 def test_however_many_te_jobs_come_glances_are_bounded_and_looks_keep_their_time() -> None:

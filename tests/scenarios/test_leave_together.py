@@ -6,6 +6,7 @@ declared no signal. KillWait is 30 s, and a requeued job may start again after 1
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -51,11 +52,12 @@ def has_paid(drive: Driver) -> bool:
     return JobId(QUICK) in drive.memory.preemptions or any(one.job_id == QUICK for one in drive.memory.paid)
 
 
-def test_one_without_a_signal_is_asked_when_the_other_has_left() -> None:
+@pytest.mark.parametrize("left", [Driver.requeued, Driver.ends])
+def test_one_without_a_signal_is_asked_when_the_other_has_left(left: Callable[[Driver, int], None]) -> None:
     drive = two()
     assert asked(drive.decision.actions) == [(Notify, BE)]
     assert asked(drive.cycle(10)) == []
-    drive.requeued(BE)
+    left(drive, BE)
     assert asked(drive.cycle(11)) == [(Requeue, QUICK)]
     assert state_of(drive, QUICK) is VictimState.REQUEUING
 

@@ -1,0 +1,32 @@
+"""The rules of how the end of a victim's run is seen and answered, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/levers/requeue.py"
+_DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/leave_together.py"
+_GLANCES = "daemon/tesched_daemon/glances.py"
+
+ENDING_MUTATIONS = (
+    Mutation("glances are bounded", _GLANCES, "if not self._bucket.take(now):", "if False:"),
+    Mutation("glances at victims", _GLANCES, "latest[:MOST_VICTIMS]", "latest[:0]"),
+    Mutation("glances: less and less often", _GLANCES, "(now - since) * PAUSE", "0.0"),
+    Mutation("early rerun: a failure", _EARLY, " and has_failed(job)", ""),
+    Mutation("early rerun: RequeueExit is Slurm's", _EARLY, " and job.exit_status not in by_site", ""),
+    Mutation("early rerun: once", _EARLY, "context.now - sent_at <= RESEND_AFTER_S", "False"),
+    Mutation("early rerun: the run that had the notice", _EARLY, " and job.restarts == victim.restarts", ""),
+    Mutation("early rerun: refused, it is not lost yet", _REQUEUE, " and _has_left(again, job_id)", ""),
+    Mutation(
+        "early rerun: it has died of its notice",
+        _DEPARTURES,
+        "Departure.DIED_OF_NOTICE if early else Departure.REQUEUED_ITSELF",
+        "Departure.REQUEUED_ITSELF",
+    ),
+    Mutation(
+        "early rerun: its nodes are not free yet",
+        _TOGETHER,
+        "    if job.completing:",
+        "    if job.completing and job.restarts == victim.restarts:",
+    ),
+)

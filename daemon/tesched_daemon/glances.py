@@ -1,0 +1,102 @@
+"""Glances between two polls: at one job, where a look at everything is worth its cost only once something has come.
+
+Definitions
+    first look     a TE job waits at which Slurm has not looked yet, which it may do any moment.
+    end of a run   a victim had its notice, and may end of it. Its state is an end then until it is put back in the
+                   queue, and who waits for it (`sbatch --wait`) goes by that: that moment is to be short.
+
+Principle
+    A TE job is glanced at every `SOON_S`. A victim is as soon as that at first, and then less and less often: when it
+    has had its notice for t seconds, t * `PAUSE` seconds apart, so its end is seen within a tenth of the time that it
+    took. All glances together are bounded, whatever users submit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.ports import Watcher
+
+from tesched_daemon.rates import Allowance, Bucket
+
+#: Seconds until the next glance, or look, while a TE job waits at which Slurm has not looked.
+SOON_S = 0.05
+#: Part of the time since a victim's notice that lies between two glances at it.
+PAUSE = 0.1
+#: Number of the victims that are glanced at: those that had their notice last.
+MOST_VICTIMS = 5
+#: Glances at all jobs: those at four new jobs at once, and 300 a minute in the long run.
+GLANCES = Allowance(burst=400, every_s=0.2)
+
+
+@dataclass(kw_only=True)
+class Glances:
+    """Jobs to glance at until the next poll. All times but a notice's are by a stopwatch, in seconds."""
+
+    _until: float = 0.0
+    #: when to glance at which job, soonest first, and since when it had its notice; None: it awaits Slurm's first look
+    _due: list[tuple[float, JobId, float | None]] = field(default_factory=list)
+    _bucket: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
+
+    def forget(self) -> None:
+        """Forget the jobs: a look at everything is next."""
+        self._due = []
+
+    def plan(
+        self,
+        first_look: JobId | None,
+        notices: Mapping[JobId, UnixSeconds],
+        *,
+        clock: UnixSeconds,
+        now: float,
+        to: float,
+    ) -> float:
+        """Take the jobs to glance at before `to`, and return the seconds until the first glance, or until `to`.
+
+        `notices` are of the victims that may end any moment: when each was given, by the `clock`.
+        """
+        self._due, self._until = [], to
+        if first_look is not None:
+            self._add(first_look, None, now)
+        latest = sorted(notices.items(), key=lambda one: (-one[1], one[0]))
+        for job_id, noticed_at in latest[:MOST_VICTIMS]:
+            self._add(job_id, now - max(clock - noticed_at, 0.0), now)
+        return self._next_in_s(now)
+
+    def glance(self, watcher: Watcher, now: float) -> float | None:
+        """Glance at a job if one is due, and return the seconds until the next time; None: all is to be looked at."""
+        if not self._due or now >= self._until:
+            return None
+        due_at, job_id, since = self._due[0]
+        if due_at > now:
+            return due_at - now
+        if not self._bucket.take(now):
+            return self._until - now
+        heapq.heappop(self._due)
+        if watcher.looked_at(job_id) if since is None else watcher.has_ended(job_id):
+            return None
+        self._add(job_id, since, now)
+        return self._next_in_s(now)
+
+    def _next_in_s(self, now: float) -> float:
+        return max((self._due[0][0] if self._due else self._until) - now, 0.0)
+
+    def _add(self, job_id: JobId, since: float | None, now: float) -> None:
+        pause_s = SOON_S if since is None else max(SOON_S, (now - since) * PAUSE)
+        if now + pause_s < self._until:
+            heapq.heappush(self._due, (now + pause_s, job_id, since))
+
+
+def notices_of(memory: Memory) -> dict[JobId, UnixSeconds]:
+    """Return the victims that had their notice and go on running, as far as was seen, and when they had it."""
+    return {
+        victim.job_id: victim.noticed_at
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.NOTICED and victim.noticed_at is not None and victim.ending_since is None
+    }
