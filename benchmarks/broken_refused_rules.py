@@ -31,6 +31,24 @@ REFUSED_MUTATIONS = (
         " if not context.is_refused(one.field, job.user)",
         "",
     ),
+    Mutation(
+        "refused: no hold at each poll",
+        "core/tesched_core/levers/hold.py",
+        "if not context.is_refused(Field.HOLD, jobs[job_id].user)]",
+        "]",
+    ),
+    Mutation(
+        "refused: no place for a victim at each poll",
+        "core/tesched_core/levers/victim_boost.py",
+        "if context.is_refused(Field.NICE, job.user):",
+        "if False:",
+    ),
+    Mutation(
+        "refused: a later order says so",
+        _ORDERS,
+        "if order.victims and context.is_refused",
+        "if False and context.is_refused",
+    ),
     Mutation("refused: undo tries all", "core/tesched_core/orders/undo.py", "context.refused = {}", "pass"),
     Mutation("refused: what was not asked has not paid", _ADVANCE, "if was_asked(victim) and", "if"),
 )

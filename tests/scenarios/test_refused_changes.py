@@ -6,8 +6,9 @@ Everywhere: job 1 holds the only node and has 30 s of grace, job 9 wants half of
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
-from tesched_core.model.actions import Action, FailureKind, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.actions import Action, FailureKind, Hold, SetNice, SetNodes, SetPriority, Status
 from tesched_core.model.change import NODE_BINDING, PRIORITY, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
@@ -16,6 +17,8 @@ from tesched_core.model.order import Ending, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
 from tesched_core.orders.undo import undo
+from tesched_core.policy import HoldJob, Policy, Proposal, View
+from tesched_policies.baselines import NoPreemption
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver, explicitly_first, first_in_queue, nice_back, notice, one_node
@@ -53,6 +56,16 @@ def two_users(*jobs: Job) -> Driver:
     nodes = [node("n1"), node("n2")]
     victims = [running(BE, share("n1", 32)), running(2, share("n2", 32))]
     return Driver(nodes, [*victims, *jobs], limits=Limits(max_open_orders=4))
+
+
+class Holding(Policy[None]):
+    """Propose a hold of job 2, whatever it is shown."""
+
+    name: ClassVar[str] = "holding"
+    serves_te: ClassVar[bool] = False
+
+    def propose(self, view: View, state: None) -> Proposal[None]:
+        return Proposal(intents=(HoldJob(job_id=JobId(2), why="not its turn"),))
 
 
 class TestRaise:
@@ -214,3 +227,33 @@ class TestBinding:
             if any(isinstance(action, SetNodes) for action in refuses(drive, at_s, SetNodes))
         ]
         assert tried == [2, 62, 182]
+
+    def test_a_later_order_says_that_it_goes_without_it(self) -> None:
+        nodes = [node("n1"), node("n2")]
+        victims = [running(BE, share("n1", 32)), running(2, share("n2", 32))]
+        drive = Driver(nodes, [*victims, waiting(TE, cpus=32)], binds=True)
+        refuses(drive, 0, SetNodes)
+        submitted(drive, waiting(8, cpus=32), like=TE)
+        assert SetNodes not in {type(action) for action in drive.cycle(2)}
+        texts = [one.text for one in drive.decision.transitions if one.order_id == 2]
+        assert 'it is not bound to its nodes: Slurm refuses to change node lists ("no")' in texts
+
+
+class TestOthers:
+    """Best-effort jobs, which are moved in their queue or held."""
+
+    def test_a_victim_that_waits_again_keeps_the_place_that_slurm_gave_it(self) -> None:
+        drive = one_node()
+        submitted(drive, waiting(7, cpus=32, priority=500, reason="Priority"), like=BE)
+        refuses(drive, 0, SetNice)
+        drive.obeys(*drive.cycle(2))
+        drive.requeued(BE)
+        drive.starts(TE, share("n1", 16), at_s=3)
+        assert SetNice not in {type(action) for action in drive.cycle(4)}
+        assert SetNice in {type(action) for action in drive.cycle(61)}, "it is ahead once nice may be tried again"
+
+    def test_a_hold_that_is_refused_is_not_tried_at_each_poll(self) -> None:
+        jobs = [running(BE, share("n1", 32)), waiting(2, cpus=32)]
+        drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60})
+        tried = [at_s for at_s in range(0, 200, 2) if refuses(drive, at_s, Hold)]
+        assert tried == [0, 60, 180]
