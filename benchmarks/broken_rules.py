@@ -9,6 +9,7 @@ from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
+from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.mutation import Mutation
 
@@ -630,6 +631,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
+    *REFUSED_MUTATIONS,
     *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

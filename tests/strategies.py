@@ -43,6 +43,7 @@ from tesched_core.model.order import (
     VictimState,
 )
 from tesched_core.model.payment import Paid
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.size import Size
 from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
@@ -253,8 +254,10 @@ changes = st.fixed_dictionaries(
     optional={lever.name: _by_job(lever.name, *_values.get(lever.name, (Field.NICE, counts))) for lever in LEVERS},
 )
 
+_refusals = st.builds(RefusedChange, users=st.tuples(words), count=counts, since=times, at=times, said=words)
 memories = st.builds(
     Memory,
+    refused=st.dictionaries(st.sampled_from(Field), _refusals, max_size=2),
     cycle=st.integers(0, 2**40),
     next_order=order_ids,
     orders=st.lists(orders(st.integers(1, 9).map(OrderId)), max_size=3).map(

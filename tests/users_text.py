@@ -95,7 +95,8 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
         writer.journal.unseen(report(now, failure=Failure(kind=FailureKind.UNKNOWN, message=text)))
     with writing(engine).begin() as connection:
         doubts = {"count": 3, "first": [["5", text, text]]}
-        connection.execute(update(DaemonRow).values(doubts=doubts))
+        refused = {"nice": {"users": [text], "count": 1, "since": now, "at": now, "said": text}}
+        connection.execute(update(DaemonRow).values(doubts=doubts, refused=refused))
     speed = Throughput(
         user=text, workload=text, accelerator=text, partner=text, partner_scale=1, steps_per_s=2.0, at=now
     )

@@ -36,6 +36,7 @@ from tesched_cli.common import (
     unread,
 )
 from tesched_cli.health import health
+from tesched_cli.render.refused import refusals
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
 #: Jobs named for unreadable records, at most; --json has more.
@@ -173,6 +174,7 @@ def _page(
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
         parts += _doubts(view.daemon)
+        parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused)]
         if view.daemon.marks_trouble:
             parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):

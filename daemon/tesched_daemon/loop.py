@@ -228,7 +228,7 @@ class Loop:
         self._clocks, self._looked_at = meant.clocks, began
         outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
-            memory, transitions = learned(memory, outcomes, self.clock(), self.limits)
+            memory, transitions = learned(memory, outcomes, self.clock(), self.limits, seen=snapshot)
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
@@ -302,7 +302,7 @@ class Loop:
         snapshot, then, decision = meant.snapshot, meant.memory, meant.decision
         outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
-            then, transitions = learned(then, outcomes, self.clock(), self.limits)
+            then, transitions = learned(then, outcomes, self.clock(), self.limits, seen=snapshot)
             self.journal.conclude(then, decision, outcomes, transitions)
         left = changed_still(then, snapshot) + bool(self.marks is not None and self.marks.failure)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)

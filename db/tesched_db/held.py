@@ -9,13 +9,15 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action
+from tesched_core.model.change import Field
 from tesched_core.model.memory import Memory
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
 from tesched_db import leave_times
 from tesched_db.job_rows import Seen, Values
-from tesched_db.memory_rows import Remembered
+from tesched_db.memory_rows import Remembered, refused_of
 from tesched_db.refusals import Standing
 from tesched_db.reports import Told
 from tesched_db.tables import CycleRow, DaemonRow
@@ -30,6 +32,7 @@ class Held:
     seen_at: UnixSeconds | None = None
     cycle: int = 0
     next_order: int = 1
+    refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
     standing: Standing = field(default_factory=Standing)
     #: as the orders of the past tell them
@@ -60,9 +63,10 @@ class Held:
         if daemon:
             held.revision, held.seen_at = daemon.revision, daemon.seen_at
             held.cycle, held.next_order = daemon.cycle, daemon.next_order
+            held.refused = refused_of(daemon)
         return held
 
     def memory(self) -> Memory:
         """Return the memory that is in it."""
         memory = self.remembered.memory(self.cycle, self.next_order)
-        return replace(memory, leave_times=self.leave_times, ending_times=self.ending_times)
+        return replace(memory, leave_times=self.leave_times, ending_times=self.ending_times, refused=self.refused)

@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
@@ -328,7 +329,7 @@ class SqlJournal:
         }
 
     def _remember(self, connection: Connection, held: Held, memory: Memory, transitions: Sequence[Transition]) -> None:
-        held.cycle, held.next_order = memory.cycle, memory.next_order
+        held.cycle, held.next_order, held.refused = memory.cycle, memory.next_order, memory.refused
         held.remembered.write(connection, memory, held.seen)
         if transitions:
             connection.execute(insert(TransitionRow), [transition_values(transition) for transition in transitions])
@@ -392,4 +393,4 @@ class SqlJournal:
 
 
 def _scalars(memory: Memory) -> Values:
-    return {"cycle": memory.cycle, "next_order": memory.next_order}
+    return {"cycle": memory.cycle, "next_order": memory.next_order, "refused": msgspec.to_builtins(memory.refused)}

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.actions import (
     OrderId,
 )
+from tesched_core.model.change import Field
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import (
@@ -24,13 +25,14 @@ from tesched_core.model.order import (
     VictimState,
 )
 from tesched_core.model.payment import Paid
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
 from tesched_db import change_rows, policy_states
 from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, Seen, Values
-from tesched_db.tables import JobMemoryRow, OrderRow, PaidRow, VictimRow
+from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
 from tesched_db.upsert import upsert
 
 
@@ -227,6 +229,11 @@ def _paid_values(paid: Paid) -> Values:
         "purpose": paid.purpose.value,
         "withdrawn": paid.withdrawn,
     }
+
+
+def refused_of(row: DaemonRow) -> Mapping[Field, RefusedChange]:
+    """Return the kinds of change that Slurm refuses."""
+    return msgspec.convert(row.refused, dict[Field, RefusedChange], strict=False)
 
 
 def victims_of(session: Session, order_ids: list[int]) -> dict[int, list[Victim]]:

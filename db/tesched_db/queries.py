@@ -26,7 +26,7 @@ from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.job_rows import changes_of
 from tesched_db.lease import read_pause, read_standbys
-from tesched_db.memory_rows import Remembered, order_of, victim_of, victims_of
+from tesched_db.memory_rows import Remembered, order_of, refused_of, victim_of, victims_of
 from tesched_db.tables import (
     ActionRow,
     CycleRow,
@@ -111,7 +111,9 @@ def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({}
             return Memory()
         remembered = Remembered.load(session, states).memory(daemon.cycle, daemon.next_order)
         by_node = leave_times.load_ending_times(session)
-        return replace(remembered, leave_times=leave_times.load(session), ending_times=by_node)
+        return replace(
+            remembered, leave_times=leave_times.load(session), ending_times=by_node, refused=refused_of(daemon)
+        )
 
 
 def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:

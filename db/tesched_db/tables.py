@@ -113,6 +113,8 @@ class DaemonRow(Base):
     doubts: Mapped[dict[str, Any] | None]
     #: why Slurm may not obey its marks, in words; empty if it does
     marks_trouble: Mapped[str]
+    #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
+    refused: Mapped[dict[str, Any]]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]

@@ -15,7 +15,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.job_rows import CHUNK
-from tesched_db.memory_rows import order_of, victims_of
+from tesched_db.memory_rows import order_of, refused_of, victims_of
 from tesched_db.tables import ActionRow, CycleRow, DaemonRow, JobRow, OrderRow, RefusalRow, TransitionRow, VictimRow
 from tesched_db.views import ActionView, CycleView, DaemonView, JobView, OrderView, RefusalView
 
@@ -46,6 +46,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubtful=row.doubts["count"] if row.doubts else 0,
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
+        refused=refused_of(row),
     )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
+from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
@@ -60,6 +62,8 @@ class DaemonView:
     doubts: tuple[tuple[str, str, str], ...] = ()
     #: why Slurm may not obey the marks of the lever `plugin`, in words; empty if it does, or with another lever
     marks_trouble: str = ""
+    #: kinds of change that Slurm refuses, by the field that is set
+    refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

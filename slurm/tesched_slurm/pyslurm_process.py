@@ -24,7 +24,7 @@ import msgspec
 from tesched_core.model.actions import Failure, FailureKind
 
 from tesched_slurm.errors import failure
-from tesched_slurm.pyslurm_wire import LENGTH, Answer, Hello, Look, LookAtJob, Question, Refused, frame, read_answer
+from tesched_slurm.pyslurm_wire import LENGTH, Answer, Do, Hello, Look, LookAtJob, Question, Refused, frame, read_answer
 from tesched_slurm.run_command import ENVIRONMENT
 
 #: more than this of what libslurm complains about is thrown away
@@ -63,7 +63,7 @@ class PyslurmProcess:
         except msgspec.DecodeError as error:
             self.close()
             return Failure(kind=FailureKind.UNKNOWN, message=f"pyslurm: unexpected answer ({error})")
-        return failure(answer.message) if isinstance(answer, Refused) else answer
+        return failure(answer.message, answered=isinstance(question, Do)) if isinstance(answer, Refused) else answer
 
     def close(self) -> None:
         """End the process."""

@@ -228,7 +228,9 @@ class Driver:
         """Let tesched learn what became of these actions."""
         failure = Failure(kind=kind, message="no") if kind else None
         outcomes = [Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure) for action in actions]
-        self.memory, transitions = learned(self.memory, outcomes, NOW + self.at_s, self.limits, self.levers)
+        self.memory, transitions = learned(
+            self.memory, outcomes, NOW + self.at_s, self.limits, self.levers, seen=self.snapshot(self.at_s)
+        )
         self._transitions += transitions
 
     def change(self, job_id: int, **fields: Unpack[Changed]) -> None:

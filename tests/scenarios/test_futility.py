@@ -238,7 +238,7 @@ def test_a_raise_that_slurm_refuses_asks_no_victim_and_counts_as_no_futile_order
         Outcome(action=gone, status=Status.SKIPPED, at=NOW),
     ]
     drive.memory, _ = learned(drive.memory, outcomes, NOW, drive.limits)
-    assert (drive.memory.futile, drive.memory.retry_at) == ({}, {TE: NOW + 300})
+    assert (drive.memory.futile, drive.memory.retry_at) == ({}, {})
 
 
 def test_a_requeue_that_slurm_refuses_after_the_notice_counts() -> None:

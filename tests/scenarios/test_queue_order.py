@@ -246,9 +246,10 @@ class TestPutBack:
         drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.DENIED)
         assert drive.order().ending is Ending.STARTED_HERE
         assert drive.memory.retry_at == {}
-        assert drive.cycle(12) == (nice_back(0, now=-1001),)
+        assert drive.cycle(12) == ()
+        assert drive.cycle(71) == (nice_back(0, now=-1001),)
         drive.obeys(*drive.decision.actions)
-        assert drive.cycle(14) == ()
+        assert drive.cycle(73) == ()
 
     @pytest.mark.parametrize("nice", [33, 1, -1002])
     def test_what_somebody_else_has_set_is_left(self, nice: int) -> None:

@@ -20,6 +20,7 @@ from tesched_sim.reports.style import style_sheet
 
 from tesched_cli.common import clock, duration, hostlist, say, unread
 from tesched_cli.render.loss_svg import loss_svg
+from tesched_cli.render.refused import refusals
 
 if TYPE_CHECKING:
     from tesched_policies.slaq.outlook import Outlook
@@ -74,6 +75,8 @@ def _daemon(health: str, view: StatusView) -> Iterator[str]:
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.daemon and view.daemon.marks_trouble:
         yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'
+    for said in refusals(view.daemon.refused if view.daemon else {}):
+        yield f'<p class="warn">{html_text(said)}</p>'
     if view.paused:
         yield f'<p class="warn">{html_text(f"paused: {view.paused}")}</p>'
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from tesched_core.intake.leave_times import patience_s
 from tesched_core.model.actions import Action, OrderId
-from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
+from tesched_core.model.change import NODE_BINDING, Change, Field, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.order import HOLDS_ROOM, Order, Transition, Victim
 from tesched_core.model.payment import Paid
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -61,6 +62,8 @@ class CycleContext:
     declined: set[JobId] = field(default_factory=set)
     #: what levers have changed, by lever, then by job: a copy of the memory's, which the levers write
     changes: dict[str, dict[JobId, Change[Any]]] = field(default_factory=dict)
+    #: kinds of change that Slurm refuses, which are not tried yet again; empty where all is tried (`undo`)
+    refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: what goes with the marks
     te_rules: TeRules = field(default_factory=TeRules)
     #: no policy is asked: an admin has paused tesched
@@ -88,6 +91,7 @@ class CycleContext:
             futile=dict(memory.futile),
             declined=set(memory.declined),
             changes=copied(memory.changes),
+            refused=memory.refused,
             te_rules=memory.te_rules,
             known_ending_times=memory.ending_times,
         )
@@ -105,6 +109,11 @@ class CycleContext:
     def changes_of(self, lever: str) -> dict[JobId, Change[Any]]:
         """Return the changes by one lever, by job; to be written."""
         return self.changes.setdefault(lever, {})
+
+    def is_refused(self, field: Field, user: str) -> bool:
+        """Check whether Slurm refuses to set this field of the user's jobs, and it is not tried again yet."""
+        one = self.refused.get(field)
+        return one is not None and one.holds(user, self.now)
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""

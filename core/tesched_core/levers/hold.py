@@ -43,6 +43,7 @@ class HoldLever(Lever):
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
         new = [job_id for job_id in wanted if job_id not in held and job_id in jobs and job_id not in served]
         # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
+        new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
             held[job_id] = Change(
                 lever=self.name,
@@ -109,7 +110,9 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
 
 def _shows(job_id: JobId, context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(job_id)
-    return job is not None and job.held and job.reason == HELD_BY_US
+    if job is None or not job.held or job.reason != HELD_BY_US:
+        return False
+    return not context.is_refused(Field.HOLD, job.user)
 
 
 HOLD_LEVER = HoldLever()

@@ -40,7 +40,7 @@ def put_back(
             text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
             context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
         return True
-    context.actions += [_action(one, job, preemptor) for job in ours]
+    context.actions += [_action(one, job, preemptor) for job in ours if not context.is_refused(one.field, job.user)]
     return False
 
 

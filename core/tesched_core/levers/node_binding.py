@@ -43,6 +43,8 @@ class NodeBindingLever(Lever):
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
         if job is None or not job.pending or not (order.victims or in_round) or not _may_be_bound(job):
             return
+        # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
+        unwanted = not in_round and context.is_refused(Field.NODES, job.user)
         bound = context.changes_of(self.name)
         earlier: Change[Nodes] | None = bound.get(job.job_id)
         one = None if earlier is None or earlier.restored else earlier
@@ -50,10 +52,12 @@ class NodeBindingLever(Lever):
         if one is not None and one.order_id == order.order_id and one.value.names == nodes:
             moved = _now(job) == nodes or _now(job) not in {one.previous.names, _before(one)}
             arrived = moved and (one.previous.count is None or _counted(job, one))
-            if arrived or _long_enough(job.job_id, order, context):
+            if arrived or unwanted or _long_enough(job.job_id, order, context):
                 return
         elif _long_enough(job.job_id, order, context) or (one is None and job.request.required_nodes):
             return  # or it has nodes of its own
+        elif unwanted:
+            return
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
             if previous.count is None and in_round:
@@ -112,7 +116,8 @@ class NodeBindingLever(Lever):
                 # A command may be on its way: a reverted value is believed only after a while.
                 may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
                 if _ours(job, one) or _counted(job, one):
-                    context.actions.append(_free(one, job))
+                    refused = context.is_refused(Field.NODES, job.user)
+                    context.actions += [] if refused else [_free(one, job)]
                 elif not may_arrive:
                     bound[job_id] = replace(one, restored=True)  # for how long it was bound counts on
 

@@ -42,6 +42,9 @@ class PriorityLever(Lever):
         if missing <= 0 or job.nice <= MIN_NICE:
             return
         one = self._raised(job, wanted, missing, order.order_id, context)
+        in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
+        if not in_round and context.is_refused(one.field, job.user):
+            return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
         context.changes_of(self.name)[job.job_id] = one
         reason = Reason(
             code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
@@ -73,6 +76,9 @@ class PriorityLever(Lever):
         )
         if one is not None and _ignored(one, job, context):
             return fresh
+        in_force = one is not None and value_of(job, one) != one.previous
+        if not in_force and context.is_refused(Field.NICE, job.user):
+            return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
         if one is None or one.field is Field.NICE:
             value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
             if one is None:

@@ -80,6 +80,8 @@ class QueueBoostLever(Lever):
             if job is None or one.restored or not ours:
                 del boosted[job_id]
                 continue
+            if context.is_refused(Field.NICE, job.user):
+                continue
             reason = Reason(code=ReasonCode.FILLED, text=f"put its nice back to {one.previous}")
             context.actions.append(SetNice(job_id=job_id, reason=reason, nice=one.previous, previous=job.nice))
 
@@ -96,7 +98,7 @@ class QueueBoostLever(Lever):
             at=context.now,
             since=context.now,
         )
-        if missing <= 0 or value >= job.nice:
+        if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
             return _nothing_to_put_back(one, dry=False)
         context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))
         return one

@@ -63,7 +63,7 @@ class ThrottleLever(Lever):
                 del throttled[array]
         for array, intent in wanted.items():
             seen, before = arrays.get(array), throttled.get(array)
-            if seen is None or intent.tasks == in_place(seen, before) or _full(context):
+            if seen is None or intent.tasks == in_place(seen, before) or _is_late(array, context):
                 continue
             reason = Reason(code=ReasonCode.GETS_SHARE, text=intent.why)
             context.actions.append(SetThrottle(job_id=array, reason=reason, throttle=intent.tasks, previous=seen))
@@ -117,7 +117,7 @@ def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleConte
     # None: it has ended. Another one than ours: others have set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
-    if _full(context):
+    if _is_late(one.job_id, context):
         return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
@@ -125,8 +125,13 @@ def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleConte
     return True
 
 
-def _full(context: CycleContext) -> bool:
-    return sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_POLL
+def _is_late(array: JobId, context: CycleContext) -> bool:
+    """Return whether the array's throttle is left for a later poll: there are many, or Slurm refuses to set it."""
+    user = next((task.user for task in context.tasks_of(array)), "")
+    return (
+        context.is_refused(Field.THROTTLE, user)
+        or sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_POLL
+    )
 
 
 THROTTLE_LEVER = ThrottleLever()

@@ -49,6 +49,8 @@ class VictimBoostLever(Lever):
         job = context.snapshot.jobs.get(victim.job_id)
         if order.state is OrderState.OPEN or job is None or not job.pending or job.held:
             return
+        if context.is_refused(Field.NICE, job.user):
+            return
         boosted = context.changes_of(self.name)
         one: Change[int] | None = boosted.get(job.job_id)
         if one is not None and one.restored:

@@ -35,6 +35,8 @@ class RefusalCode(StrEnum):
     RETRY_LATER = "retry_later"
     #: a job that waits in a partition of a higher PriorityTier over the same nodes would take the room
     OUTRANKED = "outranked"
+    #: this site's Slurm refuses the change of the job without which its victims would leave for another one
+    SLURM_REFUSES = "slurm_refuses"
     #: it is at the head of its queue, and awaits resources that come free by themselves before a victim is asked
     AWAITS_FREE = "awaits_free"
     FUTILE = "futile"

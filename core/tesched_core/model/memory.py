@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tesched_core.model.actions import OrderId
-from tesched_core.model.change import NODE_BINDING, Change, TeRules, own_request
+from tesched_core.model.change import NODE_BINDING, Change, Field, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.payment import Paid
+from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, LeaveTimes
 
@@ -84,6 +85,8 @@ class Memory:
     past: Mapping[JobId, Past] = field(default_factory=dict)
     #: what tesched has changed in Slurm and is to put back, by lever, then by job (of a throttle, by the array)
     changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
+    #: kinds of change that Slurm refuses on this site, by the field that is set
+    refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: what each policy remembers, by its name; nothing but the policy reads it
     policy_states: Mapping[str, Any] = field(default_factory=dict)
 

@@ -57,6 +57,8 @@ class Ending(StrEnum):
     WITHDRAWN = "withdrawn"
     #: Slurm refused what the order needed
     REFUSED = "refused"
+    #: Slurm refuses to raise it, another job is ahead, and no victim had been asked
+    CHANGE_REFUSED = "change_refused"
     #: shadow mode: recorded and not done
     SHADOW = "shadow"
 

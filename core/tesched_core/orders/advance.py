@@ -45,10 +45,11 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
-from tesched_core.orders.futility import came_to_nothing, family_of
+from tesched_core.orders.futility import came_to_nothing, family_of, was_asked
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
+from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.useful_run import came_back, judged, on_trial
@@ -98,8 +99,11 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
     if order.state is OrderState.OPEN:
         order = _look_at_preemptor(order, context)
     if order.state is OrderState.OPEN and order.preemptor not in context.absent:
-        PRIORITY_LEVER.keep_first(order, context)
-        NODE_BINDING_LEVER.keep_bound(order, context)
+        if why := given_up(order, context):
+            order = end_wait(order, Ending.CHANGE_REFUSED, why, context)
+        else:
+            PRIORITY_LEVER.keep_first(order, context)
+            NODE_BINDING_LEVER.keep_bound(order, context)
     order = replace(order, victims=tuple(_advance_victim(victim, order, context) for victim in order.victims))
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
@@ -255,7 +259,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
 def _spare(
     victim: Victim, order: Order, context: CycleContext, text: str = "its resources are not needed any more; it goes on"
 ) -> Victim:
-    if victim.noticed_at is not None and victim.purpose is Purpose.TE:
+    if was_asked(victim) and victim.purpose is Purpose.TE:
         # It has saved its work, and kept its nodes: that is enough for a while, and for the user who caused it. Others
         # had no part in that: were it spared by them, too, a job and its withdrawal would keep any victim from them.
         context.paid.append(paying(victim, context.now, order.preemptor, withdrawn=True))

@@ -55,5 +55,6 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             }
             for lever, by_job in memory.changes.items()
         },
+        refused={name: replace(one, since=one.since + by_s, at=one.at + by_s) for name, one in memory.refused.items()},
         policy_states={name: state.shifted(by_s) for name, state in memory.policy_states.items()},
     )

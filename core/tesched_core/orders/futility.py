@@ -67,7 +67,7 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     family = family_of(order.preemptor, context.snapshot)
     if _was_declined(order, context):
         context.declined.add(family)
-    asked = any(_was_asked(victim) for victim in order.victims)
+    asked = any(was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
         if order.run_seen_at is None:  # a start is enough
@@ -110,7 +110,8 @@ def useful_run_s(job: Job, limits: Limits) -> float:
     return min(limits.useful_run_s, max(part_s, LEAST_S))
 
 
-def _was_asked(victim: Victim) -> bool:
+def was_asked(victim: Victim) -> bool:
+    """Return whether a victim was asked to leave, or told that it is to."""
     told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
     return told or victim.requeue_sent_at is not None
 

@@ -17,6 +17,7 @@ from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.size import size_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import give_notice
+from tesched_core.orders.refused_changes import say_what_is_missing
 from tesched_core.orders.started import newest_task
 from tesched_core.policy import AwaitRoom, ChosenVictim, MakeRoom, Plan
 
@@ -58,6 +59,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
     if all(action.job_id != plan.preemptor for action in context.actions):
         PRIORITY_LEVER.keep_first(order, context)
     NODE_BINDING_LEVER.keep_bound(order, context)
+    say_what_is_missing(order, context)
     order = replace(
         order,
         victims=tuple(give_notice(victim, snapshot.jobs[victim.job_id], order, context) for victim in order.victims),

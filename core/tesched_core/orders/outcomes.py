@@ -8,14 +8,16 @@ from dataclasses import replace
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, final, said
-from tesched_core.model.actions import Outcome, Rerun, SetDependency, Status
+from tesched_core.model.actions import Outcome, ReasonCode, Rerun, SetDependency, Status
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Transition, VictimState
+from tesched_core.model.refused import after as refused_after
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import end_wait
 from tesched_core.orders.futility import came_to_nothing
+from tesched_core.orders.refused_changes import after_refusal
 from tesched_core.orders.settled import has_changes
 from tesched_core.placement.columns_of import columns_of
 
@@ -26,16 +28,23 @@ def learned(
     at: UnixSeconds,
     limits: Limits,
     levers: Sequence[Lever] = LEVERS,
+    *,
+    seen: Snapshot | None = None,
 ) -> tuple[Memory, tuple[Transition, ...]]:
     """Return the memory after what became of a decision's actions, and the transitions that follow.
 
     What Slurm took is not believed to have worked; the next snapshot tells. What certainly did not reach the job is
-    taken back by its lever: a notice that was skipped is still to be given. What Slurm refused ends the order.
+    taken back by its lever: a notice that was skipped is still to be given. What Slurm refused ends the order, and is
+    remembered if it would be refused again. `seen` is the snapshot that the decision was made of.
     """
     unseen = Snapshot.of(at)
     context = CycleContext.of(memory, unseen, columns_of(unseen), limits)
     orders = dict(memory.orders)
     shadowed = dict(memory.shadowed)
+    refused = memory.refused
+    for outcome in outcomes:
+        job = seen.jobs.get(outcome.action.job_id) if seen is not None else None
+        refused = refused_after(refused, outcome, job.user if job is not None else "", at)
     for lever in levers:
         lever.learned(outcomes, orders, context)
     for outcome in outcomes:
@@ -47,7 +56,9 @@ def learned(
             orders[order.order_id] = order = _only_recorded(order, context)
             if order.state is OrderState.ENDED:
                 shadowed[order.preemptor] = at + limits.retry_after_s
-        elif final(outcome) and not isinstance(outcome.action, Rerun | SetDependency):
+        elif (after := after_refusal(order, outcome, seen or unseen, context)) is not None:
+            orders[order.order_id] = after
+        elif final(outcome) and not _beside(outcome):
             orders[order.order_id] = end_wait(order, Ending.REFUSED, f"Slurm said no: {said(outcome)}", context)
     for order_id, order in orders.items():
         # Only now it is known which of its victims were told.
@@ -63,6 +74,7 @@ def learned(
         memory,
         orders=orders,
         changes=context.changes_now(),
+        refused=refused,
         retry_at=context.retry_at,
         futile=context.futile,
         shadowed=shadowed,
@@ -70,6 +82,12 @@ def learned(
         newly_lost=frozenset(lost_now),
     )
     return memory, tuple(context.transitions)
+
+
+def _beside(outcome: Outcome) -> bool:
+    """Return whether an action is none that its order counts on: it mends something of a victim that has left."""
+    action = outcome.action
+    return isinstance(action, Rerun | SetDependency) or action.reason.code is ReasonCode.LEFT_HELD
 
 
 def _only_recorded(order: Order, context: CycleContext) -> Order:

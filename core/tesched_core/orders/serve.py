@@ -19,6 +19,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.orders.ask import ask
 from tesched_core.orders.first_look import at_the_head_first
 from tesched_core.orders.open import open_order
+from tesched_core.orders.refused_changes import not_served
 from tesched_core.orders.turnover import await_turnover
 from tesched_core.policy import HoldJob, Intent, MakeRoom, MarkJobs, Plan, Policy, Proposal, ThrottleArray, View
 
@@ -60,6 +61,9 @@ def serve(policy: Policy[Any], state: object, view: View, served: Served, contex
             proposal.plans, view, view.limits, dropped.append, asked=served.asked, turns=policy.turn_limits
         )
         served.refusals += proposal.refusals + Refusals([*strange, *dropped])
+    unserved = {plan.preemptor: why for plan in plans if (why := not_served(plan, context)) is not None}
+    plans = tuple(plan for plan in plans if plan.preemptor not in unserved)
+    served.refusals += Refusals(unserved.values())
     for plan in plans:
         served.memory = open_order(plan, served.memory, context)
         served.asked += len(plan.victims) if isinstance(plan, MakeRoom) else 0

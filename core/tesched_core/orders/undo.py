@@ -30,6 +30,7 @@ def undo(
 ) -> tuple[Memory, Decision]:
     """Return the memory and what is to be done; nothing is left once no order is open and no lever has a change."""
     context = CycleContext.of(memory, snapshot, columns_of(snapshot), limits)
+    context.refused = {}  # an admin asks for it, or it is the last chance: all is tried
     orders = dict(memory.orders)
     for order in memory.open_orders():
         orders[order.order_id] = _withdrawn(order, context)

@@ -9,11 +9,14 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 
 from sqlalchemy import Engine
+from tesched_core.model.change import Field
+from tesched_core.model.refused import WORDS
 from tesched_core.model.snapshot import JobClass
 from tesched_core.ports import JournalError
 from tesched_db import queries as read
@@ -29,6 +32,18 @@ from tesched_daemon.plugin_fit import user_name
 
 #: Free room of the store's file system, in bytes: below this it is a matter of days, below that of hours.
 LITTLE, TOO_LITTLE = 500e6, 20e6
+#: What a refusal costs, and what would end it, by the field.
+_LET: Mapping[Field, str] = MappingProxyType(
+    {
+        Field.NICE: "TE jobs are raised by explicit priorities instead; let a job_submit plugin pass the daemon's user",
+        Field.PRIORITY: "where nice is refused, too, only the first in the queue has victims; let a job_submit plugin "
+        "pass the daemon's user, which needs the rights of an Operator",
+        Field.NODES: "TE jobs are not bound to where victims leave, and may start elsewhere; let a job_submit plugin "
+        "pass the daemon's user",
+        Field.THROTTLE: "elastic arrays keep their size; let a job_submit plugin pass the daemon's user",
+        Field.HOLD: "policies that go in rounds need holds; let a job_submit plugin pass the daemon's user",
+    }
+)
 #: A daemon that has missed its own next look by this many seconds does not look any more.
 LATE_S = 15.0
 
@@ -88,6 +103,7 @@ def _store(config: Config) -> Iterator[Finding]:
         if path is not None:
             yield _room(path)
         yield _daemon(config, engine)
+        yield from _refused(engine)
     except JournalError as error:
         yield fail("store", str(error), "look at the database that store.url names")
     finally:
@@ -124,6 +140,20 @@ def _daemon(config: Config, engine: Engine) -> Finding:
         text = f"runs, and cannot see Slurm: {daemon.failure_kind}: {daemon.failure} ({who})"
         return fail("daemon", text, "look at what is said of slurmctld above, and at journalctl -u tesched")
     return _up_to_date(config, daemon, f"looked {now - daemon.reported_at:.1f} s ago ({who})")
+
+
+def _refused(engine: Engine) -> Iterator[Finding]:
+    """Yield the kinds of change that Slurm has refused lately."""
+    daemon = read.status(engine).daemon
+    for field, one in daemon.refused.items() if daemon is not None else ():
+        if not one.count:
+            continue
+        whose = "jobs" if one.everywhere else f"jobs of {', '.join(one.users)}"
+        ago_s = max(time.time() - one.at, 0.0)
+        text = (
+            f'Slurm refuses to change {WORDS[field]} of {whose}: "{one.said}" ({one.count} time(s), {ago_s:.0f} s ago)'
+        )
+        yield warn("refused", text, _LET[field])
 
 
 def _up_to_date(config: Config, daemon: DaemonView, text: str) -> Finding:

@@ -78,6 +78,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _client(config, commands)
     yield from _rights(config, commands, controller)
     yield _job_requeue(settings)
+    yield from _job_submit(controller)
     if settings.plugin is None:
         yield _preemption(config, controller)
     yield from plugin.examine(config, settings, controller.values, user_name())
@@ -196,6 +197,14 @@ def _job_requeue(settings: SlurmSettings) -> Finding:
     text = "0: only jobs that were submitted with --requeue can be asked to yield"
     advice = "set JobRequeue=1 in slurm.conf, then scontrol reconfigure; it counts for jobs submitted from then on"
     return fail("JobRequeue", text, advice)
+
+
+def _job_submit(controller: Controller) -> Iterator[Finding]:
+    """Yield that the site has a plugin that may refuse what tesched changes."""
+    plugins = controller.values.get("JobSubmitPlugins", "")
+    if plugins and plugins != "(null)":
+        text = f"JobSubmitPlugins={plugins}: it may refuse changes of jobs (slurm_job_modify)"
+        yield ok("job_submit", f"{text}, of nice values, priorities, node lists and holds; `tesched status` says which")
 
 
 def _preemption(config: Config, controller: Controller) -> Finding:

@@ -26,10 +26,33 @@ from tesched_slurm.run_command import Commands
         ("Zero Bytes were transmitted or received", FailureKind.UNREACHABLE),
         ("Resource temporarily unavailable", FailureKind.BUSY),
         ("the moon is full", FailureKind.UNKNOWN),
+        # As a job_submit plugin's slurm_job_modify has slurmctld answer on 22.05.8, by what it returns.
+        ("Unspecified error for job 7", FailureKind.REFUSED),
+        ("3_0-5: Unspecified error", FailureKind.REFUSED),
+        ("3_[0-5%2]: Unspecified error", FailureKind.REFUSED),
+        ("Unspecified error for job 3_4", FailureKind.REFUSED),
+        ("Environment variable exists for job 7", FailureKind.REFUSED),
+        ("Unknown error 9999 for job 7", FailureKind.REFUSED),
+        ("Invalid user id for job 7\nslurm_suspend error: Invalid user id", FailureKind.DENIED),
+        # Nothing of slurmctld's, or no answer that says what it did.
+        ("Message receive failure for job 7", FailureKind.UNREACHABLE),
+        ("Connection reset by peer for job 7", FailureKind.UNREACHABLE),
+        ("Protocol authentication error for job 7", FailureKind.UNREACHABLE),
+        ("Slurm backup controller in standby mode for job 7", FailureKind.UNREACHABLE),
+        ("Unexpected message received for job 7", FailureKind.UNKNOWN),
+        ("scancel: error: Kill job error on job id 7: Unspecified error", FailureKind.UNKNOWN),
+        # Neither is lasting.
+        ("Job can not be altered now, try again later for job 7", FailureKind.BUSY),
+        ("Unable to connect to database for job 7", FailureKind.BUSY),
     ],
 )
 def test_kinds(text: str, kind: FailureKind) -> None:
     assert failure(text).kind is kind
+
+
+def test_an_error_of_pyslurm_s_is_an_answer_unless_it_is_the_connection_s() -> None:
+    assert failure("Unspecified error", answered=True).kind is FailureKind.REFUSED
+    assert failure("Message receive failure", answered=True).kind is FailureKind.UNREACHABLE
 
 
 def test_the_message_is_the_last_line() -> None:

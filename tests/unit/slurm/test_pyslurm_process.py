@@ -27,7 +27,9 @@ class Job:
         if id == 2: time.sleep(3600)
         if id == 3: os.abort()
     def requeue(self): print("a line that is no answer", flush=True)
-    def modify(self, changes): pathlib.Path(os.environ["FAKE_LOG"]).write_text(changes.said)
+    def modify(self, changes):
+        if self.id in (5, 6): raise RPCError("Message receive failure" if self.id == 6 else "Unspecified error")
+        pathlib.Path(os.environ["FAKE_LOG"]).write_text(changes.said)
     suspend = unsuspend = hold = release = requeue
 """
 
@@ -64,6 +66,17 @@ def test_a_refusal_of_slurms_is_a_failure_and_the_process_goes_on(make: MakeProc
     process = make(FAKE)
     assert process.ask(LookAtJob(1)) == Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified")
     assert process.ask(Hello()) == Version("26.5.0")
+
+
+def test_a_change_that_a_job_submit_plugin_refuses_is_refused_and_a_lost_answer_may_have_arrived(
+    make: MakeProcess,
+) -> None:
+    process = make(FAKE)
+    refused = process.ask(Do(5, "nice", -50))
+    assert refused == Failure(kind=FailureKind.REFUSED, message="Unspecified error")
+    lost = process.ask(Do(6, "nice", -50))
+    assert isinstance(lost, Failure)
+    assert lost.kind is FailureKind.UNREACHABLE
 
 
 def test_a_call_that_hangs_is_given_up_in_time_and_the_next_one_works(make: MakeProcess) -> None:

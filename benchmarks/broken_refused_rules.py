@@ -1,0 +1,54 @@
+"""More rules that `python -m benchmarks.mutations` breaks: on a site that refuses changes of jobs."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_MODEL, _ORDERS = "core/tesched_core/model/refused.py", "core/tesched_core/orders/refused_changes.py"
+_PRIORITY, _BINDING = (f"core/tesched_core/levers/{name}.py" for name in ("priority", "node_binding"))
+_ADVANCE = "core/tesched_core/orders/advance.py"
+
+REFUSED_MUTATIONS = (
+    Mutation("refused: less and less often", _MODEL, "2.0 ** min(self.count - 1, 30)", "1.0"),
+    Mutation("refused: of one user alone", _MODEL, "(self.everywhere or user in self.users)", "True"),
+    Mutation("refused: of two users, of all", _MODEL, "before.everywhere or bool(others)", "before.everywhere"),
+    Mutation("refused: taken, it is forgotten", _MODEL, "    if not others:\n", "    if False:\n"),
+    Mutation("refused: taken of another, not of all", _MODEL, "users=others, everywhere=False", "users=others"),
+    Mutation("refused: unknown once is no refusal", _MODEL, "count = 0 if unknown else 1", "count = 1"),
+    Mutation(
+        "refused: no answer is none", _MODEL, "not is_refusal(outcome) and not unknown", "outcome.failure is None"
+    ),
+    Mutation("refused: no victim behind another job", _ORDERS, "if job.priority >= wanted:", "if True:"),
+    Mutation("refused: a victim that is back soon", _ORDERS, "if settings.requeue_delay_s <=", "if False and 0 <="),
+    Mutation("refused: overtaken, the order ends", _ADVANCE, "if why := given_up(order, context):", "if why := '':"),
+    Mutation("refused: explicitly instead", _PRIORITY, "if not in_force and context", "if False and context"),
+    Mutation("refused: what is in force stays", _PRIORITY, "if not in_force and context", "if context"),
+    Mutation("refused: unbound", _BINDING, "unwanted = not in_round and", "unwanted = False and"),
+    Mutation("refused: an order goes on", _ORDERS, "if not needed or not is_refusal(outcome):", "if True:"),
+    Mutation(
+        "refused: a raise is put back later",
+        "core/tesched_core/levers/nice.py",
+        " if not context.is_refused(one.field, job.user)",
+        "",
+    ),
+    Mutation(
+        "refused: no hold at each poll",
+        "core/tesched_core/levers/hold.py",
+        "if not context.is_refused(Field.HOLD, jobs[job_id].user)]",
+        "]",
+    ),
+    Mutation(
+        "refused: no place for a victim at each poll",
+        "core/tesched_core/levers/victim_boost.py",
+        "if context.is_refused(Field.NICE, job.user):",
+        "if False:",
+    ),
+    Mutation(
+        "refused: a later order says so",
+        _ORDERS,
+        "if order.victims and context.is_refused",
+        "if False and context.is_refused",
+    ),
+    Mutation("refused: undo tries all", "core/tesched_core/orders/undo.py", "context.refused = {}", "pass"),
+    Mutation("refused: what was not asked has not paid", _ADVANCE, "if was_asked(victim) and", "if"),
+)

@@ -1,0 +1,146 @@
+"""Kinds of change that Slurm refuses on this site: learned from its answers, and tried less and less often.
+
+Definitions
+    kind       the field of a job's record that is set: nice value, priority, nodes, hold, throttle.
+    refusal    slurmctld answered that it does not make the change: a job_submit plugin of the site's
+               (slurm_job_modify), a missing right.
+
+Principle
+    What was refused once would be refused at each poll. So such a change is left for a while, which doubles with each
+    refusal, and what it was for is done without it, or not at all. One that Slurm takes makes its refusal forgotten.
+
+    A refusal of one user's jobs says nothing of others' jobs: a request of its own may be what Slurm refuses, and no
+    user is to keep tesched from raising or binding the jobs of others. One of two users' jobs is the site's.
+
+    An answer that is not understood counts from the second one in a row: the poll between shows that it did not arrive.
+
+Worked example
+    Refused at 0 s, when it is tried again at 60 s, then at 180 s, 420 s: four refusals in seven minutes, and then one
+    in an hour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from tesched_core.model.actions import (
+    Action,
+    FailureKind,
+    Hold,
+    Outcome,
+    Release,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    SetThrottle,
+    Status,
+)
+from tesched_core.model.change import Field
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.visible import shortened
+
+#: Seconds until a refused change is tried again: after its first refusal, and at most.
+FIRST_S, LONGEST_S = 60.0, 3600.0
+#: Users who are remembered, the last ones, and characters of Slurm's words.
+MOST_USERS, MOST_SAID = 50, 200
+_FIELDS: Mapping[type[Action], Field] = MappingProxyType(
+    {
+        SetNice: Field.NICE,
+        SetPriority: Field.PRIORITY,
+        SetNodes: Field.NODES,
+        SetThrottle: Field.THROTTLE,
+        Hold: Field.HOLD,
+        Release: Field.HOLD,
+    }
+)
+#: Of a refused change, in words.
+WORDS: Mapping[Field, str] = MappingProxyType(
+    {
+        Field.NICE: "nice values",
+        Field.PRIORITY: "priorities",
+        Field.NODES: "node lists",
+        Field.THROTTLE: "array throttles",
+        Field.HOLD: "holds",
+    }
+)
+#: What scontrol adds to Slurm's words: it is another job each time.
+_OF_JOB = re.compile(r"^\d[\d_,+%\[\]-]*: | for job [\d_+]+$")
+_NO = frozenset({FailureKind.REFUSED, FailureKind.DENIED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedChange:
+    """Refusals of one kind of change."""
+
+    #: whose jobs; the last ones
+    users: tuple[str, ...]
+    #: of two users' jobs, and of none since was it taken
+    everywhere: bool = False
+    #: refusals so far, one a poll; 0: one answer that was not understood
+    count: int
+    #: the first one and the last one
+    since: UnixSeconds
+    at: UnixSeconds
+    #: Slurm's words for the last one
+    said: str
+
+    @property
+    def retry_at(self) -> UnixSeconds:
+        """Return when such a change is tried again."""
+        return self.at + (min(FIRST_S * 2.0 ** min(self.count - 1, 30), LONGEST_S) if self.count else 0.0)
+
+    def holds(self, user: str, now: UnixSeconds) -> bool:
+        """Return whether such a change of this user's job would be refused, and is not tried yet."""
+        return now < self.retry_at and (self.everywhere or user in self.users)
+
+
+def field_of(action: Action) -> Field | None:
+    """Return the field that an action sets; None: none, or it is no change of a kind that a site refuses."""
+    return _FIELDS.get(type(action))
+
+
+def is_refusal(outcome: Outcome) -> bool:
+    """Return whether Slurm has refused a change of a job's record."""
+    kind = outcome.failure.kind if outcome.failure is not None else None
+    return outcome.status is Status.FAILED and kind in _NO and field_of(outcome.action) is not None
+
+
+def after(
+    refused: Mapping[Field, RefusedChange], outcome: Outcome, user: str, at: UnixSeconds
+) -> Mapping[Field, RefusedChange]:
+    """Return what is known of refused changes after an outcome of one of this user's jobs."""
+    field = field_of(outcome.action)
+    if field is None:
+        return refused
+    before = refused.get(field)
+    if outcome.status is Status.SENT:
+        return refused if before is None else _taken(refused, field, before, user)
+    unknown = outcome.failure is not None and outcome.failure.kind is FailureKind.UNKNOWN
+    if not is_refusal(outcome) and not unknown:
+        return refused
+    said = shortened(_OF_JOB.sub("", outcome.failure.message) if outcome.failure is not None else "", MOST_SAID)
+    if before is None:
+        count = 0 if unknown else 1
+        return {**refused, field: RefusedChange(users=(user,), count=count, since=at, at=at, said=said)}
+    others = tuple(one for one in before.users if one != user)
+    now = replace(
+        before,
+        users=(*others, user)[-MOST_USERS:],
+        everywhere=before.everywhere or bool(others),
+        count=before.count + (at > before.at or not before.count),
+        at=at,
+        said=said,
+    )
+    return {**refused, field: now}
+
+
+def _taken(
+    refused: Mapping[Field, RefusedChange], field: Field, before: RefusedChange, user: str
+) -> Mapping[Field, RefusedChange]:
+    others = tuple(one for one in before.users if one != user)
+    if not others:
+        return {kept: one for kept, one in refused.items() if kept is not field}
+    return {**refused, field: replace(before, users=others, everywhere=False)}
