@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/levers/requeue.py"
 _DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/leave_together.py"
+_ADVANCE = "core/tesched_core/orders/advance.py"
 _GLANCES = "daemon/tesched_daemon/glances.py"
 
 ENDING_MUTATIONS = (
@@ -17,6 +18,9 @@ ENDING_MUTATIONS = (
     Mutation("early rerun: once", _EARLY, "context.now - sent_at <= RESEND_AFTER_S", "False"),
     Mutation("early rerun: the run that had the notice", _EARLY, " and job.restarts == victim.restarts", ""),
     Mutation("early rerun: refused, it is not lost yet", _REQUEUE, " and _has_left(again, job_id)", ""),
+    Mutation("expedited: RequeueExitHold is the site's", _REQUEUE, '{"SPECIAL_EXIT"} if failed', "set() if failed"),
+    Mutation("expedited: of its notice", _ADVANCE, "by_slurm and had_its_notice(victim)", "by_slurm"),
+    Mutation("expedited: on such a site", _ADVANCE, "and context.snapshot.settings.holds_expedited", ""),
     Mutation(
         "early rerun: it has died of its notice",
         _DEPARTURES,

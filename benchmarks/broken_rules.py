@@ -337,7 +337,7 @@ MUTATIONS = (
     Mutation(
         "order: a hold that the job asked for stays",
         "core/tesched_core/levers/requeue.py",
-        ' or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:',
+        " or job.flags & theirs:",
         ":",
     ),
     Mutation(

@@ -56,6 +56,7 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "advance": (
+        "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
         "tests/scenarios/test_victim.py",
         "tests/scenarios/test_preemptor.py",

@@ -222,6 +222,7 @@ def read_settings(answer: str) -> SlurmSettings:
         kill_wait_s=number("KillWait"),
         requeue_exit=codes("RequeueExit"),
         requeue_exit_hold=codes("RequeueExitHold"),
+        holds_expedited="enable_expedited_requeue" in values.get("SlurmctldParameters", "").lower().split(","),
         requeue_delay_s=(
             setting("requeue_delay of SchedulerParameters", delay[1])
             if delay

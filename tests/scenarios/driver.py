@@ -123,6 +123,8 @@ class Driver:
         #: exit codes after which Slurm itself puts a job back in the queue, and holds it
         self.requeue_exit: frozenset[int] = frozenset()
         self.requeue_exit_hold: frozenset[int] = frozenset()
+        #: Slurm holds an expedited job that fails
+        self.holds_expedited = False
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -147,6 +149,7 @@ class Driver:
             settings=SlurmSettings(
                 requeue_exit=self.requeue_exit,
                 requeue_exit_hold=self.requeue_exit_hold,
+                holds_expedited=self.holds_expedited,
                 kill_wait_s=30,
                 requeue_delay_s=self.requeue_delay_s,
                 limits_enforced=self.enforces_limits,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tesched_core.model.actions import Release, SetNice
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Release, Requeue, SetNice
+from tesched_core.model.resources import JobId
 
 from tests.builders import node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
@@ -22,3 +26,28 @@ def test_once_released_it_goes_ahead_of_the_other_best_effort_jobs() -> None:
     (ahead,) = [action for action in drive.cycle(33) if action.job_id == BE]
     assert isinstance(ahead, SetNice)
     assert ahead.nice < -20, "it is ahead of the rival"
+
+
+@pytest.mark.parametrize(
+    ("expedited", "noticed", "flag", "released"),
+    [
+        (True, True, "REQUEUE_HOLD", True),
+        (False, True, "REQUEUE_HOLD", False),  # it has asked for that itself
+        (True, False, "REQUEUE_HOLD", False),
+        (True, True, "SPECIAL_EXIT", False),  # RequeueExitHold
+    ],
+)
+def test_an_expedited_one_that_failed_of_its_notice_is_released(
+    expedited: bool, noticed: bool, flag: str, released: bool
+) -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 30})
+    drive.holds_expedited = expedited
+    if not noticed:
+        known = drive.start.traits[JobId(BE)]
+        drive.start = drive.start.with_traits(
+            {**drive.start.traits, JobId(BE): replace(known, notice_signal="", grace_period_s=0.0)}
+        )
+    drive.obeys(*(action for action in drive.cycle(0) if not isinstance(action, Requeue)))
+    drive.requeued(BE)
+    drive.change(BE, priority=0, reason="job_requeued_in_held_state", flags=frozenset({flag}))
+    assert (Release in map(type, drive.cycle(5))) is released

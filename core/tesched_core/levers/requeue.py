@@ -90,13 +90,17 @@ class RequeueLever(Lever):
             whole = re.sub(r"\([a-z]+\)", "", waits.dependency)
             context.actions.append(SetDependency(job_id=waits.job_id, reason=reason, dependency=whole))
 
-    def look_for_hold(self, victim: Victim, job: Job | None, order: Order, context: CycleContext) -> None:
+    def look_for_hold(
+        self, victim: Victim, job: Job | None, order: Order, context: CycleContext, *, failed: bool = False
+    ) -> None:
         """Remember the hold of a job that has just left its nodes because of our requeue: it is to be ended.
 
-        Slurm puts a job that was suspended at that moment back in the queue held. A hold that a user or an admin had
-        set on its run, or that comes later, is theirs.
+        Slurm puts a job that was suspended at that moment back in the queue held, and an expedited one that has
+        `failed` of its notice (tried on 26.05.5). A hold that a user or an admin had set on its run, or that comes
+        later, is theirs; so is one of RequeueExitHold.
         """
-        if job is None or not job.held or victim.held_before or job.flags & {"SPECIAL_EXIT", "REQUEUE_HOLD"}:
+        theirs = {"SPECIAL_EXIT"} if failed else {"SPECIAL_EXIT", "REQUEUE_HOLD"}
+        if job is None or not job.held or victim.held_before or job.flags & theirs:
             return
         context.changes_of(self.name)[job.job_id] = Change(
             lever=self.name,

@@ -358,6 +358,8 @@ class SlurmSettings:
     #: exit codes with which a batch job puts itself back in the queue (RequeueExit, RequeueExitHold)
     requeue_exit: frozenset[int] = frozenset()
     requeue_exit_hold: frozenset[int] = frozenset()
+    #: a job of sbatch --requeue=expedite that fails is held in the queue (enable_expedited_requeue)
+    holds_expedited: bool = False
     #: seconds that a requeued job stays ineligible (requeue_delay, or AuthInfo's cred_expire and one)
     requeue_delay_s: int = 121
     #: PriorityType, such as priority/basic

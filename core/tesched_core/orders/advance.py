@@ -42,7 +42,7 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of
+from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
 from tesched_core.orders.futility import came_to_nothing, family_of, was_asked
@@ -286,8 +286,11 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         context.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(context.now - victim.started_at, 0.0))
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
-    if ours:
-        REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context)
+    # An expedited job that fails of its notice is in the queue at once, and held.
+    by_slurm = departure is Departure.REQUEUED_ITSELF and context.snapshot.settings.holds_expedited
+    failed = by_slurm and had_its_notice(victim)
+    if ours or failed:
+        REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)
     victim = replace(victim, state=VictimState.LEFT, left_at=context.now)
     took_s, job = leave_time_s(victim), context.snapshot.jobs.get(victim.job_id)
     if took_s is not None and job is not None:
