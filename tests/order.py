@@ -11,6 +11,7 @@ LONGEST = (
     "tests/cluster/test_crash.py",
     "tests/cluster/test_plugin.py",
     "tests/cluster/test_stock.py",
+    "tests/cluster/test_undone_raise.py",
     "tests/cluster/test_main_job.py",
     "tests/cluster/test_ordinary_jobs.py",
     "tests/cluster/test_local_cluster.py",

@@ -119,6 +119,8 @@ class Driver:
         #: of Slurm; empty stands for an old one
         self.release = ""
         self.requeue_delay_s = 121
+        #: of Slurm; empty stands for one that works priorities out by itself
+        self.priority_type = ""
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -145,6 +147,7 @@ class Driver:
                 requeue_delay_s=self.requeue_delay_s,
                 limits_enforced=self.enforces_limits,
                 release=self.release,
+                priority_type=self.priority_type,
                 plugin=self.plugin,
             ),
         )
@@ -190,9 +193,9 @@ class Driver:
                 continue  # a file of the plugin's
             job = self.jobs[action.job_id]
             if isinstance(action, SetNice):
-                self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
+                self.change(job.job_id, nice=action.nice, priority=max(job.priority + job.nice - action.nice, 2))
             elif isinstance(action, SetPriority):
-                self.change(job.job_id, priority=action.priority)
+                self.change(job.job_id, nice=0, priority=action.priority)
             elif isinstance(action, Hold):
                 self.change(job.job_id, priority=0, reason="JobHeldAdmin")
             elif isinstance(action, Release):
