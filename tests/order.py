@@ -10,6 +10,7 @@ LONGEST = (
     "tests/cluster/test_suspend.py",
     "tests/cluster/test_crash.py",
     "tests/cluster/test_plugin.py",
+    "tests/cluster/test_large_site.py",
     "tests/cluster/test_stock.py",
     "tests/cluster/test_undone_raise.py",
     "tests/cluster/test_main_job.py",
