@@ -14,6 +14,7 @@ from tesched_core.model.actions import Action, SetNice, SetPriority, Status
 from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import changed_still, undo
 from tesched_policies.baselines import NoPreemption
 from tesched_policies.fill import Fill
 
@@ -200,6 +201,18 @@ class TestAdmin:
         done(drive, drive.decision.actions)
         assert drive.cycle(6) == ()
         assert drive.jobs[JobId(TE)].priority == 50
+
+    def test_undo_lifts_no_hold_either_and_says_that_something_is_left(self) -> None:
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.change(TE, priority=0, reason="JobHeldUser")
+        drive.memory, decision = undo(drive.memory, drive.snapshot(2), drive.limits)
+        assert [one for one in decision.actions if one.job_id == TE] == []
+        assert changed_still(drive.memory, drive.snapshot(2)) > 0
+        drive.change(TE, priority=50 + 1001, reason="Priority")
+        drive.memory, decision = undo(drive.memory, drive.snapshot(4), drive.limits)
+        drive.obeys(*decision.actions)
+        assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
 
 
 class TestOtherRaises:
