@@ -19,7 +19,6 @@ ENDING_MUTATIONS = (
     Mutation("early rerun: the run that had the notice", _EARLY, " and job.restarts == victim.restarts", ""),
     Mutation("early rerun: refused, it is not lost yet", _REQUEUE, " and _has_left(again, job_id)", ""),
     Mutation("expedited: RequeueExitHold is the site's", _REQUEUE, '{"SPECIAL_EXIT"} if failed', "set() if failed"),
-    Mutation("expedited: of its notice", _ADVANCE, "by_slurm and had_its_notice(victim)", "by_slurm"),
     Mutation("expedited: on such a site", _ADVANCE, "and context.snapshot.settings.holds_expedited", ""),
     Mutation(
         "early rerun: it has died of its notice",

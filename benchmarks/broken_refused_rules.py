@@ -28,7 +28,7 @@ REFUSED_MUTATIONS = (
     Mutation(
         "refused: a raise is put back later",
         "core/tesched_core/levers/nice.py",
-        " if not context.is_refused(one.field, job.user)",
+        " if not is_refused(action, job, context)",
         "",
     ),
     Mutation(

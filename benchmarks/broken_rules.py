@@ -9,6 +9,7 @@ from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
+from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.mutation import Mutation
@@ -163,12 +164,6 @@ MUTATIONS = (
         "core/tesched_core/levers/queue_boost.py",
         "            reason = Reason(code=ReasonCode.FILLED,",
         "            del boosted[job_id]\n            reason = Reason(code=ReasonCode.FILLED,",
-    ),
-    Mutation(
-        "forwarded: what somebody else has set is left",
-        "core/tesched_core/levers/queue_boost.py",
-        "one.value <= job.nice < one.previous",
-        "job.nice < one.previous",
     ),
     Mutation(
         "forwarded: who certainly was not is forgotten",
@@ -631,6 +626,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
+    *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
     *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),

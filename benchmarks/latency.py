@@ -39,10 +39,12 @@ from sqlalchemy import select
 from tesched_db.engine import open_store
 from tesched_db.tables import ActionRow, CycleRow
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition, Scheduling
+from tesched_testcluster.definition import ClusterDefinition, NativePreemption, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.load import EventName, LoadJob, read_events, submit
 from tesched_testcluster.local import LocalCluster
+
+from benchmarks.scheduling import Scheduling, scheduling_option
 
 Way = Literal["slurm", "hook", "poll", "hook-early", "poll-early", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -317,13 +319,7 @@ def _definition(way: Way, setting: Setting, socket: str) -> ClusterDefinition:
     "--checkpoint", "checkpoint_s", type=click.FloatRange(0, 8), default=0, show_default=True, help="Seconds."
 )
 @click.option("--epilog/--no-epilog", default=True, show_default=True, help="Whether slurm.conf has an Epilog.")
-@click.option(
-    "--scheduling",
-    type=click.Choice(get_args(Scheduling)),
-    default="fast",
-    show_default=True,
-    help="Slurm's passes: each second, or as an untouched slurm.conf has them.",
-)
+@scheduling_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the moments of submission.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def main(

@@ -43,6 +43,8 @@ from tesched_testcluster.load import Event, EventName, LoadJob, Mix, plan, read_
 from tesched_testcluster.local import LocalCluster, plugin_is_built
 from tesched_testcluster.stage import LocalStage
 
+from benchmarks.scheduling import Scheduling, scheduling_option
+
 Way = Literal["grace 0", "signal", "one partition", "tiers", "plugin"]
 WAYS: tuple[Way, ...] = get_args(Way)
 #: ways without tesched
@@ -54,16 +56,14 @@ GRACE_S = 18
 BE_S, TE_S, TICK_S = (20, 40, 80), (5, 5, 10), 1.0
 #: seconds in which 170 BE and 80 TE jobs come; shorter for fewer
 SPAN_S, BE_COUNT, TE_COUNT = 65.0, 170, 80
-DROP_IN = f"""
-[guard]
+DROP_IN = f"""[guard]
 cool_down_s = 30
 
 [classes]
 default_grace_period_s = {GRACE_S}
 """
 #: of the way `plugin`, besides
-LEVER = """
-[guard]
+LEVER = """[guard]
 lever = "plugin"
 
 [slurm]
@@ -135,7 +135,7 @@ def trace(be_count: int, te_count: int, save_s: float, seed: int) -> tuple[LoadJ
     )
 
 
-def definition(way: Way, nodes: int, epilog: Path) -> ClusterDefinition:
+def definition(way: Way, nodes: int, epilog: Path, scheduling: Scheduling) -> ClusterDefinition:
     """Return the cluster of one way."""
     low, high = PartitionDefinition(name="main", default=True), PartitionDefinition(name="te", priority_tier=10)
     partitions: Mapping[Way, tuple[PartitionDefinition, ...]] = {
@@ -148,6 +148,7 @@ def definition(way: Way, nodes: int, epilog: Path) -> ClusterDefinition:
     cluster = ClusterDefinition(
         groups=(NodeGroup(count=nodes, gres={"gpu": GPUS}),),
         partitions=partitions[way],
+        scheduling=scheduling,
         preemption=NativePreemption(send_user_signal=way == "signal") if way in NATIVE else None,
         min_job_age_s=7200,
         settings={"Epilog": str(epilog)},
@@ -167,7 +168,7 @@ def job_of(job: LoadJob, way: Way) -> LoadJob:
     return replace(job, options=(*job.options, "--signal=B:USR1@60")) if way == "signal" else job
 
 
-def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Outcome:
+def run(way: Way, jobs: Sequence[LoadJob], nodes: int, scheduling: Scheduling, keep: Path | None) -> Outcome:
     """Run the trace in this way, and return what came of it; with `keep` the state store is copied there."""
     with tempfile.TemporaryDirectory(prefix="native-") as name:
         folder = Path(name)
@@ -176,7 +177,7 @@ def run(way: Way, jobs: Sequence[LoadJob], nodes: int, keep: Path | None) -> Out
         epilog = folder / "epilog"
         epilog.write_text(EPILOG.format(ends=ends))
         epilog.chmod(0o755)
-        with LocalCluster(definition(way, nodes, epilog)) as cluster:
+        with LocalCluster(definition(way, nodes, epilog, scheduling)) as cluster:
             if way in NATIVE:
                 return _measured(way, cluster, jobs, ends, lambda: None)
             drop_in = folder / "conf.d" / "benchmark.toml"
@@ -349,10 +350,9 @@ def ratios(outcomes: Mapping[Way, Outcome]) -> dict[str, dict[str, float]]:
 @click.option("--be", "be_count", type=click.IntRange(1), default=BE_COUNT, show_default=True, help="Best-effort jobs.")
 @click.option("--te", "te_count", type=click.IntRange(1), default=TE_COUNT, show_default=True, help="Trials.")
 @click.option("--nodes", type=click.IntRange(1), default=NODES, show_default=True)
-@click.option(
-    "--save", "save_s", type=click.FloatRange(0, GRACE_S - 2), default=3.0, show_default=True, help="Seconds."
-)
+@click.option("--save", "save_s", type=click.FloatRange(0, GRACE_S - 2), default=3.0, show_default=True, help="In s.")
 @click.option("--seed", type=int, default=0, show_default=True)
+@scheduling_option
 @click.option("--way", "ways", type=click.Choice(WAYS), multiple=True, help="Only this; may be given more than once.")
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for the state stores and logs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -363,6 +363,7 @@ def main(
     nodes: int,
     save_s: float,
     seed: int,
+    scheduling: Scheduling,
     ways: tuple[Way, ...],
     keep: Path | None,
     as_json: bool,
@@ -374,13 +375,13 @@ def main(
     outcomes: dict[Way, Outcome] = {}
     for way in WAYS:
         if way in (ways or WAYS):
-            one = outcomes[way] = run(way, jobs, nodes, keep)
+            one = outcomes[way] = run(way, jobs, nodes, scheduling, keep)
             # If a later way fails, what is known by then is not lost.
             print(f"{way}: " + "; ".join(f"{name} {shown(one)}" for name, shown in ROWS), file=sys.stderr, flush=True)
     if as_json:
         print(json.dumps({"ways": [asdict(one) for one in outcomes.values()], "ratios": ratios(outcomes)}, indent=2))
     else:
-        print(f"{be_count} BE and {te_count} TE jobs on {nodes} nodes; victims save for {save_s:g} s; seed {seed}\n")
+        print(f"{be_count} BE, {te_count} TE jobs, {nodes} nodes; {save_s:g} s to save; seed {seed}; {scheduling}\n")
         _table(outcomes)
     sys.exit(1 if any(one.lost or one.twice for one in outcomes.values()) else 0)
 

@@ -71,7 +71,7 @@ def demo(*, where: str) -> None:
     type=click.Choice(get_args(Scheduling)),
     default="fast",
     show_default=True,
-    help="Slurm's own timings: fast starts a job within about a second, stock is an untouched slurm.conf's.",
+    help="Slurm's own timings: fast starts a job within a second, stock and large_site are what sites have.",
 )
 def up(*, name: str, nodes: int, cpus: int, mem_mib: int, gpus: int, scheduling: Scheduling) -> None:
     """Start a cluster; it runs until `down`."""

@@ -14,8 +14,9 @@ from typing import Literal
 #: a batch script that exits with this status asks to be put back in the queue (RequeueExit)
 REQUEUE_EXIT = 99
 
-#: Slurm's own timings: `fast` starts a job within about a second of sbatch, `stock` is what an untouched slurm.conf has
-Scheduling = Literal["fast", "stock"]
+#: Slurm's own timings: `fast` starts a job within about a second of sbatch, `stock` is what an untouched slurm.conf
+#: has, `large_site` what a large site has that has published its settings
+Scheduling = Literal["fast", "stock", "large_site"]
 
 #: the least that Slurm accepts; a requeued job is eligible again this many seconds and one later
 _LEAST_CRED_EXPIRE_S = 5
@@ -208,6 +209,27 @@ def stock_definition(nodes: int, *, name: str = "stock") -> ClusterDefinition:
         cred_expire_s=120,
         min_job_age_s=300,
         accounting=Accounting(accounts=(Account(name="lab"),), enforce="associations,limits,qos"),
+    )
+
+
+def large_site_definition(nodes: int, *, name: str = "large") -> ClusterDefinition:
+    """Return a cluster with the scheduler of a large site, and a slurmdbd that enforces limits; its account is `lab`.
+
+    Nothing is scheduled at a submission (`defer`), the main scheduler rests for 5 s, backfill goes over a long queue
+    for up to ten minutes (`bf_continue`), and slurmctld forgets a finished job after 50 s. Slurm's own preemption is
+    on; with one partition it preempts nothing. The PriorityType and its weight are ours: the site's are not known.
+    """
+    return ClusterDefinition(
+        name=name,
+        groups=(NodeGroup(count=nodes),),
+        partitions=(PartitionDefinition(name="main", default=True),),
+        scheduling="large_site",
+        kill_wait_s=30,
+        cred_expire_s=120,
+        min_job_age_s=50,
+        preemption=NativePreemption(send_user_signal=True),
+        accounting=Accounting(accounts=(Account(name="lab"),), enforce="associations,limits,qos"),
+        settings={"PriorityType": "priority/multifactor", "PriorityWeightAge": "1000"},
     )
 
 

@@ -6,16 +6,32 @@ the release, as `parse_release` gives it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tesched_testcluster.definition import (
     ClusterDefinition,
     NativePreemption,
     NodeGroup,
     PartitionDefinition,
     Placement,
+    Scheduling,
     fold_numbers,
 )
 
-_FAST = ("sched_interval=1", "sched_min_interval=0", "batch_sched_delay=0", "bf_interval=2")
+#: SchedulerParameters by the definition's scheduling
+_SCHEDULER: Mapping[Scheduling, tuple[str, ...]] = {
+    "fast": ("sched_interval=1", "sched_min_interval=0", "batch_sched_delay=0", "bf_interval=2"),
+    "stock": (),
+    "large_site": (
+        "defer",
+        "max_rpc_cnt=64",
+        "bf_continue",
+        "bf_interval=90",
+        "bf_max_time=600",
+        "bf_yield_sleep=1000000",
+        "sched_min_interval=5000000",
+    ),
+}
 
 #: the first release with SchedulerParameters=requeue_delay and with its preemption options in PreemptParameters
 _RELEASE_2605 = (26, 5)
@@ -200,7 +216,7 @@ def _settings(definition: ClusterDefinition, placement: Placement, release: tupl
         settings["DefMemPerCPU"] = str(definition.def_mem_per_cpu_mib)
     if placement.shared_host:
         settings["CommunicationParameters"] = "NoCtldInAddrAny,NoInAddrAny"  # the host's own address only
-    scheduler = list(_FAST) if definition.scheduling == "fast" else []
+    scheduler = list(_SCHEDULER[definition.scheduling])
     if release >= _RELEASE_2605 and definition.scheduling == "fast":
         scheduler.append(f"requeue_delay={definition.requeue_delay_s}")
     scheduler += _add_preemption(settings, definition.preemption, release)

@@ -8,7 +8,7 @@ from enum import StrEnum
 import pytest
 from sqlalchemy import Engine, event, update
 from tesched_core.model.actions import Action, Failure, FailureKind, Outcome, Status
-from tesched_core.model.change import HOLD, Change, Field
+from tesched_core.model.change import HOLD, PRIORITY, Change, Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
@@ -316,6 +316,26 @@ class Unkept:
 
     def shifted(self, by_s: float) -> Unkept:
         return self
+
+
+def test_a_raise_and_the_jobs_own_priority_are_read_back(store: Engine) -> None:
+    one = Change(
+        lever=PRIORITY,
+        job_id=JobId(7),
+        field=Field.NICE,
+        previous=0,
+        value=-2002,
+        at=5.0,
+        since=4.0,
+        own=100,
+        shown=99,
+        restarts=1,
+        undone=2,
+    )
+    writer = Writer(store)
+    writer.memory = replace(writer.memory, changes={PRIORITY: {one.job_id: one}})
+    writer.look(100.0, job(7))
+    assert SqlJournal(store).load().changes == {PRIORITY: {one.job_id: one}}
 
 
 def test_a_state_that_json_cannot_hold_is_left_out_and_the_rest_is_kept(store: Engine) -> None:

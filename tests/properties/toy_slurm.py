@@ -6,9 +6,11 @@ not eligible at once, a finished one is forgotten after a while. All chance come
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
+from tesched_core.levers.nice import BASIC, MIN_PRIORITY, MOST_AGAIN
 from tesched_core.model.actions import (
     Action,
     Failure,
@@ -66,6 +68,10 @@ class ToySlurm:
         self.explicit: set[JobId] = set()
         #: nice value and priority as submitted
         self.submitted: dict[JobId, tuple[int, int]] = {}
+        #: priority that backfill has read of a job before it was changed, and the restarts then
+        self.read: dict[JobId, tuple[int, int]] = {}
+        #: jobs of which a change was undone so; they keep their priority in a requeue
+        self.undone: Counter[JobId] = Counter()
         #: jobs that are suspended by a command of tesched
         self.suspended_by_tesched: set[JobId] = set()
         #: runs that tesched has requeued
@@ -103,7 +109,7 @@ class ToySlurm:
 
         Not that of a job on nodes while another one is suspended: its CPUs would look free, and that one be resumed.
         """
-        settings = SlurmSettings(kill_wait_s=4, min_job_age_s=FORGOTTEN_AFTER_S)
+        settings = SlurmSettings(kill_wait_s=4, min_job_age_s=FORGOTTEN_AFTER_S, priority_type=BASIC)
         suspended = any(job.state is JobState.SUSPENDED for job in self.jobs.values())
         hidden = [job_id for job_id, job in self.jobs.items() if not (suspended and job.on_nodes)]
         unread = self.chance.choice(hidden) if hidden and self._happens(0.1) else None
@@ -146,13 +152,17 @@ class ToySlurm:
                 self.requeued.append((job.job_id, job.restarts))
                 self._leave(job, JobState.PENDING)
             case SetNice():
+                assert not job.held, "it would be released"
                 if job.job_id not in self.explicit:
-                    self.jobs[job.job_id] = replace(
-                        job, nice=action.nice, priority=job.priority + job.nice - action.nice
-                    )
+                    self.read[job.job_id] = (job.priority, job.restarts)
+                    priority = max(job.priority + job.nice - action.nice, MIN_PRIORITY)
+                    self.jobs[job.job_id] = replace(job, nice=action.nice, priority=priority)
             case SetPriority():
                 self.explicit.add(job.job_id)
-                self.jobs[job.job_id] = replace(job, priority=action.priority)
+                self.read[job.job_id] = (job.priority, job.restarts)
+                # Slurm makes nice 0 then.
+                self.submitted[job.job_id] = (0, self.submitted[job.job_id][1])
+                self.jobs[job.job_id] = replace(job, nice=0, priority=action.priority)
             case SetNodes() if not job.pending:
                 return FailureKind.ALREADY_DONE
             case SetNodes():
@@ -212,7 +222,7 @@ class ToySlurm:
         if job.state is JobState.PENDING:
             self._eligible[job.job_id] = self.now + REQUEUE_DELAY_S
             job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
-            if self.chance.random() < 0.5 and job.job_id not in self.explicit and job.priority:
+            if self.chance.random() < 0.5 and job.job_id not in self.explicit | self.undone.keys() and job.priority:
                 # Newer releases give a requeued job a new, lower priority.
                 nice, _ = self.submitted[job.job_id]
                 fresh = max(min(other.priority for other in self.jobs.values()) - 1, 1)
@@ -225,6 +235,14 @@ class ToySlurm:
     def pass_time(self, seconds: float) -> None:
         """Let time pass: jobs end, are cancelled, are forgotten; others start."""
         self.now += seconds
+        for job_id, (priority, restarts) in self.read.items():
+            job = self.jobs.get(job_id)
+            waits = job is not None and job.pending and not job.held and job.restarts == restarts
+            # More often, and tesched leaves it.
+            if job is not None and waits and self.undone[job_id] < MOST_AGAIN - 1 and self._happens(0.2):
+                self.jobs[job_id] = replace(job, priority=priority)  # as Slurm's does with bf_continue
+                self.undone[job_id] += 1
+        self.read.clear()
         for job in list(self.jobs.values()):
             if job.completing:
                 self._gone(job)

@@ -125,6 +125,8 @@ class Driver:
         self.requeue_exit_hold: frozenset[int] = frozenset()
         #: Slurm holds an expedited job that fails
         self.holds_expedited = False
+        #: of Slurm; empty stands for one that works priorities out by itself
+        self.priority_type = ""
         #: transitions since the last look at them
         self._transitions: list[Transition] = []
 
@@ -154,6 +156,7 @@ class Driver:
                 requeue_delay_s=self.requeue_delay_s,
                 limits_enforced=self.enforces_limits,
                 release=self.release,
+                priority_type=self.priority_type,
                 plugin=self.plugin,
             ),
         )
@@ -199,9 +202,9 @@ class Driver:
                 continue  # a file of the plugin's
             job = self.jobs[action.job_id]
             if isinstance(action, SetNice):
-                self.change(job.job_id, nice=action.nice, priority=job.priority + job.nice - action.nice)
+                self.change(job.job_id, nice=action.nice, priority=max(job.priority + job.nice - action.nice, 2))
             elif isinstance(action, SetPriority):
-                self.change(job.job_id, priority=action.priority)
+                self.change(job.job_id, nice=0, priority=action.priority)
             elif isinstance(action, Hold):
                 self.change(job.job_id, priority=0, reason="JobHeldAdmin")
             elif isinstance(action, Release):

@@ -3,26 +3,95 @@
 Priorities are moved by the nice value, which leaves Slurm in charge of them. Slurm ignores nice, with exit status 0,
 for a job with a priority that was set explicitly (scontrol(1), Nice): such a job gets another explicit priority.
 
+A raise is in force when Priority shows it. With bf_continue, Slurm's backfill writes back the priority that it read
+before it yielded its locks: Nice stays as it was set, and Priority is the old one (docs/adr/0019-by-priority.md). It
+is set again, to another value, as Slurm does nothing about one that is in place; and not for ever, as an admin may have
+put it back.
+
 What was moved is put back when it has done its work, and is believed to be back only when that is seen. A value
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
-change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left.
+change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left. With
+priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
+there is, so what was undone in between would be missing for ever. Then that priority is set explicitly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.actions import Reason, ReasonCode, Release, SetNice, SetPriority
+from tesched_core.model.actions import (
+    Action,
+    OrderId,
+    Outcome,
+    Reason,
+    ReasonCode,
+    Release,
+    SetNice,
+    SetPriority,
+    Status,
+)
 from tesched_core.model.change import Change, Field
 from tesched_core.model.cluster import Job
+from tesched_core.model.refused import field_of
 from tesched_core.model.resources import JobId
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
 MAX_PRIORITY = 4294967293
 #: Least nice value that Slurm takes (scontrol(1), Nice).
 MIN_NICE = -2147483645
+#: Least priority that a change of nice leaves a job.
+MIN_PRIORITY = 2
+#: How often a value is set again that others have put back, and how often one is put back that does not stay.
+MOST_AGAIN = 3
+#: PriorityType with which a job's priority is changed by commands alone.
+BASIC = "priority/basic"
+
+
+def nice_set(
+    job: Job, value: int, one: Change[int] | None, *, lever: str, order_id: OrderId | None, context: CycleContext
+) -> Change[int]:
+    """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
+    if one is not None:
+        return replace(
+            one,
+            value=value,
+            at=context.now,
+            taken_at=one.taken_at if one.value == value else None,
+            order_id=order_id,
+            shown=job.priority,
+            undone=one.undone + is_undone(one, job),
+        )
+    return Change(
+        lever=lever,
+        job_id=job.job_id,
+        field=Field.NICE,
+        previous=job.nice,
+        value=value,
+        at=context.now,
+        since=context.now,
+        order_id=order_id,
+        own=job.priority if context.snapshot.settings.priority_type == BASIC else None,
+        shown=job.priority,
+        restarts=job.restarts,
+    )
+
+
+def is_undone(one: Change[int], job: Job) -> bool:
+    """Check whether others have put back what tesched has set: Slurm's backfill, or a user."""
+    if one.field is Field.NICE:
+        by_others = job.nice != one.previous and not is_ours(job, one)
+        return by_others or (job.nice == one.value and job.priority == one.shown)
+    return one.field is Field.PRIORITY and one.taken_at is not None and job.priority != one.value
+
+
+def is_left(one: Change[int], job: Job) -> bool:
+    """Check whether a value that was put back by others is left: it was set again so often.
+
+    Backfill may undo a raise once for each partition of the job.
+    """
+    return one.undone >= MOST_AGAIN * max(len(job.partitions), 1) and is_undone(one, job)
 
 
 def put_back(
@@ -33,26 +102,93 @@ def put_back(
     `why` is what `tesched explain` adds, in words.
     """
     jobs = [job for job in jobs if not job.finished]
-    ours = [job for job in jobs if is_ours(job, one)]
-    if not ours:
-        if one.order_id is not None:
-            others = any(value_of(job, one) != one.previous for job in jobs)
-            text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
-            context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
-        return True
-    context.actions += [_action(one, job, preemptor) for job in ours if not context.is_refused(one.field, job.user)]
-    return False
+    one = next((requeued(one, job) for job in jobs if job.job_id == one.job_id), one)
+    context.changes_of(one.lever)[one.job_id] = one
+    reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
+    needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
+    free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
+    if len(free) < len(needed):
+        # What it had before is not its own any more: once it is released it gets a new priority.
+        context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
+    if needed and one.put_back_sent < MOST_AGAIN:
+        context.actions += [action for job, action in free if not is_refused(action, job, context)]
+        return False
+    if one.order_id is not None:
+        others = any(value_of(job, one) != one.previous for job in jobs)
+        text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
+        if needed:
+            text = f"is left: Slurm took {one.put_back_sent} commands that put it back, and it did not stay so"
+        context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
+    return True
 
 
-def _action(one: Change[int], job: Job, preemptor: JobId | None) -> Release | SetNice | SetPriority:
-    text = f"put its {one.field} back to {one.previous}"
-    reason = Reason(code=ReasonCode.ORDER_ENDED, text=text, preemptor=preemptor, order_id=one.order_id)
+def requeued(one: Change[int], job: Job) -> Change[int]:
+    """Return the change with the priority that is the job's own now: newer releases give a requeued job a new one."""
+    if one.own is None or job.restarts == one.restarts or not is_ours(job, one):
+        return one
+    is_old = job.priority == one.own or one.undone
+    own = one.own if is_old else job.priority + job.nice - one.previous
+    return replace(one, own=own, restarts=job.restarts)
+
+
+def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
+    """Check whether Slurm refuses such a change of the user's jobs, and it is not tried again yet."""
+    field = field_of(action)
+    return field is not None and context.is_refused(field, job.user)
+
+
+def is_locked(job: Job, one: Change[int], context: CycleContext) -> bool:
+    """Check whether putting nice back would release the job: with priority/basic, if it is held."""
+    return job.held and one.field is Field.NICE and context.snapshot.settings.priority_type == BASIC
+
+
+def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice | SetPriority | None:
+    """Return what puts a job's value back; None: it shows none of tesched's."""
+    own = _lost_place(one, job)
+    if own is not None:
+        text = f"put its priority back to {own}: a change of its nice value was undone"
+        return SetPriority(job_id=job.job_id, reason=replace(reason, text=text), priority=own, previous=job.priority)
+    if not is_ours(job, one) or _has_own_explicitly(one, job):
+        return None
+    reason = replace(reason, text=f"put its {one.field} back to {one.previous}")
     if one.field is Field.HOLD:
         text = "its requeue left it held, and no user or admin asked for that"
         return Release(job_id=job.job_id, reason=replace(reason, code=ReasonCode.LEFT_HELD, text=text))
     if one.field is Field.NICE:
         return SetNice(job_id=job.job_id, reason=reason, nice=one.previous, previous=job.nice)
     return SetPriority(job_id=job.job_id, reason=reason, priority=one.previous, previous=job.priority)
+
+
+def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
+    """Return the change after what became of the commands that put it back; those that Slurm took are counted."""
+    sent = any(
+        outcome.status is Status.SENT
+        and outcome.action.job_id == one.job_id
+        and isinstance(outcome.action, SetNice | SetPriority)
+        and outcome.action.reason.code in {ReasonCode.ORDER_ENDED, ReasonCode.FILLED}
+        for outcome in outcomes
+    )
+    return replace(one, put_back_sent=one.put_back_sent + 1) if sent else one
+
+
+def _lost_place(one: Change[int], job: Job) -> int | None:
+    """Return the job's own priority if nice alone would not give it back; None: it would, or Slurm works one out."""
+    own, raised_by = one.own, one.previous - one.value
+    if own is None or one.field is not Field.NICE or job.held or job.restarts != one.restarts:
+        return None
+    raised = own <= job.priority <= own + raised_by
+    if is_ours(job, one):
+        in_force = own + one.previous - job.nice
+        return own if raised and job.priority != in_force and not _has_own_explicitly(one, job) else None
+    if job.nice != one.previous or job.priority == own:
+        return None
+    # Putting it back was undone, or has met a raise that backfill had just undone.
+    return own if raised or job.priority == max(own - raised_by, MIN_PRIORITY) else None
+
+
+def _has_own_explicitly(one: Change[int], job: Job) -> bool:
+    """Check whether the job has its own priority by an explicit one, for which Slurm makes nice 0."""
+    return one.own is not None and job.priority == one.own and job.nice == 0 != one.value
 
 
 def value_of(job: Job, one: Change[int]) -> int:

@@ -11,7 +11,17 @@ from dataclasses import replace
 from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
-from tesched_core.levers.nice import MAX_PRIORITY, MIN_NICE, is_ours, put_back, value_of
+from tesched_core.levers.nice import (
+    MAX_PRIORITY,
+    MIN_NICE,
+    counted,
+    is_left,
+    is_ours,
+    is_undone,
+    nice_set,
+    put_back,
+    value_of,
+)
 from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
 from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import Job
@@ -41,11 +51,15 @@ class PriorityLever(Lever):
         missing = wanted - job.priority
         if missing <= 0 or job.nice <= MIN_NICE:
             return
+        before: Change[int] | None = context.changes_of(self.name).get(job.job_id)
         one = self._raised(job, wanted, missing, order.order_id, context)
         in_round = context.snapshot.job_class(job.job_id) is JobClass.BE
         if not in_round and context.is_refused(one.field, job.user):
             return  # it is first by itself, or its victims leave already (`orders/refused_changes.py`)
         context.changes_of(self.name)[job.job_id] = one
+        if before is not None and one.undone > before.undone:
+            text = f"{_what_undid_it(before, job)}; it is raised again"
+            context.moved(order.order_id, job.job_id, "raised", "raised", text)
         reason = Reason(
             code=ReasonCode.MAKE_ROOM_FIRST if order.victims else ReasonCode.ROOM_IS_FREE,
             text="it must be first in the queue, or another job takes the room",
@@ -61,6 +75,7 @@ class PriorityLever(Lever):
     def _raised(self, job: Job, wanted: int, missing: int, order_id: OrderId, context: CycleContext) -> Change[int]:
         """Return the change that makes the job first."""
         one: Change[int] | None = context.changes_of(self.name).get(job.job_id)
+        undone = 0 if one is None else one.undone + is_undone(one, job)
         if one is not None and not is_ours(job, one) and value_of(job, one) != one.previous:
             one = None  # others have set it since: that is what it is put back to
         explicit = min(wanted + PRIORITY_MARGIN, MAX_PRIORITY)
@@ -73,6 +88,7 @@ class PriorityLever(Lever):
             at=context.now,
             since=context.now,
             order_id=order_id,
+            undone=undone,
         )
         if one is not None and _ignored(one, job, context):
             return fresh
@@ -81,11 +97,17 @@ class PriorityLever(Lever):
             return fresh  # what is in force stays: an explicit priority on top of it could not be put back whole
         if one is None or one.field is Field.NICE:
             value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
-            if one is None:
-                return replace(fresh, field=Field.NICE, previous=job.nice, value=value)
-            taken_at = one.taken_at if one.value == value else None
-            return replace(one, value=value, at=context.now, taken_at=taken_at, order_id=order_id)
-        return replace(one, value=explicit, at=context.now, order_id=order_id)
+            new = nice_set(job, value, one, lever=self.name, order_id=order_id, context=context)
+            return replace(new, undone=undone)
+        taken_at = one.taken_at if undone == one.undone else None
+        return replace(one, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at)
+
+    def why_left(self, order: Order, job: Job, context: CycleContext) -> str:
+        """Return why the order's job is not raised once more, in words; empty if it may be."""
+        one = context.changes_of(self.name).get(job.job_id)
+        if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
+            return ""
+        return f"{_what_undid_it(one, job)}: it was raised again {one.undone} times, and is left"
 
     def put_back(self, order: Order, context: CycleContext) -> None:
         """Put the preemptor's priority back once it no longer waits for its resources."""
@@ -120,6 +142,7 @@ class PriorityLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in what became of the raises: one that certainly did not reach Slurm has nothing to put back."""
         raised = context.changes_of(self.name)
+        raised |= {job_id: counted(one, outcomes) for job_id, one in raised.items()}
         for outcome in outcomes:
             action = outcome.action
             one = raised.get(action.job_id)
@@ -129,7 +152,7 @@ class PriorityLever(Lever):
             if order is None or order.state is not OrderState.OPEN or action.reason.order_id != order.order_id:
                 continue
             first = action.previous == one.previous
-            if outcome.status is Status.SENT and isinstance(action, SetNice) and one.taken_at is None:
+            if outcome.status is Status.SENT and one.taken_at is None:
                 raised[action.job_id] = replace(one, taken_at=outcome.at)
             elif first and (outcome.status is Status.WOULD or certainly_failed(outcome)):
                 del raised[action.job_id]  # else an earlier raise did arrive
@@ -142,6 +165,13 @@ def _ignored(one: Change[int], job: Job, context: CycleContext) -> bool:
     """
     unchanged = one.field is Field.NICE and job.nice == one.previous
     return unchanged and one.taken_at is not None and context.now > one.taken_at + RESEND_AFTER_S
+
+
+def _what_undid_it(one: Change[int], job: Job) -> str:
+    """Return how it shows that a raise is not in force, in words."""
+    if one.field is Field.NICE and job.nice == one.value:
+        return f"its priority is {job.priority} again though its nice value stays {job.nice}"
+    return f"its {one.field} was set to {value_of(job, one)} by others"
 
 
 def needed_priority(job: Job, victims: tuple[Victim, ...], context: CycleContext) -> int:

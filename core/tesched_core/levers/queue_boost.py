@@ -13,8 +13,19 @@ from typing import Any
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed
-from tesched_core.levers.nice import MIN_NICE
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetNice, Status
+from tesched_core.levers.nice import (
+    MIN_NICE,
+    MOST_AGAIN,
+    counted,
+    is_left,
+    is_locked,
+    is_refused,
+    is_undone,
+    nice_set,
+    requeued,
+    restoring,
+)
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
 from tesched_core.model.change import QUEUE_BOOST, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
@@ -32,19 +43,36 @@ class QueueBoostLever(Lever):
     """Nice values of best-effort jobs that are next among their kind."""
 
     name = QUEUE_BOOST
-    actions = (SetNice,)
+    actions = (SetNice, SetPriority)
     intents = (BoostJob,)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Put back the boosts that are over, and put the proposed jobs at the head of the best-effort queue."""
-        self._put_back({one.job_id for one in intents if one.stays}, LASTS_S, context)
+        stays = {one.job_id for one in intents if one.stays}
+        self._put_back(stays, LASTS_S, context)
         boosted, jobs = context.changes_of(self.name), context.snapshot.jobs
         new = [one for one in intents if one.job_id not in boosted and one.job_id in jobs]
         going = {*boosted, *(one.job_id for one in new)}
+        self._set_again(stays, going, context)
         for one in new:
             code = ReasonCode.GAINS_MOST if one.stays else ReasonCode.FILLS_ROOM
             reason = Reason(code=code, text=one.why)
             boosted[one.job_id] = self._boosted(jobs[one.job_id], going, reason, context)
+
+    def _set_again(self, stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:
+        """Set the boosts again that others have undone (`levers/nice.py`)."""
+        boosted = context.changes_of(self.name)
+        for job_id, one in list(boosted.items()):
+            job = context.snapshot.jobs.get(job_id)
+            waits = job is not None and job.pending and not job.held and job_id not in context.absent
+            if job is None or not waits or one.restored or job.nice != one.value:
+                continue
+            if is_undone(one, job) and not is_left(one, job):
+                code = ReasonCode.GAINS_MOST if job_id in stays else ReasonCode.FILLS_ROOM
+                reason = Reason(code=code, text="it was put at the head of its queue, and others have undone that")
+                again = self._boosted(job, going, reason, context)
+                if not again.restored:
+                    boosted[job_id] = nice_set(job, again.value, one, lever=self.name, order_id=None, context=context)
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """End all boosts."""
@@ -53,6 +81,7 @@ class QueueBoostLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Forget the boosts that certainly did not reach Slurm; in shadow mode, none did."""
         boosted = context.changes_of(self.name)
+        boosted |= {job_id: counted(one, outcomes) for job_id, one in boosted.items()}
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)
@@ -76,28 +105,22 @@ class QueueBoostLever(Lever):
                 continue
             if job is not None and job.pending and (job_id in stays or context.now - one.at <= lasts_s):
                 continue
-            ours = job is not None and not job.finished and one.value <= job.nice < one.previous
-            if job is None or one.restored or not ours:
+            now = one if job is None else requeued(one, job)
+            reason = Reason(code=ReasonCode.FILLED, text="")
+            needed = None if job is None or job.finished or one.restored else restoring(now, job, reason)
+            boosted[job_id] = now
+            if job is None or needed is None or one.put_back_sent >= MOST_AGAIN:
                 del boosted[job_id]
-                continue
-            if context.is_refused(Field.NICE, job.user):
-                continue
-            reason = Reason(code=ReasonCode.FILLED, text=f"put its nice back to {one.previous}")
-            context.actions.append(SetNice(job_id=job_id, reason=reason, nice=one.previous, previous=job.nice))
+            elif is_locked(job, now, context):
+                boosted[job_id] = replace(now, own=None)  # once it is released it gets a new priority
+            elif not is_refused(needed, job, context):
+                context.actions.append(needed)
 
     def _boosted(self, job: Job, going: set[JobId], reason: Reason, context: CycleContext) -> Change[int]:
         rivals = context.partitions_beside(job.partitions)
         missing = 1 + context.columns.first_in_queue(rivals, going, best_effort=True) - job.priority
         value = max(job.nice - missing - MARGIN, MIN_NICE)
-        one = Change(
-            lever=self.name,
-            job_id=job.job_id,
-            field=Field.NICE,
-            previous=job.nice,
-            value=value,
-            at=context.now,
-            since=context.now,
-        )
+        one = nice_set(job, value, None, lever=self.name, order_id=None, context=context)
         if missing <= 0 or value >= job.nice or context.is_refused(Field.NICE, job.user):
             return _nothing_to_put_back(one, dry=False)
         context.actions.append(SetNice(job_id=job.job_id, reason=reason, nice=value, previous=job.nice))

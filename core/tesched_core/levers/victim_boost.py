@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, under_way
-from tesched_core.levers.nice import MIN_NICE, put_back
+from tesched_core.levers.nice import MIN_NICE, counted, is_left, nice_set, put_back
 from tesched_core.levers.priority import PRIORITY_MARGIN
-from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice
+from tesched_core.model.actions import OrderId, Outcome, Reason, ReasonCode, SetNice, SetPriority
 from tesched_core.model.change import VICTIM_BOOST, Change, Field
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
@@ -28,7 +28,7 @@ class VictimBoostLever(Lever):
     """Nice values of victims that wait to run again."""
 
     name = VICTIM_BOOST
-    actions = (SetNice,)
+    actions = (SetNice, SetPriority)
 
     def why_not(self, victim: Victim, context: CycleContext) -> str:
         """Return why a victim that waits to run again has no claim to be ahead of others, in words; empty if it has.
@@ -60,21 +60,12 @@ class VictimBoostLever(Lever):
         rivals = context.partitions_beside(job.partitions)
         first = context.columns.first_in_queue(rivals, fellows, best_effort=True)
         missing = 1 + first - job.priority
-        if missing <= 0 or (one is not None and job.nice != one.value):
+        if missing <= 0 or (one is not None and (job.nice != one.value or is_left(one, job))):
             return
         value = max(job.nice - missing - VICTIM_MARGIN, MIN_NICE)
         if value >= job.nice:
             return
-        boosted[job.job_id] = Change(
-            lever=self.name,
-            job_id=job.job_id,
-            field=Field.NICE,
-            previous=job.nice if one is None else one.previous,
-            value=value,
-            at=context.now,
-            since=context.now if one is None else one.since,
-            order_id=order.order_id,
-        )
+        boosted[job.job_id] = nice_set(job, value, one, lever=self.name, order_id=order.order_id, context=context)
         reason = Reason(
             code=ReasonCode.BACK_TO_THE_HEAD,
             text=f"it made room for job {order.preemptor} and is next among the best-effort jobs",
@@ -112,6 +103,7 @@ class VictimBoostLever(Lever):
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
         """Take in what became of the raises: a victim that could not be raised keeps the place that Slurm gave it."""
         boosted = context.changes_of(self.name)
+        boosted |= {job_id: counted(one, outcomes) for job_id, one in boosted.items()}
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)

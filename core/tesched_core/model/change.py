@@ -104,6 +104,15 @@ class Change(Generic[V]):
     restored: bool = False
     #: when Slurm took the command; None: that is not known
     taken_at: UnixSeconds | None = with_default(default=None, compare=False)
+    #: of a nice value: the priority that the job had with `previous`, which Slurm does not work out anew; None: it does
+    own: int | None = None
+    #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`
+    shown: int | None = None
+    restarts: int = 0
+    #: how often it was set again because others had put it back
+    undone: int = 0
+    #: how often Slurm has taken the command that puts it back. Counted anew by a new process
+    put_back_sent: int = with_default(default=0, compare=False)
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:

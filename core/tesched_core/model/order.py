@@ -53,6 +53,8 @@ class Ending(StrEnum):
     GROWN = "grown"
     #: a node on which room was made starts no jobs any more
     NODE_GONE = "node_gone"
+    #: others have put its priority back again and again: an admin, or Slurm's backfill
+    OVERRULED = "overruled"
     #: an admin withdrew it (`tesched undo`)
     WITHDRAWN = "withdrawn"
     #: Slurm refused what the order needed

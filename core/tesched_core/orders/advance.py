@@ -142,6 +142,8 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
         ending, text = Ending.BLOCKED, f"job {job.label} would not start any more: {why}"
     elif gone := _gone_nodes(order, context):
         ending, text = Ending.NODE_GONE, f"{','.join(gone)}, where room is made, starts no jobs any more"
+    elif why := PRIORITY_LEVER.why_left(order, job, context):
+        ending, text = Ending.OVERRULED, f"job {job.label} is not first in its queue: {why}"
     elif _soon_over(order, context) and context.is_awaited(order):
         # One that moves is a victim of its own, and may not start right after its end.
         delay_s = context.snapshot.settings.requeue_delay_s if _moves(order) else 0

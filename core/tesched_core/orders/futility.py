@@ -44,11 +44,12 @@ _CAME_TO_NOTHING = frozenset(
         Ending.GROWN,
         Ending.NODE_GONE,
         Ending.REFUSED,
+        Ending.OVERRULED,
         Ending.PREEMPTOR_GONE,
     }
 )
 #: Endings of orders without victims after which an order made at once would end the same way.
-_TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.NOT_LOOKED_AT})
+_TRIED_LATER = frozenset({Ending.EXPIRED, Ending.REFUSED, Ending.OVERRULED, Ending.NOT_LOOKED_AT})
 #: The part of a job's time limit for which it must run, if that is shorter, and the shortest time, seconds.
 PART, LEAST_S = 0.1, 10.0
 _CHANGES = "what it asks for, the nodes of its partitions or its limits change"

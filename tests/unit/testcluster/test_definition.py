@@ -16,6 +16,7 @@ from tesched_testcluster.definition import (
     PartitionDefinition,
     Qos,
     docker_placement,
+    large_site_definition,
     local_placement,
     local_port_count,
     parse_release,
@@ -109,6 +110,12 @@ def test_fast_scheduling_and_the_quicker_requeue_of_new_releases() -> None:
     assert settings(render_slurm_conf(definition, LOCAL, FORKY))["SchedulerParameters"] == f"{fast},requeue_delay=1"
     stock = settings(render_slurm_conf(ClusterDefinition(scheduling="stock"), LOCAL, FORKY))
     assert "SchedulerParameters" not in stock
+    large = settings(render_slurm_conf(large_site_definition(2), LOCAL, BOOKWORM))
+    assert large["SchedulerParameters"].startswith("defer,max_rpc_cnt=64,bf_continue,bf_interval=90,")
+    assert (large["PreemptType"], large["SlurmctldParameters"]) == (
+        "preempt/partition_prio",
+        "preempt_send_user_signal",
+    )
 
 
 def test_settings_replace_ours_whatever_their_case() -> None:

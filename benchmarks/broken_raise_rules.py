@@ -1,0 +1,49 @@
+"""The rules of raises that others undo, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_NICE, _PRIORITY = "core/tesched_core/levers/nice.py", "core/tesched_core/levers/priority.py"
+_QUEUE, _VICTIM = "core/tesched_core/levers/queue_boost.py", "core/tesched_core/levers/victim_boost.py"
+
+RAISE_MUTATIONS = (
+    Mutation("raise: by Priority", _NICE, "job.nice == one.value and job.priority == one.shown", "False"),
+    Mutation("raise: not for ever", _NICE, "one.undone >= MOST_AGAIN *", "one.undone >= 100 *"),
+    Mutation(
+        "raise: a victim's, not for ever",
+        _VICTIM,
+        "job.nice != one.value or is_left(one, job)",
+        "job.nice != one.value",
+    ),
+    Mutation("raise: a BE job's is made again", _QUEUE, "        self._set_again(stays, going, context)\n", ""),
+    Mutation(
+        "raise: the order ends",
+        "core/tesched_core/orders/advance.py",
+        "elif why := PRIORITY_LEVER.why_left",
+        "elif why := False and PRIORITY_LEVER.why_left",
+    ),
+    Mutation(
+        "own priority: where it was undone",
+        _NICE,
+        "return own if raised and job.priority != in_force",
+        "return None and own if raised and job.priority != in_force",
+    ),
+    Mutation(
+        "own priority: put back too late", _NICE, "return own if raised or job.priority", "return own if job.priority"
+    ),
+    Mutation(
+        "own priority: put back before it was seen",
+        _NICE,
+        "job.priority == max(own - raised_by, MIN_PRIORITY)",
+        "False",
+    ),
+    Mutation(
+        "own priority: Slurm's alone with multifactor",
+        _NICE,
+        "own=job.priority if context.snapshot.settings.priority_type == BASIC else None",
+        "own=job.priority",
+    ),
+    Mutation("put back: not for ever", _NICE, "if needed and one.put_back_sent < MOST_AGAIN:", "if needed:"),
+    Mutation("put back: lifts no hold", _NICE, "return job.held and one.field", "return False and one.field"),
+)
