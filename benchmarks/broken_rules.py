@@ -9,6 +9,7 @@ from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
+from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -628,6 +629,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
+    *REST_MUTATIONS,
     *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

@@ -21,8 +21,12 @@ from tesched_core.model.told_error import ToldError
 class Observer(Protocol):
     """Sees the cluster."""
 
-    def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors."""
+    def observe(self, *, whole: bool = True) -> Snapshot | Failure:
+        """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors.
+
+        Without `whole` an earlier answer may stand where no job has changed since: the same objects, but for
+        `taken_at`.
+        """
         ...
 
 

@@ -36,7 +36,7 @@ _USER = re.compile(
 )
 _PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
 #: Characters of the list of an array's waiting tasks; Slurm's own default of 64 cuts those of tasks here and there.
-_MOST_LIST = 4096
+MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
 _TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
 _END = " Network="
@@ -95,7 +95,7 @@ class DetailsQuery:
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
-        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
+        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(MOST_LIST)}
 
     def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
