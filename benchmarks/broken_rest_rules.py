@@ -10,6 +10,7 @@ _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 REST_MUTATIONS = (
     Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] not in _SHOWN", "False"),
     Mutation("rest: polls are whole while an order is open", _REST, "bool(memory.orders or ", "bool("),
+    Mutation("rest: and the poll that finds it", _LOOP, "and self._is_more_due(seen, memory)", "and not seen.nodes"),
     Mutation("rest: polls are whole after one that failed", _LOOP, "self._failures > 0 or ", ""),
     Mutation(
         "rest: a BE policy's polls are whole",
@@ -29,7 +30,7 @@ REST_MUTATIONS = (
     Mutation(
         "rest: what no job shows is read in time",
         _OBSERVER,
-        "min(max(known.at - self._changed_at, YOUNG_S), OLD_S)",
+        "min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)",
         "1e9",
     ),
 )

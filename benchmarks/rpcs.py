@@ -3,8 +3,8 @@
 Run it from the repository: `python -m benchmarks.rpcs [SECONDS]`, or, with pyslurm, in the test image:
 `python -m tesched_testcluster docker run -- python -m benchmarks.rpcs`. No TE job waits. `idle`: no job is there;
 `steady`: eight jobs run and twelve wait, and nothing changes; `changing`: besides, four short jobs a minute come, run
-and end. Each is measured for a minute that begins so many seconds after the daemon's start (90), with the default
-interval of the polls and with one of a second. It takes 16 minutes for each client.
+and end, from the daemon's start on. Each is measured for a minute that begins so many seconds after the start (90),
+with the default interval of the polls and with one of a second. It takes 16 minutes for each client.
 """
 
 from __future__ import annotations
@@ -54,16 +54,21 @@ def measured(choice: ClientChoice, interval_s: float, case: str, after_s: float)
         if case != "idle":
             fill(cluster)
         with running_daemon(cluster, Path(folder), choice, poll_interval_s=interval_s) as daemon:
-            time.sleep(after_s)
+            spend(cluster, after_s, case)
             cluster.run("sdiag", "-r")
-            until = time.monotonic() + WINDOW_S
-            while (left_s := until - time.monotonic()) > 0:
-                if case == "changing":
-                    cluster.sbatch("--time=1", "--nodelist=n8", "-n1", "--mem=1", wrap="exec sleep 5")
-                time.sleep(min(left_s, WINDOW_S / 4))
+            spend(cluster, WINDOW_S, case)
             had = counted(cluster)
             rates = daemon.json("status")["daemon"]["calls"]
     return had, sum(rates.values())
+
+
+def spend(cluster: LocalCluster, seconds: float, case: str) -> None:
+    """Let so much time pass, with what the case has happen meanwhile."""
+    until = time.monotonic() + seconds
+    while (left_s := until - time.monotonic()) > 0:
+        if case == "changing":
+            cluster.sbatch("--time=1", "--nodelist=n8", "-n1", "--mem=1", wrap="exec sleep 5")
+        time.sleep(min(left_s, WINDOW_S / 4))
 
 
 def fill(cluster: LocalCluster) -> None:

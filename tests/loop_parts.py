@@ -66,6 +66,8 @@ class Cluster:
     """An observer and an actuator that do as they are told."""
 
     seen: Snapshot | Failure = FULL_CLUSTER
+    #: what a whole poll shows, where that differs
+    now: Snapshot | None = None
     #: what to answer, by the action's type; SENT otherwise
     answers: dict[type, Outcome | Failure | Crash] = field(default_factory=dict)
     acted: list[Action] = field(default_factory=list)
@@ -76,7 +78,7 @@ class Cluster:
 
     def observe(self, *, whole: bool = True) -> Snapshot | Failure:
         self.whole.append(whole)
-        return self.seen
+        return self.now if whole and self.now is not None else self.seen
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         answer = self.answers.get(type(action))

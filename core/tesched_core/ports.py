@@ -24,8 +24,8 @@ class Observer(Protocol):
     def observe(self, *, whole: bool = True) -> Snapshot | Failure:
         """Return what Slurm says now, unclassified, or why it could not be had. Never raises for Slurm's errors.
 
-        Without `whole` an earlier answer may stand where no job has changed since: the same objects, but for
-        `taken_at`.
+        Without `whole`, all but the jobs may be of an earlier answer, though `taken_at` is now; and the jobs, too,
+        where none has changed, or for some seconds none of those that wait: then they are the same object.
         """
         ...
 

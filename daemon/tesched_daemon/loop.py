@@ -207,6 +207,8 @@ class Loop:
             self._looked_at = began
         whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
         seen = self.observer.observe(whole=whole)
+        if not whole and isinstance(seen, Snapshot) and self._is_more_due(seen, memory):
+            whole, seen = True, self.observer.observe()
         looked = self.stopwatch()
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._looked_at)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
@@ -250,6 +252,13 @@ class Loop:
                 self._awaited = awaited, self.stopwatch() + min(next_in_s, NEW_FOR_S)
             next_in_s = min(next_in_s, SOON_S)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+
+    def _is_more_due(self, seen: Snapshot, memory: Memory) -> bool:
+        """Return whether only the jobs were read, and with them the rest must be, such as for a new TE job."""
+        last = self._last
+        if last is None or seen.nodes is not last.nodes or seen.jobs is last.jobs:
+            return False
+        return all_is_due(memory, classified(seen, self.classes, last), self.policies, self.limits, self.mode)
 
     def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
         """Return what was seen, with what is known of its jobs beside Slurm's own records."""

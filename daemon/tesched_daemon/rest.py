@@ -1,9 +1,10 @@
 """Rest: when a poll need not read everything, and when the next poll is due.
 
-slurmctld is shared, so the daemon's RPCs have a budget: 60 a minute at rest, and 30 where nothing changes. At rest no
-decision is due, whatever nodes and running jobs are like: no TE job waits for resources, no order is under way,
-nothing that tesched has changed is to be put back, and no policy moves BE jobs on its own. A poll may then be the
-question whether any job has changed (`Observer.observe`). A decision is never made on less than a whole poll.
+slurmctld is shared, so the daemon's RPCs have a budget: 60 a minute at rest, and 30 where nothing changes, but for a
+whole poll now and then. At rest no decision is due, whatever nodes and running jobs are like: no TE job waits for
+resources, no order is under way, nothing that tesched has changed is to be put back, and no policy moves BE jobs on
+its own. A poll may then be the question whether any job has changed (`Observer.observe`). No decision rests on less
+than a whole poll.
 
 While nothing changes, polls come less and less often, down to one every `REST_S`, which is the default interval: a TE
 job is never found later than that. A change, or a poke, brings the configured interval back.

@@ -36,7 +36,7 @@ _USER = re.compile(
 )
 _PRIORITY = re.compile(r" Priority=\d+ Nice=-?\d+ Account=")
 #: Characters of the list of an array's waiting tasks; Slurm's own default of 64 cuts those of tasks here and there.
-MOST_LIST = 4096
+_MOST_LIST = 4096
 #: what a record has from its state to its first time: Slurm's own words alone, on one line, and its state once
 _TO_MARK = re.compile(r" JobState=\S+(?: (?!JobState=)\w+=\S*)*? SubmitTime=(\S+)")
 _END = " Network="
@@ -87,15 +87,21 @@ class Found:
 class DetailsQuery:
     """One call of scontrol for all jobs, or for one: what it is run with, and how its answer is read."""
 
-    def __init__(self, job_id: str = "") -> None:
-        """Draw a mark."""
+    def __init__(self, job_id: str = "", *, shares: bool = True) -> None:
+        """Draw a mark. Without `shares` it does not say what jobs hold on each of their nodes, and is one RPC."""
         self._mark = drawn()
-        self.argv: tuple[str, ...] = ("scontrol", "-a", "-d", "-o", "show", "job", *([job_id] if job_id else []))
+        self.shares = shares
+        which = (job_id,) if job_id else ()
+        self.argv: tuple[str, ...] = ("scontrol", "-a", *(("-d",) if shares else ()), "-o", "show", "job", *which)
 
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
-        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(MOST_LIST)}
+        return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
+
+    def unmarked(self, answer: str) -> str:
+        """Return the answer without the marks: the same as that to another query, if nothing has changed."""
+        return answer.replace(self._mark, "")
 
     def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""

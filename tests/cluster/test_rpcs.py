@@ -13,7 +13,7 @@ from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
-from tesched_slurm.resting_observer import YOUNG_S, RestingObserver
+from tesched_slurm.resting_observer import YOUNG_S, JobsObserver, RestingObserver
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
@@ -147,6 +147,32 @@ def test_at_rest_each_change_of_a_job_is_seen_by_the_next_poll(cluster: LocalClu
     cluster.run("scancel", str(runs))
     cluster.wait_state(runs, "CANCELLED")
     assert poll(client).jobs[runs].finished
+    assert poll(client).jobs == poll(client, whole=True).jobs
+
+
+def test_at_rest_jobs_that_start_are_read_as_in_a_whole_poll(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    cluster.wait_state(cluster.sbatch("-N2", "-n4", "--gpus-per-node=2", wrap="sleep 1000"), "RUNNING")
+    settled(cluster, client)
+    for options in (("-N3", "-n6", "--gpus-per-node=1"), ("-n2", "--gpus=2")):
+        cluster.wait_state(cluster.sbatch(*options, wrap="sleep 1000"), "RUNNING")
+        # A job may have its nodes a moment before it has all else.
+        cluster.wait_for(lambda: not any(job.partly_read for job in poll(client).jobs.values()), "all to be read")
+        jobs = poll(client).jobs
+        assert jobs is poll(client).jobs
+        assert jobs == poll(client, whole=True).jobs
+        settled(cluster, client)
+
+
+def test_at_rest_a_job_that_comes_costs_two_rpcs_more(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    cluster.wait_state(cluster.sbatch("-n2", wrap="sleep 1000"), "RUNNING")
+    observer = settled(cluster, client)
+    both = isinstance(observer.observer, JobsObserver)
+    cluster.sbatch("--begin=now+1day", wrap="true")
+    said, had = counted(cluster, client, lambda: poll(client))
+    assert said == had
+    assert had == 3 or not both
 
 
 def test_at_rest_what_no_job_shows_is_seen_in_time_and_at_once_in_a_whole_poll(

@@ -29,7 +29,25 @@ def asked(*polls: Snapshot | Failure, mode: Mode = Mode.ENFORCE) -> list[bool]:
 
 @pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ENFORCE])
 def test_polls_are_whole_from_a_te_job_on_that_waits_for_resources(mode: Mode) -> None:
-    assert asked(AT_REST, AT_REST, LATER, FULL_CLUSTER, mode=mode) == [True, False, False, False, True]
+    assert asked(AT_REST, AT_REST, LATER, FULL_CLUSTER, mode=mode) == [True, False, False, False, True, True]
+
+
+def test_where_all_was_read_with_the_jobs_it_is_not_read_again() -> None:
+    all_new = replace(FULL_CLUSTER, nodes=dict(FULL_CLUSTER.nodes))
+    assert asked(AT_REST, all_new) == [True, False, True]
+
+
+def test_what_is_decided_for_a_new_te_job_is_decided_on_all_that_was_read_then() -> None:
+    """The node has been drained since everything was last read, which no job's record shows."""
+    cluster = Cluster(seen=AT_REST)
+    loop = loop_of(cluster, Notebook())
+    loop.turn()
+    node = next(iter(FULL_CLUSTER.nodes.values()))
+    drained = replace(FULL_CLUSTER, nodes={node.name: replace(node, flags=frozenset({"DRAIN"}))})
+    cluster.seen, cluster.now = FULL_CLUSTER, drained
+    loop.turn()
+    assert cluster.whole == [True, False, True]
+    assert not cluster.acted
 
 
 def test_polls_are_whole_while_an_order_is_under_way_that_no_waiting_job_shows() -> None:
@@ -53,7 +71,7 @@ def test_an_answer_that_is_not_believed_is_not_kept() -> None:
 
 
 def test_in_mode_observe_the_first_poll_alone_is_whole() -> None:
-    assert asked(FULL_CLUSTER, FULL_CLUSTER, mode=Mode.OBSERVE) == [True, False, False]
+    assert asked(AT_REST, FULL_CLUSTER, mode=Mode.OBSERVE) == [True, False, False]
 
 
 @pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ENFORCE])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import pytest
@@ -11,7 +11,8 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_slurm.resting_observer import BURST, EVERY_S, OLD_S, YOUNG_S, RestingObserver
+from tesched_slurm.details import DetailsQuery
+from tesched_slurm.resting_observer import BURST, EVERY_S, YOUNG_S, RestingObserver
 from tesched_slurm.run_command import Commands
 
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
@@ -27,7 +28,7 @@ WAITS = (
 
 @dataclass
 class Slurm:
-    """Records of scontrol, whole polls that are counted, and a clock."""
+    """Records of scontrol, polls that are counted, and a clock."""
 
     records: list[str] = field(default_factory=lambda: [RUNS, WAITS])
     says: str | Failure = ""
@@ -40,12 +41,25 @@ class Slurm:
     def run(self, argv: Sequence[str], variables: Mapping[str, str]) -> str | Failure:
         assert argv[-2:] == ("show", "job")
         assert "-d" not in argv
-        return self.says or "\n".join([*self.records, ""])
+        mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
+        return self.says or "\n".join([*self.records, ""]).replace("StartTime=1000", f"StartTime=1000{mark}")
 
     def observe(self) -> Snapshot | Failure:
         self.whole += 1
         job = Job(job_id=JobId(self.whole), state=JobState.RUNNING, doubt=self.doubt)
         return AWAY if self.unseen else Snapshot.of(0.0, jobs=[job], settings=self.settings)
+
+
+@dataclass
+class SlurmByJobs(Slurm):
+    """One of which the jobs can be read alone."""
+
+    jobs: int = 0
+
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
+        assert query.unmarked(answer) == "\n".join([*self.records, ""])
+        self.jobs += 1
+        return AWAY if self.unseen else replace(last, jobs=dict(last.jobs))
 
 
 @dataclass
@@ -152,7 +166,7 @@ def test_what_no_record_shows_is_read_after_a_while_and_later_and_later(watch: W
         watch.slurm.now = float(second)
         if watch.polls_whole():
             read_at.append(second)
-    assert read_at == [YOUNG_S, 2 * YOUNG_S, 4 * YOUNG_S, 8 * YOUNG_S, 16 * YOUNG_S, 16 * YOUNG_S + OLD_S, 1080]
+    assert read_at == [60, 120, 240, 480, 780, 1080]
 
 
 def test_after_a_change_it_is_read_soon_again(watch: Watch) -> None:
@@ -163,6 +177,27 @@ def test_after_a_change_it_is_read_soon_again(watch: Watch) -> None:
     watch.slurm.now += YOUNG_S - 1
     assert not watch.polls_whole()
     watch.slurm.now += 1
+    assert watch.polls_whole()
+
+
+def test_of_a_client_that_can_the_jobs_alone_are_read_and_the_rest_in_its_own_time() -> None:
+    slurm = SlurmByJobs()
+    watch = Watch(slurm)
+    for second in range(1, 2 * round(YOUNG_S)):
+        slurm.now = float(second)
+        slurm.records = [RUNS, WAITS.replace("JobId=2", f"JobId={second}")]
+        assert watch.polls_whole() is (second == YOUNG_S)
+    assert slurm.jobs == 2 * YOUNG_S - 2, "each second but the one of the whole poll"
+    assert not watch.polls_whole()
+    assert slurm.jobs == 2 * YOUNG_S - 2
+
+
+def test_where_the_jobs_could_not_be_read_the_next_poll_is_whole() -> None:
+    slurm = SlurmByJobs()
+    watch = Watch(slurm)
+    slurm.records, slurm.unseen = [RUNS], True
+    assert watch.observer.observe(whole=False) is AWAY
+    slurm.unseen = False
     assert watch.polls_whole()
 
 
