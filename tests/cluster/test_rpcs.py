@@ -168,11 +168,12 @@ def test_at_rest_a_job_that_comes_costs_two_rpcs_more(cluster: LocalCluster, con
     client = connect(cluster)
     cluster.wait_state(cluster.sbatch("-n2", wrap="sleep 1000"), "RUNNING")
     observer = settled(cluster, client)
-    both = isinstance(observer.observer, JobsObserver)
     cluster.sbatch("--begin=now+1day", wrap="true")
     said, had = counted(cluster, client, lambda: poll(client))
-    assert said == had
-    assert had == 3 or not both
+    if isinstance(observer.observer, JobsObserver):
+        assert said == had == 3
+    else:
+        assert had <= said, "everything is read"
 
 
 def test_at_rest_what_no_job_shows_is_seen_in_time_and_at_once_in_a_whole_poll(
