@@ -256,9 +256,13 @@ class Loop:
     def _is_more_due(self, seen: Snapshot, memory: Memory) -> bool:
         """Return whether only the jobs were read, and with them the rest must be, such as for a new TE job."""
         last = self._last
-        if last is None or seen.nodes is not last.nodes or seen.jobs is last.jobs:
+        if last is None or seen.nodes is not last.nodes or seen.jobs is last.jobs or self.mode is Mode.OBSERVE:
             return False
-        return all_is_due(memory, classified(seen, self.classes, last), self.policies, self.limits, self.mode)
+        try:
+            known = classified(self._aside.without(seen), self.classes, last)
+            return all_is_due(memory, known, self.policies, self.limits, self.mode)
+        except Exception:  # noqa: BLE001 - whatever one job's record may cause: it is set aside with the rest of the turn
+            return True
 
     def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
         """Return what was seen, with what is known of its jobs beside Slurm's own records."""

@@ -50,6 +50,18 @@ def test_what_is_decided_for_a_new_te_job_is_decided_on_all_that_was_read_then()
     assert not cluster.acted
 
 
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.ENFORCE])
+def test_a_job_at_rest_that_makes_a_turn_raise_is_set_aside(mode: Mode) -> None:
+    bad = replace(TRIAL, name={"no": "text"}, reason="Dependency")  # type: ignore[arg-type]
+    cluster, notebook = Cluster(seen=AT_REST), Notebook()
+    loop = loop_of(cluster, notebook, mode)
+    loop.turn()
+    cluster.seen = replace(AT_REST, jobs={VICTIM.job_id: VICTIM, bad.job_id: bad})
+    assert not loop.turn().trouble
+    assert cluster.whole == ([True, False] if mode is Mode.OBSERVE else [True, False, True])
+    assert not loop.turn().trouble
+
+
 def test_polls_are_whole_while_an_order_is_under_way_that_no_waiting_job_shows() -> None:
     cluster = Cluster()
     loop = loop_of(cluster, Notebook())
