@@ -12,6 +12,7 @@ from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
+from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -628,6 +629,7 @@ MUTATIONS = (
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
+    *REST_MUTATIONS,
     *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

@@ -70,8 +70,8 @@ class TimedLook:
     looked_s: float = field(default=0.0)
     jobs: int = field(default=0)
 
-    def observe(self) -> Snapshot | Failure:
-        """Return what Slurm says now."""
+    def observe(self, *, whole: bool = True) -> Snapshot | Failure:  # noqa: ARG002 - what a whole poll costs is measured
+        """Return all that Slurm says now."""
         began = time.perf_counter()
         seen = self.observer.observe()
         self.looked_s += time.perf_counter() - began

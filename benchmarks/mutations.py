@@ -135,8 +135,11 @@ NEAR = {
     "job_rows": ("tests/integration/test_class_of_a_run.py",),
     "inbox": ("tests/integration/test_report_inbox.py", "tests/integration/test_report_socket.py"),
     "log_lines": ("tests/unit/daemon/test_log_lines.py",),
+    "rest": ("tests/unit/daemon/test_rest.py", "tests/integration/test_polls_at_rest.py"),
+    "resting_observer": ("tests/unit/slurm/test_resting_observer.py",),
     "loop": (
         "tests/integration/test_loop.py",
+        "tests/integration/test_polls_at_rest.py",
         "tests/integration/test_class_of_a_run.py",
         "tests/integration/test_set_aside.py",
     ),

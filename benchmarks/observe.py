@@ -3,7 +3,8 @@
 Run it from the repository: `python -m benchmarks.observe`, or, with pyslurm, in the test image:
 `python -m tesched_testcluster docker run -- python -m benchmarks.observe`. It starts a local cluster for each size. The
 queue: that many waiting jobs, each with a record of its own, and eight running ones. `first` is the first look of a
-daemon; `unchanged` a look at the same queue again; `10 % changed` one after every tenth job got another nice value.
+daemon; `unchanged` a look at the same queue again; `10 % changed` one after every tenth job got another nice value;
+`at rest` one that need not be whole.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ def main() -> None:
                 cluster.run("scontrol", "update", f"jobid={array}_[1-{size // 10}]", f"nice={number + 2}")
 
             show(size, "10 % changed", measured(clients, change))
+            for client in clients.values():
+                look(client, whole=False)
+            show(size, "at rest", measured(clients, lambda _: None, whole=False))
 
 
 def fill(cluster: LocalCluster, size: int) -> int:
@@ -49,23 +53,25 @@ def fill(cluster: LocalCluster, size: int) -> int:
     return array
 
 
-def look(client: Client) -> float:
+def look(client: Client, *, whole: bool = True) -> float:
     """Return the milliseconds that one observation took."""
     began = time.perf_counter()
-    seen = client.observer.observe()
+    seen = client.observer.observe(whole=whole)
     took_ms = (time.perf_counter() - began) * 1000
     if isinstance(seen, Failure):
         raise SystemExit(f"{client.name}: {seen.message}")
     return took_ms
 
 
-def measured(clients: dict[ClientChoice, Client], change: Callable[[int], None]) -> dict[ClientChoice, list[float]]:
+def measured(
+    clients: dict[ClientChoice, Client], change: Callable[[int], None], *, whole: bool = True
+) -> dict[ClientChoice, list[float]]:
     """Return each client's milliseconds an observation, the clients in turn, with a change before each turn."""
     took: dict[ClientChoice, list[float]] = {choice: [] for choice in clients}
     for number in range(ROUNDS):
         change(number)
         for choice, client in clients.items():
-            took[choice].append(look(client))
+            took[choice].append(look(client, whole=whole))
     return took
 
 

@@ -66,14 +66,19 @@ class Cluster:
     """An observer and an actuator that do as they are told."""
 
     seen: Snapshot | Failure = FULL_CLUSTER
+    #: what a whole poll shows, where that differs
+    now: Snapshot | None = None
     #: what to answer, by the action's type; SENT otherwise
     answers: dict[type, Outcome | Failure | Crash] = field(default_factory=dict)
     acted: list[Action] = field(default_factory=list)
+    #: of each poll, whether it was to be a whole one
+    whole: list[bool] = field(default_factory=list)
     #: what happens while an action looks at its job, before its command
     looking: Callable[[], object] = lambda: None
 
-    def observe(self) -> Snapshot | Failure:
-        return self.seen
+    def observe(self, *, whole: bool = True) -> Snapshot | Failure:
+        self.whole.append(whole)
+        return self.now if whole and self.now is not None else self.seen
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         answer = self.answers.get(type(action))

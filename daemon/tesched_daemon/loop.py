@@ -26,7 +26,6 @@ from tesched_core.model.actions import Failure, FailureKind, Outcome
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.clock_jump import shift_times
@@ -53,6 +52,7 @@ from tesched_daemon.performing import perform
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.rates import PerMinute
+from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
 from tesched_daemon.settings import Mode, Pace
 
@@ -127,6 +127,7 @@ class Loop:
     _summary: str = ""
     _failures: int = field(default=0)
     _aside: SetAside = field(default_factory=SetAside)
+    _rest: Rest = field(default_factory=Rest)
     _per_minute: PerMinute = field(default_factory=PerMinute)
     _glances: Glances = field(default_factory=Glances)
     #: when the last good look began, or the memory was first read, by the stopwatch
@@ -195,7 +196,10 @@ class Loop:
         began = self.stopwatch()
         if fresh and self._last is None:
             self._looked_at = began
-        seen = self.observer.observe()
+        whole = self._failures > 0 or all_is_due(memory, self._last, self.policies, self.limits, self.mode)
+        seen = self.observer.observe(whole=whole)
+        if not whole and isinstance(seen, Snapshot) and self._is_more_due(seen, memory):
+            whole, seen = True, self.observer.observe()
         looked = self.stopwatch()
         if isinstance(seen, Snapshot) and (why := doubt(seen, self._last, memory, began - self._looked_at)):
             seen = Failure(kind=FailureKind.UNKNOWN, message=why)
@@ -203,6 +207,7 @@ class Loop:
             turn = self._trouble(f"Slurm cannot be seen ({seen.kind}): {seen.message}")
             self.journal.unseen(self._report(self.clock(), began, looked, next_in_s=turn.next_in_s, failure=seen))
             return turn
+        self._rest.saw(seen, looked, whole=whole)
         # After a restart a running job keeps the class of its run, whatever it has called itself since.
         questions = {} if self._last is not None else self.journal.questions()
 
@@ -245,6 +250,17 @@ class Loop:
             return next_in_s
         now = self.stopwatch()
         return self._glances.plan(awaited, notices_of(memory), clock=self.clock(), now=now, to=now + next_in_s)
+
+    def _is_more_due(self, seen: Snapshot, memory: Memory) -> bool:
+        """Return whether only the jobs were read, and with them the rest must be, such as for a new TE job."""
+        last = self._last
+        if last is None or seen.nodes is not last.nodes or seen.jobs is last.jobs or self.mode is Mode.OBSERVE:
+            return False
+        try:
+            known = classified(self._aside.without(seen), self.classes, last)
+            return all_is_due(memory, known, self.policies, self.limits, self.mode)
+        except Exception:  # noqa: BLE001 - whatever one job's record may cause: it is set aside with the rest of the turn
+            return True
 
     def _known(self, seen: Snapshot, questions: Mapping[JobId, Question]) -> Snapshot:
         """Return what was seen, with what is known of its jobs beside Slurm's own records."""
@@ -308,17 +324,11 @@ class Loop:
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
-        """Return the seconds until the next look.
-
-        It comes when the next grace period is over: a site that is poked may poll seldom, and the trial waits for that.
-        One that was over before this look does not count: what could be done about it has been done.
-        """
+        """Return the seconds until the next poll."""
+        interval_s = self._rest.interval_s(self.pace, self.stopwatch())
         if self.mode is Mode.OBSERVE:
-            return self.pace.poll_interval_s
-        due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
-        if decision.next_at is not None and decision.next_at > snapshot.taken_at:
-            due.append(max(decision.next_at - now, 0.0))
-        return min([*due, self.pace.poll_interval_s])
+            return interval_s
+        return next_poll_in_s(memory, decision, snapshot, now, interval_s)
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
         """Return the memory as it is to be read if the clock was set since it was last written."""
@@ -371,16 +381,6 @@ class Loop:
         if since_s > ACT_WITHIN_S:
             return f"it was meant {since_s:.0f} s ago, and the lease may have run out"
         return self.journal.lost()
-
-
-def _grace_ends(memory: Memory) -> list[float]:
-    """Return when the grace periods are over of all victims that have had their notice and still hold their room."""
-    return [
-        victim.deadline
-        for order in memory.open_orders()
-        for victim in order.victims
-        if victim.state is VictimState.NOTICED and victim.deadline is not None
-    ]
 
 
 def _watched(memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:

@@ -17,6 +17,7 @@ from tesched_slurm.declared_signal import ScriptDeclarations
 from tesched_slurm.pyslurm_client import PyslurmActuator, PyslurmObserver, PyslurmWatcher
 from tesched_slurm.pyslurm_process import PyslurmProcess
 from tesched_slurm.pyslurm_wire import Hello, Version
+from tesched_slurm.resting_observer import RestingObserver
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_settings
 
@@ -57,7 +58,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
             raise NoPyslurmError(f"slurm.client: pyslurm cannot be used: {why_not}; use auto or commands")
         return _by_commands(commands, release, f"pyslurm cannot be used: {why_not}")
     return Client(
-        observer=PyslurmObserver(process=process, commands=commands),
+        observer=RestingObserver(observer=PyslurmObserver(process=process, commands=commands), commands=commands),
         actuator=PyslurmActuator(process=process, commands=commands),
         watcher=PyslurmWatcher(process=process),
         declarations=ScriptDeclarations(commands=commands),
@@ -69,7 +70,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
     return Client(
-        observer=CommandsObserver(commands=commands),
+        observer=RestingObserver(observer=CommandsObserver(commands=commands), commands=commands),
         actuator=CommandsActuator(commands=commands),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.snapshot import Snapshot
 
-from tesched_slurm.columns import Query, rows_of, strange
+from tesched_slurm.columns import Query, read_rows, rows_of, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
@@ -59,6 +60,10 @@ _POLL = (
 )
 
 
+#: Up to so many jobs are read one by one: three RPCs each, and a whole poll is eight.
+MOST_ALONE = 2
+
+
 @dataclass(kw_only=True)
 class CommandsObserver:
     """Sees the cluster through squeue and scontrol."""
@@ -102,3 +107,27 @@ class CommandsObserver:
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)
+
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
+        """Return what Slurm says now of the jobs, with what the `last` snapshot has of all else.
+
+        `answer` is scontrol's to `query`, a moment old. Jobs of which it does not say enough are asked for, or where
+        they are many, everything is. Of one that has started since on one node, without GRES, the CPUs' ids are left
+        out.
+        """
+        rows = read_rows(self.commands, "-t", "all")
+        if isinstance(rows, Failure):
+            return rows
+        jobs = self._queue.read(rows, query, answer)
+        if isinstance(jobs, Failure):
+            return jobs
+        lacking = {job.job_id for job in jobs if job.partly_read}
+        if len(lacking) > MOST_ALONE:
+            return self.observe()
+        if lacking:
+            alone = self._queue.read_few(lacking, {int(row.job_id): row for row in rows})
+            if isinstance(alone, Failure):
+                return alone
+            found = {job.job_id: job for job in alone}
+            jobs = tuple(found.get(job.job_id, job) for job in jobs)
+        return replace(last, jobs=MappingProxyType({job.job_id: job for job in jobs}))

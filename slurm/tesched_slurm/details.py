@@ -87,15 +87,21 @@ class Found:
 class DetailsQuery:
     """One call of scontrol for all jobs, or for one: what it is run with, and how its answer is read."""
 
-    def __init__(self, job_id: str = "") -> None:
-        """Draw a mark."""
+    def __init__(self, job_id: str = "", *, shares: bool = True) -> None:
+        """Draw a mark. Without `shares` it does not say what jobs hold on each of their nodes, and is one RPC."""
         self._mark = drawn()
-        self.argv: tuple[str, ...] = ("scontrol", "-a", "-d", "-o", "show", "job", *([job_id] if job_id else []))
+        self.shares = shares
+        which = (job_id,) if job_id else ()
+        self.argv: tuple[str, ...] = ("scontrol", "-a", *(("-d",) if shares else ()), "-o", "show", "job", *which)
 
     @property
     def environment(self) -> Mapping[str, str]:
         """Return the format of times: Unix seconds, and the mark. Slurm takes formats of up to 31 characters."""
         return {"SLURM_TIME_FORMAT": f"%s{self._mark}", "SLURM_BITSTR_LEN": str(_MOST_LIST)}
+
+    def unmarked(self, answer: str) -> str:
+        """Return the answer without the marks: the same as that to another query, if nothing has changed."""
+        return answer.replace(self._mark, "")
 
     def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""

@@ -49,7 +49,8 @@ class Queue:
     ) -> tuple[Job, ...] | Failure:
         """Return the jobs of all `rows`; `answer` is scontrol's to `query`, for all jobs, of about the same time.
 
-        Tasks that squeue doesn't show are asked for if they are `wanted`; None: all are.
+        Tasks that squeue doesn't show are asked for if they are `wanted`; None: all are. Where the query leaves out
+        what jobs hold on their nodes, a job has what it held.
         """
         shown = {row.job_id: row for row in rows}
         found = query.find(answer, shown)
@@ -66,7 +67,15 @@ class Queue:
             before = self._kept.get(job_id)
             if before is not None and before.row == shown[job_id] and before.details is not None:
                 details[job_id] = before.details
+        if not query.shares:
+            details = {job_id: self._with_shares(job_id, one) for job_id, one in details.items()}
         return self.keep(shown.values(), details, late=tasks.late, forget=True)
+
+    def _with_shares(self, job_id: str, details: Details) -> Details:
+        before = self._kept.get(job_id)
+        if before is None or before.details is None or replace(before.details, shares=()) != details:
+            return details
+        return before.details
 
     def read_few(
         self, job_ids: Collection[int], known: Mapping[int, Row] = MappingProxyType({})

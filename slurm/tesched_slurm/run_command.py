@@ -99,6 +99,8 @@ _RPCS = {
 def rpcs(argv: Sequence[str]) -> int:
     """Return how many RPCs this command is for slurmctld at most; of a job that waits it asks one less."""
     kind = _kind(argv)
+    if kind == "scontrol show job" and "-d" not in argv and not argv[-1].isdecimal():
+        return 1  # without the nodes' names of CPUs
     one_job = argv[-1].isdecimal() if kind == "scontrol show job" else "-j" in argv
     # For these it asks first which cluster of a federation the job belongs to, and for the job.
     needs_job = kind == "scontrol update" and any(word.lower().startswith("reqnodelist=") for word in argv)

@@ -8,10 +8,12 @@ from functools import partial
 
 import pytest
 from tesched_core.model.actions import Action, Notify, OrderId, Reason, ReasonCode, Requeue, SetNice, SetNodes, Status
+from tesched_core.model.cluster import Job
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.clients import Client
+from tesched_slurm.resting_observer import YOUNG_S, JobsObserver, RestingObserver
 from tesched_testcluster.harness.slurm_clients import Connect
 from tesched_testcluster.local import LocalCluster
 
@@ -83,3 +85,111 @@ def test_actions(cluster: LocalCluster, connect: Connect) -> None:
     for action in actions:
         said, had = counted(cluster, client, partial(act, client, action))
         assert had <= said <= had + 2
+
+
+def poll(client: Client, *, whole: bool = False) -> Snapshot:
+    seen = client.observer.observe(whole=whole)
+    assert isinstance(seen, Snapshot)
+    return seen
+
+
+def settled(cluster: LocalCluster, client: Client) -> RestingObserver:
+    """Return the client's observer, which has seen the cluster at rest; its clock stands still."""
+    observer = client.observer
+    assert isinstance(observer, RestingObserver)
+    observer.stopwatch = lambda: 0.0
+    cluster.wait_for(lambda: poll(client).jobs is poll(client).jobs, "the queue to rest")
+    return observer
+
+
+@pytest.mark.gate
+def test_at_rest_a_poll_is_one_rpc(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+
+    def ten_polls() -> None:
+        for _ in range(10):
+            poll(client)
+
+    settled(cluster, client)
+    assert counted(cluster, client, ten_polls) == (10, 10), "no job is there"
+    runs = cluster.sbatch("--nodelist=n1", wrap="sleep 1000")
+    cluster.wait_state(runs, "RUNNING")
+    waits = [cluster.sbatch("-N8", "--exclusive", wrap="true"), cluster.sbatch("--begin=now+1day", wrap="true")]
+    cluster.wait_for(lambda: cluster.job(waits[0])["Reason"] == "Resources", "Slurm to look at it")
+    settled(cluster, client)
+    # Slurm's schedulers go over the job that waits all the while.
+    cluster.wait_for(lambda: counted(cluster, client, ten_polls) == (10, 10), "ten polls of one RPC each")
+
+
+@pytest.mark.gate
+def test_at_rest_each_change_of_a_job_is_seen_by_the_next_poll(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    runs = JobId(cluster.sbatch("--time=60", wrap="sleep 1000"))
+    cluster.wait_state(runs, "RUNNING")
+    array = JobId(cluster.sbatch("--array=0-9%2", "--begin=now+1day", wrap="true"))
+    settled(cluster, client)
+    waits = JobId(cluster.sbatch("-N2", "--begin=now+1day", wrap="true"))
+    assert poll(client).jobs[waits].pending
+
+    def update(job_id: JobId, what: str) -> Job:
+        cluster.run("scontrol", "update", f"jobid={job_id}", what)
+        return poll(client).jobs[job_id]
+
+    assert update(waits, "excnodelist=n3").request.excluded_nodes == ("n3",)
+    assert update(waits, "timelimit=7").time_limit_s == 420
+    assert update(waits, "jobname=te").name == "te"
+    assert update(waits, "comment=te").comment == "te"
+    assert update(waits, "mincpusnode=2").request.min_cpus_per_node == 2
+    assert update(array, "arraytaskthrottle=5").array_throttle == 5
+    assert update(runs, "timelimit=30").time_limit_s == 1800
+    cluster.run("scontrol", "hold", str(waits))
+    assert poll(client).jobs[waits].held
+    cluster.run("scancel", str(runs))
+    cluster.wait_state(runs, "CANCELLED")
+    assert poll(client).jobs[runs].finished
+    assert poll(client).jobs == poll(client, whole=True).jobs
+
+
+def test_at_rest_jobs_that_start_are_read_as_in_a_whole_poll(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    cluster.wait_state(cluster.sbatch("-N2", "-n4", "--gpus-per-node=2", wrap="sleep 1000"), "RUNNING")
+    settled(cluster, client)
+    for options in (("-N3", "-n6", "--gpus-per-node=1"), ("-n2", "--gpus=2")):
+        cluster.wait_state(cluster.sbatch(*options, wrap="sleep 1000"), "RUNNING")
+        # A job may have its nodes a moment before it has all else.
+        cluster.wait_for(lambda: not any(job.partly_read for job in poll(client).jobs.values()), "all to be read")
+        jobs = poll(client).jobs
+        assert jobs is poll(client).jobs
+        assert jobs == poll(client, whole=True).jobs
+        settled(cluster, client)
+
+
+def test_at_rest_a_job_that_comes_costs_two_rpcs_more(cluster: LocalCluster, connect: Connect) -> None:
+    client = connect(cluster)
+    cluster.wait_state(cluster.sbatch("-n2", wrap="sleep 1000"), "RUNNING")
+    observer = settled(cluster, client)
+    cluster.sbatch("--begin=now+1day", wrap="true")
+    said, had = counted(cluster, client, lambda: poll(client))
+    if isinstance(observer.observer, JobsObserver):
+        assert said == had == 3
+    else:
+        assert had <= said, "everything is read"
+
+
+def test_at_rest_what_no_job_shows_is_seen_in_time_and_at_once_in_a_whole_poll(
+    cluster: LocalCluster, connect: Connect
+) -> None:
+    client = connect(cluster)
+    cluster.wait_state(cluster.sbatch("--nodelist=n1", wrap="sleep 1000"), "RUNNING")
+    observer = settled(cluster, client)
+    cluster.run("scontrol", "update", "nodename=n1", "state=drain", "reason=test")
+    reserve = ("reservationname=later", "nodes=n2", "users=root", "starttime=now+1hour", "duration=10")
+    cluster.run("scontrol", "create", "reservation", *reserve)
+    observer.stopwatch = lambda: YOUNG_S - 1
+    assert "DRAIN" not in poll(client).nodes["n1"].flags
+    observer.stopwatch = lambda: YOUNG_S
+    seen = poll(client)
+    assert "DRAIN" in seen.nodes["n1"].flags
+    assert seen.reservations.keys() == {"later"}
+    cluster.resume_node("n1")
+    assert "DRAIN" not in poll(client, whole=True).nodes["n1"].flags

@@ -26,8 +26,9 @@ UNIT = SYSTEMD / "tesched.service"
 #: where docs/howto/installation.md puts the wheel's environment
 PREFIX = "/opt/tesched"
 UNITS = {".service", ".timer"}
-#: `CommandsObserver.observe`: the configuration, jobs, nodes, partitions, reservations, and the ids.
-CALLS_OF_A_LOOK = 6
+#: `RestingObserver.observe`: whether jobs have changed, the configuration, jobs, nodes, partitions, reservations, and
+#: the ids.
+CALLS_OF_A_LOOK = 7
 
 
 @pytest.fixture

@@ -1,0 +1,114 @@
+"""Rest: when a poll need not read everything, and when the next poll is due.
+
+slurmctld is shared, so the daemon's RPCs have a budget: 60 a minute at rest, and 30 where nothing changes, but for a
+whole poll now and then. At rest no decision is due, whatever nodes and running jobs are like: no TE job waits for
+resources, no order is under way, nothing that tesched has changed is to be put back, and no policy moves BE jobs on
+its own. A poll may then be the question whether any job has changed (`Observer.observe`). No decision rests on less
+than a whole poll.
+
+While nothing changes, polls come less and less often, down to one every `REST_S`, which is the default interval: a TE
+job is never found later than that. A change, or a poke, brings the configured interval back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.model.change import Change
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Decision, RefusalCode
+from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.policy import PolicyEntry
+
+from tesched_daemon.settings import Mode, Pace
+
+#: Seconds between polls at rest, where the configured interval is shorter; and the part of the time since the last
+#: change that is waited at most.
+REST_S = 2.0
+PART = 0.1
+
+#: What its own record would show if it ended: that is a change. Until then resources would not help.
+_SHOWN = frozenset({RefusalCode.HELD, RefusalCode.DEPENDENCY, RefusalCode.BEGIN_TIME})
+
+
+@dataclass(slots=True, kw_only=True)
+class Rest:
+    """Whether the cluster is at rest, and since when."""
+
+    #: the jobs of the poll before
+    _jobs: Mapping[JobId, Job] | None = None
+    #: by the stopwatch, when they were last found changed
+    _since: float = 0.0
+
+    def saw(self, seen: Snapshot, at: float, *, whole: bool) -> None:
+        """Take in a poll, made at this time by the stopwatch, and whether all of it had to be read."""
+        # The same object comes back where no job has changed, but for a whole poll now and then.
+        if whole or (seen.jobs is not self._jobs and seen.jobs != self._jobs):
+            self._since = at
+        self._jobs = seen.jobs
+
+    def interval_s(self, pace: Pace, at: float) -> float:
+        """Return the seconds from one poll to the next."""
+        return max(pace.poll_interval_s, min((at - self._since) * PART, REST_S))
+
+
+def all_is_due(
+    memory: Memory, last: Snapshot | None, policies: Sequence[PolicyEntry], limits: Limits, mode: Mode
+) -> bool:
+    """Return whether the next poll must read everything; `last` is the last good one, classified."""
+    if last is None:
+        return True
+    if mode is Mode.OBSERVE:
+        return False
+    return (
+        bool(memory.orders or memory.missing or memory.newly_lost)
+        or any(_is_open(change) for changes in memory.changes.values() for change in changes.values())
+        # A policy that remembers may act at a time of its own.
+        or any(state is not None for state in memory.policy_states.values())
+        or not all(entry.policy.serves_te for entry in policies)
+        # Marks follow the running jobs.
+        or limits.lever is YieldBy.PLUGIN
+        or any(map(_may_want_resources, _waiting_te(last)))
+    )
+
+
+def _is_open(change: Change[Any]) -> bool:
+    return not (change.restored or change.dry)
+
+
+def _waiting_te(last: Snapshot) -> Iterable[Job]:
+    return (job for job in last.jobs.values() if job.pending and last.job_class(job.job_id) is JobClass.TE)
+
+
+def _may_want_resources(job: Job) -> bool:
+    why = room_would_not_help(job)
+    return why is None or why[0] not in _SHOWN
+
+
+def next_poll_in_s(memory: Memory, decision: Decision, snapshot: Snapshot, now: float, interval_s: float) -> float:
+    """Return the seconds until the next poll, which comes after `interval_s` at the latest.
+
+    It comes when the next grace period is over: a site that is poked may poll seldom, and the TE job waits for that.
+    One that was over before this poll does not count: what could be done about it has been done.
+    """
+    due = [max(deadline - now, 0.0) for deadline in _grace_ends(memory) if deadline > snapshot.taken_at]
+    if decision.next_at is not None and decision.next_at > snapshot.taken_at:
+        due.append(max(decision.next_at - now, 0.0))
+    return min([*due, interval_s])
+
+
+def _grace_ends(memory: Memory) -> list[float]:
+    """Return when the grace periods are over of all victims that have had their notice and still hold resources."""
+    return [
+        victim.deadline
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.state is VictimState.NOTICED and victim.deadline is not None
+    ]

@@ -1,0 +1,226 @@
+"""At rest the last whole poll stands while no job's record has changed, and it is made anew in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
+from tesched_slurm.details import DetailsQuery
+from tesched_slurm.resting_observer import BURST, EVERY_S, YOUNG_S, RestingObserver
+from tesched_slurm.run_command import Commands
+
+AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
+RUNS = (
+    "JobId=1 JobName=a Priority=9 JobState=RUNNING Reason=None Requeue=1 Restarts=0 RunTime=00:00:05"
+    " TimeLimit=01:00:00 StartTime=1000 EndTime=4600 LastSchedEval=1000 Scheduler=Main NodeList=n1 "
+)
+WAITS = (
+    "JobId=2 JobName=b Priority=8 JobState=PENDING Reason=Resources Requeue=1 Restarts=0 RunTime=00:00:00"
+    " TimeLimit=01:00:00 StartTime=Unknown EndTime=Unknown LastSchedEval=1000 Scheduler=Main NodeList= "
+)
+
+
+@dataclass
+class Slurm:
+    """Records of scontrol, polls that are counted, and a clock."""
+
+    records: list[str] = field(default_factory=lambda: [RUNS, WAITS])
+    says: str | Failure = ""
+    doubt: str = ""
+    unseen: bool = False
+    settings: SlurmSettings = SlurmSettings()
+    whole: int = 0
+    now: float = 0.0
+
+    def run(self, argv: Sequence[str], variables: Mapping[str, str]) -> str | Failure:
+        assert argv[-2:] == ("show", "job")
+        assert "-d" not in argv
+        mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
+        return self.says or "\n".join([*self.records, ""]).replace("StartTime=1000", f"StartTime=1000{mark}")
+
+    def observe(self) -> Snapshot | Failure:
+        self.whole += 1
+        job = Job(job_id=JobId(self.whole), state=JobState.RUNNING, doubt=self.doubt)
+        return AWAY if self.unseen else Snapshot.of(0.0, jobs=[job], settings=self.settings)
+
+
+@dataclass
+class SlurmByJobs(Slurm):
+    """One of which the jobs can be read alone."""
+
+    jobs: int = 0
+
+    def observe_jobs(self, last: Snapshot, query: DetailsQuery, answer: str) -> Snapshot | Failure:
+        assert query.unmarked(answer) == "\n".join([*self.records, ""])
+        self.jobs += 1
+        return AWAY if self.unseen else replace(last, jobs=dict(last.jobs))
+
+
+@dataclass
+class Watch:
+    """An observer of it that has made one whole poll."""
+
+    slurm: Slurm = field(default_factory=Slurm)
+
+    def __post_init__(self) -> None:
+        self.observer = RestingObserver(
+            observer=self.slurm, commands=cast("Commands", self.slurm), stopwatch=lambda: self.slurm.now
+        )
+        assert self.polls_whole()
+
+    def polls_whole(self, *, whole: bool = False) -> bool:
+        """Poll; return whether everything was read."""
+        before = self.slurm.whole
+        self.observer.observe(whole=whole)
+        return self.slurm.whole > before
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+def test_where_nothing_changes_the_last_poll_stands_and_is_of_now(watch: Watch) -> None:
+    first = watch.observer.observe(whole=False)
+    again = watch.observer.observe(whole=False)
+    assert isinstance(first, Snapshot)
+    assert isinstance(again, Snapshot)
+    assert again.jobs is first.jobs
+    assert again.taken_at > 1e9, "the whole poll said 0"
+
+
+def test_what_passes_by_itself_is_no_change(watch: Watch) -> None:
+    watch.slurm.records = [
+        RUNS.replace("RunTime=00:00:05", "RunTime=00:00:07").replace("LastSchedEval=1000", "LastSchedEval=1030"),
+        WAITS.replace("StartTime=Unknown EndTime=Unknown", "StartTime=4600 EndTime=8200 SchedNodeList=n1")
+        .replace("Reason=Resources", "Reason=Priority")
+        .replace("Scheduler=Main", "Scheduler=Backfill"),
+    ]
+    # The list of nodes that backfill has in mind comes as a word more.
+    assert not watch.polls_whole()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Reason=Resources", "Reason=Dependency"),
+        ("Priority=8", "Priority=7"),
+        ("TimeLimit=01:00:00", "TimeLimit=00:10:00"),
+        ("Restarts=0", "Restarts=1"),
+        ("JobName=b", "JobName=te"),
+    ],
+)
+def test_each_change_of_a_waiting_job_is_read_at_once(watch: Watch, before: str, after: str) -> None:
+    record = WAITS
+    for _ in range(3 * BURST):
+        record = record.replace(before, after) if record == WAITS else WAITS
+        watch.slurm.records = [RUNS, record]
+        assert watch.polls_whole()
+        assert not watch.polls_whole()
+
+
+def test_a_new_waiting_job_is_read_at_once_however_many_came_before(watch: Watch) -> None:
+    for number in range(3 * BURST):
+        watch.slurm.records = [*watch.slurm.records, WAITS.replace("JobId=2", f"JobId={10 + number}")]
+        assert watch.polls_whole()
+
+
+def test_jobs_that_come_and_end_are_read_at_once_a_few_times_and_then_now_and_then(watch: Watch) -> None:
+    def another_has_ended() -> bool:
+        watch.slurm.records = [RUNS.replace("Restarts=0", f"Restarts={watch.slurm.whole}"), WAITS]
+        return watch.polls_whole()
+
+    assert [another_has_ended() for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+    watch.slurm.now += EVERY_S / 2
+    assert not another_has_ended()
+    watch.slurm.now += EVERY_S / 2
+    assert another_has_ended()
+    assert not watch.polls_whole(), "that poll is of these records"
+
+
+def test_a_job_that_ends_is_seen_before_slurm_forgets_it() -> None:
+    watch = Watch(Slurm(settings=SlurmSettings(min_job_age_s=10)))
+    watch.slurm.records = [RUNS]
+    for restarts in range(2 * BURST):
+        watch.slurm.records = [RUNS.replace("Restarts=0", f"Restarts={restarts + 1}")]
+        watch.polls_whole()
+    assert not watch.polls_whole()
+    watch.slurm.now += 5.0
+    assert watch.polls_whole()
+
+
+def test_a_job_that_is_forgotten_is_a_change(watch: Watch) -> None:
+    watch.slurm.records = [WAITS]
+    assert watch.polls_whole()
+
+
+def test_what_no_record_shows_is_read_after_a_while_and_later_and_later(watch: Watch) -> None:
+    read_at = []
+    for second in range(1, 1200):
+        watch.slurm.now = float(second)
+        if watch.polls_whole():
+            read_at.append(second)
+    assert read_at == [60, 120, 240, 480, 780, 1080]
+
+
+def test_after_a_change_it_is_read_soon_again(watch: Watch) -> None:
+    watch.slurm.now = 1000.0
+    assert watch.polls_whole()
+    watch.slurm.records = [RUNS]
+    assert watch.polls_whole()
+    watch.slurm.now += YOUNG_S - 1
+    assert not watch.polls_whole()
+    watch.slurm.now += 1
+    assert watch.polls_whole()
+
+
+def test_of_a_client_that_can_the_jobs_alone_are_read_and_the_rest_in_its_own_time() -> None:
+    slurm = SlurmByJobs()
+    watch = Watch(slurm)
+    for second in range(1, 2 * round(YOUNG_S)):
+        slurm.now = float(second)
+        slurm.records = [RUNS, WAITS.replace("JobId=2", f"JobId={second}")]
+        assert watch.polls_whole() is (second == YOUNG_S)
+    assert slurm.jobs == 2 * YOUNG_S - 2, "each second but the one of the whole poll"
+    assert not watch.polls_whole()
+    assert slurm.jobs == 2 * YOUNG_S - 2
+
+
+def test_where_the_jobs_could_not_be_read_the_next_poll_is_whole() -> None:
+    slurm = SlurmByJobs()
+    watch = Watch(slurm)
+    slurm.records, slurm.unseen = [RUNS], True
+    assert watch.observer.observe(whole=False) is AWAY
+    slurm.unseen = False
+    assert watch.polls_whole()
+
+
+def test_a_whole_poll_is_made_where_it_is_wanted_and_the_next_one_stands_on_a_new_one(watch: Watch) -> None:
+    assert watch.polls_whole(whole=True)
+    assert watch.polls_whole(), "nothing is known of the records from before that one"
+    assert not watch.polls_whole()
+
+
+def test_a_job_that_could_not_be_read_is_read_again(watch: Watch) -> None:
+    watch.slurm.doubt = "it has two records"
+    watch.slurm.records = [RUNS]
+    assert [watch.polls_whole() for _ in range(BURST + 2)] == [True] * BURST + [False] * 2
+
+
+def test_where_slurm_does_not_answer_nothing_stands(watch: Watch) -> None:
+    watch.slurm.says = AWAY
+    assert watch.observer.observe(whole=False) is AWAY
+    watch.slurm.says = ""
+    assert watch.polls_whole()
+    watch.slurm.unseen = True
+    watch.slurm.records = [RUNS]
+    assert watch.observer.observe(whole=False) is AWAY
+    assert watch.observer.observe(whole=False) is AWAY
+    watch.slurm.unseen = False
+    assert watch.polls_whole()
