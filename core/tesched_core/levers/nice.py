@@ -106,11 +106,11 @@ def put_back(
     context.changes_of(one.lever)[one.job_id] = one
     reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
-    free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
-    if len(free) < len(needed):
+    if any(is_locked(job, one, context) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
         context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
     if needed and one.put_back_sent < MOST_AGAIN:
+        free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
         return False
     if one.order_id is not None:
