@@ -10,7 +10,9 @@ _ADVANCE = "core/tesched_core/orders/advance.py"
 _GLANCES = "daemon/tesched_daemon/glances.py"
 
 ENDING_MUTATIONS = (
-    Mutation("glances are bounded", _GLANCES, "if not self._bucket.take(now):", "if False:"),
+    Mutation("glances are bounded", _GLANCES, ".take(now):", ".take(now) and False:"),
+    Mutation("glances: victims keep no TE job from its own", _GLANCES, "self._bucket if since is None else", ""),
+    Mutation("early rerun: one that was skipped comes next", _REQUEUE, "outcome.status is Status.SKIPPED", "False"),
     Mutation("glances at victims", _GLANCES, "latest[:MOST_VICTIMS]", "latest[:0]"),
     Mutation("glances: less and less often", _GLANCES, "(now - since) * PAUSE", "0.0"),
     Mutation("early rerun: a failure", _EARLY, " and has_failed(job)", ""),
@@ -18,7 +20,7 @@ ENDING_MUTATIONS = (
     Mutation("early rerun: once", _EARLY, "context.now - sent_at <= RESEND_AFTER_S", "False"),
     Mutation("early rerun: the run that had the notice", _EARLY, " and job.restarts == victim.restarts", ""),
     Mutation("early rerun: refused, it is not lost yet", _REQUEUE, " and _has_left(again, job_id)", ""),
-    Mutation("expedited: RequeueExitHold is the site's", _REQUEUE, '{"SPECIAL_EXIT"} if failed', "set() if failed"),
+    Mutation("expedited: RequeueExitHold is the site's", _REQUEUE, ' or "SPECIAL_EXIT" in job.flags', ""),
     Mutation("expedited: on such a site", _ADVANCE, "and context.snapshot.settings.holds_expedited", ""),
     Mutation(
         "early rerun: it has died of its notice",

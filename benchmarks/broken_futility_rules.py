@@ -307,8 +307,8 @@ FUTILITY_MUTATIONS = (
     Mutation(
         "a hold of somebody else stays",
         "core/tesched_core/levers/requeue.py",
-        "or victim.held_before or job.flags",
-        "or job.flags",
+        "or victim.held_before or",
+        "or",
     ),
     Mutation(
         "a hold that comes in the grace period, too",

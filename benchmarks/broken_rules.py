@@ -333,8 +333,8 @@ MUTATIONS = (
     Mutation(
         "order: a hold that the job asked for stays",
         "core/tesched_core/levers/requeue.py",
-        " or job.flags & theirs:",
-        ":",
+        '("REQUEUE_HOLD" in job.flags) is not failed',
+        "False",
     ),
     Mutation(
         "order: who was left held is then brought forward",

@@ -8,7 +8,7 @@ Definitions
 Principle
     A TE job is glanced at every `SOON_S`. A victim is as soon as that at first, and then less and less often: when it
     has had its notice for t seconds, t * `PAUSE` seconds apart, so its end is seen within a tenth of the time that it
-    took. All glances together are bounded, whatever users submit.
+    took. Glances are bounded, those at victims by themselves: they keep no TE job from being seen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ SOON_S = 0.05
 PAUSE = 0.1
 #: Number of the victims that are glanced at: those that had their notice last.
 MOST_VICTIMS = 5
-#: Glances at all jobs: those at four new jobs at once, and 300 a minute in the long run.
+#: Glances at TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
 GLANCES = Allowance(burst=400, every_s=0.2)
+#: Glances at victims: those at five until their tenth second, and 60 a minute in the long run.
+VICTIM_GLANCES = Allowance(burst=200, every_s=1.0)
 
 
 @dataclass(kw_only=True)
@@ -42,6 +44,7 @@ class Glances:
     #: when to glance at which job, soonest first, and since when it had its notice; None: it awaits Slurm's first look
     _due: list[tuple[float, JobId, float | None]] = field(default_factory=list)
     _bucket: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
+    _victims: Bucket = field(default_factory=lambda: Bucket(allowance=VICTIM_GLANCES))
 
     def forget(self) -> None:
         """Forget the jobs: a look at everything is next."""
@@ -75,9 +78,9 @@ class Glances:
         due_at, job_id, since = self._due[0]
         if due_at > now:
             return due_at - now
-        if not self._bucket.take(now):
-            return self._until - now
         heapq.heappop(self._due)
+        if not (self._bucket if since is None else self._victims).take(now):
+            return self._next_in_s(now)  # until the next poll it is glanced at no more
         if watcher.looked_at(job_id) if since is None else watcher.has_ended(job_id):
             return None
         self._add(job_id, since, now)

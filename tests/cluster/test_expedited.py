@@ -20,6 +20,7 @@ def test_a_victim_that_fails_of_its_notice_runs_again_on_a_site_that_holds_such_
 ) -> None:
     settings = {"SlurmctldParameters": "enable_expedited_requeue"}
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), settings=settings))
+    # Before 25.11 there is no such requeue, and the same must come of a plain one.
     whole = ("--exclusive", "--mem=100", "--output=/dev/null")
     expedite = "--requeue=expedite" if cluster.release >= (25, 11) else "--requeue"
     saves = "[ -n \"$SLURM_RESTART_COUNT\" ] && exit 0; trap 'exit 1' USR1; sleep 1000 & wait"

@@ -100,6 +100,13 @@ def test_one_that_slurm_does_not_take_is_not_lost_yet(kind: FailureKind) -> None
     assert drive.victim().departure is Departure.DIED_OF_NOTICE
 
 
+def test_one_that_was_skipped_is_asked_for_in_the_next_poll() -> None:
+    """An earlier action of its order has failed."""
+    drive = ending(BY_CODE)
+    drive.says(Status.SKIPPED, *(action for action in drive.cycle(2) if isinstance(action, Rerun)))
+    assert reruns(drive.cycle(3)) == [BE]
+
+
 def test_it_is_put_back_though_its_te_job_is_gone() -> None:
     drive = ending(BY_SIGNAL)
     drive.ends(TE, JobState.CANCELLED)

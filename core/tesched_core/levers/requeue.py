@@ -27,7 +27,7 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, final, of_failed, said, under_way, with_victim
 from tesched_core.levers.nice import put_back
 from tesched_core.levers.notice import not_taken
-from tesched_core.model.actions import Outcome, Reason, ReasonCode, Release, Requeue, Rerun, SetDependency
+from tesched_core.model.actions import Outcome, Reason, ReasonCode, Release, Requeue, Rerun, SetDependency, Status
 from tesched_core.model.change import REQUEUE, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.order import Departure, Order, Victim, VictimState
@@ -96,11 +96,12 @@ class RequeueLever(Lever):
         """Remember the hold of a job that has just left its nodes because of our requeue: it is to be ended.
 
         Slurm puts a job that was suspended at that moment back in the queue held, and an expedited one that has
-        `failed` of its notice (tried on 26.05.5). A hold that a user or an admin had set on its run, or that comes
-        later, is theirs; so is one of RequeueExitHold.
+        `failed` of its notice: REQUEUE_HOLD. A job that calls `scontrol requeuehold` is PENDING (tried on 26.05.5). A
+        hold that a user or an admin had set on its run, or that comes later, is theirs; so is one of RequeueExitHold.
         """
-        theirs = {"SPECIAL_EXIT"} if failed else {"SPECIAL_EXIT", "REQUEUE_HOLD"}
-        if job is None or not job.held or victim.held_before or job.flags & theirs:
+        if job is None or not job.held or victim.held_before or "SPECIAL_EXIT" in job.flags:
+            return
+        if ("REQUEUE_HOLD" in job.flags) is not failed:
             return
         context.changes_of(self.name)[job.job_id] = Change(
             lever=self.name,
@@ -155,6 +156,8 @@ class RequeueLever(Lever):
                 why = f"Slurm does not put it back in the queue ({said(outcome)})"
                 is_lost = partial(lost, why=why, order=again, context=context)
                 orders[again.order_id] = with_victim(again, job_id, is_lost)
+            elif again is not None and outcome.status is Status.SKIPPED:
+                orders[again.order_id] = with_victim(again, job_id, partial(replace, requeue_sent_at=None))
 
 
 def _has_left(order: Order, job_id: JobId) -> bool:

@@ -8,7 +8,7 @@ from math import log
 
 import pytest
 from tesched_core.model.resources import JobId
-from tesched_daemon.glances import GLANCES, MOST_VICTIMS, SOON_S, Glances
+from tesched_daemon.glances import GLANCES, MOST_VICTIMS, SOON_S, VICTIM_GLANCES, Glances
 
 TE = JobId(9)
 
@@ -62,12 +62,16 @@ def test_those_that_had_their_notice_last_are_glanced_at_and_the_te_job_besides(
     assert {job_id for _, job_id in watcher.asked} == {TE, *range(3, MOST_VICTIMS + 3)}
 
 
-def test_all_glances_together_are_bounded() -> None:
+def test_glances_are_bounded_and_those_at_victims_keep_none_from_the_te_job() -> None:
     glances, watcher = Glances(), Watcher()
     while watcher.now < 600:
         now = watcher.now
-        watched(glances, watcher, glances.plan(TE, {JobId(1): now}, clock=now, now=now, to=now + 1.0))
-    assert len(watcher.asked) <= GLANCES.burst + 600 / GLANCES.every_s + 1
+        notices = {JobId(number): now for number in range(MOST_VICTIMS)}
+        watched(glances, watcher, glances.plan(TE, notices, clock=now, now=now, to=now + 1.0))
+    at_te = sum(job_id == TE for _, job_id in watcher.asked)
+    most = GLANCES.burst + 600 / GLANCES.every_s
+    assert most * 0.95 <= at_te <= most + 1
+    assert len(watcher.asked) - at_te <= VICTIM_GLANCES.burst + 600 / VICTIM_GLANCES.every_s + 1
 
 
 def test_what_is_forgotten_is_glanced_at_no_more() -> None:
