@@ -2,13 +2,13 @@
 
 Definitions
     early rerun   `scontrol requeue` of a job that Slurm shows as COMPLETING, whose run has failed: its processes are
-                  gone, and its Epilog, or slurmd's own work, is not. Slurm then takes it for a job that waits, and no
-                  client ever sees it FAILED; it stays on its nodes until these have ended their part.
+                  gone, and its Epilog, or slurmd's own work, is not over. Slurm then takes it for a job that waits, and
+                  it is never shown as FAILED; it stays on its nodes until these have ended their part.
 
 Principle
-    Who waits for a job goes by its state. `sbatch --wait` ends with the first state that is an end, and Slurm gives up,
-    or cancels, what depends on a job (afterok) that has failed in its next scheduling pass. A rerun after the last
-    Epilog comes too late for both.
+    Who waits for a job goes by its state. `sbatch --wait` ends with the first state that is an end, also while the
+    nodes are completing, and Slurm gives up, or cancels, what depends on a job (afterok) that has failed, in its next
+    scheduling pass after that. A rerun after the last Epilog comes too late for both.
 
     It is for failures alone, which Slurm's reason tells apart while the state is hidden. A run that a user has
     cancelled shows none of these reasons; one with an exit code that the site has named (RequeueExit, RequeueExitHold)
