@@ -288,9 +288,16 @@ class PyslurmWatcher:
         return not any(job.state == JobState.PENDING and not has_reason(job.state_reason or "") for job in seen.jobs)
 
     def has_ended(self, job_id: JobId) -> bool:
-        """Return whether this job, which ran, runs no more, or that is not to be had."""
+        """Return whether this job, which ran, runs no more, or that is not to be had.
+
+        By an array's id, which its last task bears, pyslurm shows the tasks that wait: of that one nothing is known.
+        """
         seen = _seen(self.process, LookAtJob(job_id))
-        return isinstance(seen, Failure) or not any(is_running(job.state) for job in seen.jobs)
+        if isinstance(seen, Failure):
+            return True
+        return not any(
+            is_running(job.state) or (job.array_id == job_id and job.state == JobState.PENDING) for job in seen.jobs
+        )
 
 
 def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
