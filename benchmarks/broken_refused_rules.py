@@ -18,6 +18,7 @@ REFUSED_MUTATIONS = (
     Mutation(
         "refused: no answer is none", _MODEL, "not is_refusal(outcome) and not unknown", "outcome.failure is None"
     ),
+    Mutation("refused: nodes that it can't have", _MODEL, "and not (field is Field.NODES and of_these_nodes)", ""),
     Mutation("refused: no victim behind another job", _ORDERS, "if job.priority >= wanted:", "if True:"),
     Mutation("refused: a victim that is back soon", _ORDERS, "if settings.requeue_delay_s <=", "if False and 0 <="),
     Mutation("refused: overtaken, the order ends", _ADVANCE, "if why := given_up(order, context):", "if why := '':"),

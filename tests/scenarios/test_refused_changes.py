@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+import pytest
 from tesched_core.model.actions import Action, FailureKind, Hold, SetNice, SetNodes, SetPriority, Status
 from tesched_core.model.change import NODE_BINDING, PRIORITY, Field
 from tesched_core.model.cluster import Job, JobState
@@ -24,12 +25,14 @@ from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver, explicitly_first, first_in_queue, nice_back, notice, one_node
 
 
-def answers(drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind: FailureKind) -> None:
+def answers(
+    drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind: FailureKind, words: str = "no"
+) -> None:
     """Let Slurm fail the first action of these types; it takes those before it, and those after it are not sent."""
     for place, action in enumerate(actions):
         if isinstance(action, no):
             drive.says(Status.SKIPPED, *actions[place + 1 :])
-            drive.says(Status.FAILED, action, kind=kind)
+            drive.says(Status.FAILED, action, kind=kind, words=words)
             return
         drive.says(Status.SENT, action)
         drive.obeys(action)
@@ -37,11 +40,11 @@ def answers(drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind:
 
 
 def refuses(
-    drive: Driver, at_s: float, *no: type[Action], kind: FailureKind = FailureKind.REFUSED
+    drive: Driver, at_s: float, *no: type[Action], kind: FailureKind = FailureKind.REFUSED, words: str = "no"
 ) -> tuple[Action, ...]:
     """Make one cycle, of whose actions Slurm refuses those of these types; return them all."""
     actions = drive.cycle(at_s)
-    answers(drive, actions, *no, kind=kind)
+    answers(drive, actions, *no, kind=kind, words=words)
     return actions
 
 
@@ -216,6 +219,22 @@ class TestBinding:
         assert drive.cycle(2) == (notice(),)
         assert drive.memory.changes_of(NODE_BINDING) == {}
         assert PRIORITY in drive.memory.changes
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "Requested node configuration is not available for job 9",
+            "Invalid node name specified for job 9",
+            "Required node not available (down, drained or reserved) for job 9",
+            "Requested nodes are busy for job 9",
+        ],
+    )
+    def test_nodes_that_it_cannot_have_end_its_order_and_say_nothing_of_the_site(self, words: str) -> None:
+        drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
+        refuses(drive, 0, SetNodes, words=words)
+        assert drive.order().ending is Ending.REFUSED
+        assert drive.memory.refused == {}
+        assert notice() not in drive.cycle(2)
 
     def test_one_that_is_not_to_be_undone_is_tried_less_and_less_often(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)

@@ -69,6 +69,13 @@ WORDS: Mapping[Field, str] = MappingProxyType(
 #: What scontrol adds to Slurm's words: it is another job each time.
 _OF_JOB = re.compile(r"^\d[\d_,+%\[\]-]*: | for job [\d_+]+$")
 _NO = frozenset({FailureKind.REFUSED, FailureKind.DENIED})
+#: Slurm's words for nodes that this job can't have, in lower case: they are no policy of the site's.
+_NOT_THESE_NODES = (
+    "requested node configuration is not available",
+    "invalid node name specified",
+    "required node not available",
+    "requested nodes are busy",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,9 +110,12 @@ def field_of(action: Action) -> Field | None:
 
 
 def is_refusal(outcome: Outcome) -> bool:
-    """Return whether Slurm has refused a change of a job's record."""
-    kind = outcome.failure.kind if outcome.failure is not None else None
-    return outcome.status is Status.FAILED and kind in _NO and field_of(outcome.action) is not None
+    """Return whether Slurm refuses such changes of a job's record; that the job can't have those nodes is none."""
+    failure, field = outcome.failure, field_of(outcome.action)
+    if outcome.status is not Status.FAILED or failure is None or failure.kind not in _NO:
+        return False
+    of_these_nodes = any(words in failure.message.lower() for words in _NOT_THESE_NODES)
+    return field is not None and not (field is Field.NODES and of_these_nodes)
 
 
 def after(
