@@ -11,10 +11,16 @@ _ADVANCE = "core/tesched_core/orders/advance.py"
 REFUSED_MUTATIONS = (
     Mutation("refused: less and less often", _MODEL, "2.0 ** min(self.count - 1, 30)", "1.0"),
     Mutation("refused: of one user alone", _MODEL, "(self.everywhere or user in self.users)", "True"),
-    Mutation("refused: of two users, of all", _MODEL, "before.everywhere or bool(others)", "before.everywhere"),
+    Mutation("refused: of two users, of all", _MODEL, "before.everywhere or (", "before.everywhere and ("),
+    Mutation("refused: of two users in an hour", _MODEL, " and at - before.at <= LONGEST_S", ""),
+    Mutation("refused: unknown is not of all", _MODEL, "(not unknown and before.last", "(before.last"),
+    Mutation("refused: unknown, one a poll", _MODEL, "at > before.at or not (unknown or before.count)", "True"),
+    Mutation("refused: none of a time to come", _MODEL, "self.at - FIRST_S <= now < self", "now < self"),
+    Mutation("refused: forgotten after two hours", _MODEL, "refused = recent(refused, at)", "pass"),
+    Mutation("refused: one not understood, sooner", _MODEL, " if self.count else FIRST_S)", ")"),
     Mutation("refused: taken, it is forgotten", _MODEL, "    if not others:\n", "    if False:\n"),
     Mutation("refused: taken of another, not of all", _MODEL, "users=others, everywhere=False", "users=others"),
-    Mutation("refused: unknown once is no refusal", _MODEL, "count = 0 if unknown else 1", "count = 1"),
+    Mutation("refused: unknown once is no refusal", _MODEL, '(0, "") if unknown else (1, user)', "(1, user)"),
     Mutation(
         "refused: no answer is none", _MODEL, "not is_refusal(outcome) and not unknown", "outcome.failure is None"
     ),
