@@ -15,7 +15,7 @@ REFUSED_MUTATIONS = (
     Mutation("refused: of two users in an hour", _MODEL, " and at - before.at <= LONGEST_S", ""),
     Mutation("refused: unknown is not of all", _MODEL, "(not unknown and before.last", "(before.last"),
     Mutation("refused: unknown, one a poll", _MODEL, "at > before.at or not (unknown or before.count)", "True"),
-    Mutation("refused: none of a time to come", _MODEL, "self.at - FIRST_S <= now < self", "now < self"),
+    Mutation("refused: none of a time to come", _MODEL, "self.at - FIRST_S <= now < until", "now < until"),
     Mutation("refused: forgotten after two hours", _MODEL, "refused = recent(refused, at)", "pass"),
     Mutation("refused: one not understood, sooner", _MODEL, " if self.count else FIRST_S)", ")"),
     Mutation("refused: taken, it is forgotten", _MODEL, "    if not others:\n", "    if False:\n"),
@@ -37,6 +37,10 @@ REFUSED_MUTATIONS = (
         "core/tesched_core/levers/nice.py",
         " if not is_refused(action, job, context)",
         "",
+    ),
+    Mutation("refused: what is put back is tried each minute", _MODEL, " if puts_back else self.retry_at", ""),
+    Mutation(
+        "refused: and for that reason alone", _MODEL, "if puts_back else self.retry_at", "if False else self.retry_at"
     ),
     Mutation(
         "refused: no hold at each poll",

@@ -9,7 +9,17 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from tesched_core.model.actions import Action, FailureKind, Hold, SetNice, SetNodes, SetPriority, Status
+from tesched_core.model.actions import (
+    Action,
+    FailureKind,
+    Hold,
+    ReasonCode,
+    Release,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    Status,
+)
 from tesched_core.model.change import NODE_BINDING, PRIORITY, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
@@ -236,7 +246,7 @@ class TestBinding:
         assert drive.memory.refused == {}
         assert notice() not in drive.cycle(2)
 
-    def test_one_that_is_not_to_be_undone_is_tried_less_and_less_often(self) -> None:
+    def test_one_that_is_not_to_be_undone_is_tried_once_a_minute(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
         drive.obeys(*drive.cycle(0))
         drive.change(TE, reason="Licenses")
@@ -245,7 +255,7 @@ class TestBinding:
             for at_s in range(2, 200, 2)
             if any(isinstance(action, SetNodes) for action in refuses(drive, at_s, SetNodes))
         ]
-        assert tried == [2, 62, 182]
+        assert tried == [2, 62, 122, 182]
 
     def test_a_later_order_says_that_it_goes_without_it(self) -> None:
         nodes = [node("n1"), node("n2")]
@@ -276,3 +286,43 @@ class TestOthers:
         drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60})
         tried = [at_s for at_s in range(0, 200, 2) if refuses(drive, at_s, Hold)]
         assert tried == [0, 60, 180]
+
+    def test_a_job_that_its_requeue_left_held_is_released_a_minute_after_refusals_of_holds(self) -> None:
+        drive = one_node(grace_s=0)
+        (_, asked) = actions = drive.cycle(0)
+        drive.obeys(*actions)
+        drive.change(BE, priority=0, reason="JobHeldUser")
+        hold = Hold(job_id=JobId(BE), reason=replace(asked.reason, code=ReasonCode.NOT_ITS_TURN, order_id=None))
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, hold, kind=FailureKind.REFUSED)
+        assert drive.cycle(6) == ()
+        assert drive.cycle(64) == ()
+        (released,) = drive.cycle(65)
+        assert (type(released), released.reason.code) == (Release, ReasonCode.LEFT_HELD)
+
+    def test_a_raise_is_put_back_a_minute_after_refusals_of_raises(self) -> None:
+        drive = one_node()
+        raised, _ = actions = drive.cycle(0)
+        drive.obeys(*actions)
+        drive.requeued(BE)
+        drive.starts(TE, share("n1", 16), at_s=2)
+        other = replace(raised, reason=replace(raised.reason, order_id=None))
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, other, kind=FailureKind.REFUSED)
+        assert drive.cycle(64) == ()
+        assert drive.cycle(65) == (nice_back(0, now=-1001),)
+
+    def test_a_hold_of_ours_is_ended_a_minute_after_refusals_of_holds(self) -> None:
+        jobs = [running(BE, share("n1", 32)), waiting(2, cpus=32), waiting(3, cpus=32)]
+        drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60, 3: 60})
+        (held,) = drive.cycle(0)
+        drive.obeys(held)
+        drive.says(Status.SENT, held)
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, replace(held, job_id=JobId(3)), kind=FailureKind.REFUSED)
+        drive.best_effort = NoPreemption()
+        assert drive.cycle(64) == ()
+        assert [type(action) for action in drive.cycle(65)] == [Release]

@@ -16,6 +16,9 @@ Principle
     An answer that is not understood counts from the second poll in a row: what was seen between shows that it did not
     arrive. It makes nothing the site's.
 
+    What is put back is a change as well, and may be one that Slurm takes though it refuses others of its kind: it is
+    tried a minute after each refusal.
+
     A site changes its mind: two hours after the last refusal nothing is left of it, and the next one is the first.
 
 Worked example
@@ -35,6 +38,7 @@ from tesched_core.model.actions import (
     FailureKind,
     Hold,
     Outcome,
+    ReasonCode,
     Release,
     SetNice,
     SetNodes,
@@ -68,6 +72,17 @@ WORDS: Mapping[Field, str] = MappingProxyType(
         Field.NODES: "node lists",
         Field.THROTTLE: "array throttles",
         Field.HOLD: "holds",
+    }
+)
+#: Why a change is put back, or a hold ended.
+PUTS_BACK = frozenset(
+    {
+        ReasonCode.ORDER_ENDED,
+        ReasonCode.FILLED,
+        ReasonCode.LEFT_HELD,
+        ReasonCode.ITS_TURN,
+        ReasonCode.SET_FREE,
+        ReasonCode.SHARE_ENDED,
     }
 )
 #: What scontrol adds to Slurm's words: it is another job each time.
@@ -105,10 +120,11 @@ class RefusedChange:
         """Return when such a change is tried again."""
         return self.at + (min(FIRST_S * 2.0 ** min(self.count - 1, 30), LONGEST_S) if self.count else 0.0)
 
-    def holds(self, user: str, now: UnixSeconds) -> bool:
+    def holds(self, user: str, now: UnixSeconds, *, puts_back: bool = False) -> bool:
         """Return whether such a change of this user's job would be refused, and is not tried yet."""
+        until = min(self.retry_at, self.at + FIRST_S) if puts_back else self.retry_at
         # Of a time to come: the clock was ahead.
-        return self.at - FIRST_S <= now < self.retry_at and (self.everywhere or user in self.users)
+        return self.at - FIRST_S <= now < until and (self.everywhere or user in self.users)
 
     def is_recent(self, now: UnixSeconds) -> bool:
         """Return whether it says anything of the site as it is now."""
