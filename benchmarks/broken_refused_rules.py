@@ -60,6 +60,12 @@ REFUSED_MUTATIONS = (
         "if order.victims and context.is_refused",
         "if False and context.is_refused",
     ),
+    Mutation(
+        "refused: an array's id may be no task's",
+        "core/tesched_core/orders/outcomes.py",
+        "if job.array_job_id == job_id), None)",
+        "if False), None)",
+    ),
     Mutation("refused: undo tries all", "core/tesched_core/orders/undo.py", "context.refused = {}", "pass"),
     Mutation("refused: what was not asked has not paid", _ADVANCE, "if was_asked(victim) and", "if"),
 )

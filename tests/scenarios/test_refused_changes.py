@@ -20,7 +20,7 @@ from tesched_core.model.actions import (
     SetPriority,
     Status,
 )
-from tesched_core.model.change import NODE_BINDING, PRIORITY, Field
+from tesched_core.model.change import NODE_BINDING, PRIORITY, THROTTLE, Change, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -326,3 +326,33 @@ class TestOthers:
         drive.best_effort = NoPreemption()
         assert drive.cycle(64) == ()
         assert [type(action) for action in drive.cycle(65)] == [Release]
+
+    def test_an_array_whose_own_record_is_gone_is_its_user_s(self) -> None:
+        array = JobId(10)
+        task = replace(running(11, share("n1", 1)), array_job_id=array, array_task_id=1, array_throttle=2, user="ann")
+        drive = Driver([node("n1")], [task])
+        one = Change(
+            lever=THROTTLE,
+            job_id=array,
+            field=Field.THROTTLE,
+            previous=0,
+            value=2,
+            before=0,
+            at=NOW - 100,
+            since=NOW - 100,
+        )
+        drive.memory = replace(drive.memory, changes={THROTTLE: {array: one}})
+        tried = []
+        for at_s in range(0, 130, 2):
+            actions = drive.cycle(at_s)
+            drive.says(Status.FAILED, *actions, kind=FailureKind.REFUSED)
+            tried += [at_s] if actions else []
+        assert tried == [0, 60, 120]
+        assert drive.memory.refused[Field.THROTTLE].users == ("ann",)
+
+    def test_nothing_is_learned_of_a_job_that_is_not_seen(self) -> None:
+        drive = one_node()
+        raised, *_ = drive.cycle(0)
+        drive.forgets(TE)
+        drive.says(Status.FAILED, raised, kind=FailureKind.REFUSED)
+        assert drive.memory.refused == {}
