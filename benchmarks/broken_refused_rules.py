@@ -11,13 +11,20 @@ _ADVANCE = "core/tesched_core/orders/advance.py"
 REFUSED_MUTATIONS = (
     Mutation("refused: less and less often", _MODEL, "2.0 ** min(self.count - 1, 30)", "1.0"),
     Mutation("refused: of one user alone", _MODEL, "(self.everywhere or user in self.users)", "True"),
-    Mutation("refused: of two users, of all", _MODEL, "before.everywhere or bool(others)", "before.everywhere"),
+    Mutation("refused: of two users, of all", _MODEL, "before.everywhere or (", "before.everywhere and ("),
+    Mutation("refused: of two users in an hour", _MODEL, " and at - before.at <= LONGEST_S", ""),
+    Mutation("refused: unknown is not of all", _MODEL, "(not unknown and before.last", "(before.last"),
+    Mutation("refused: unknown, one a poll", _MODEL, "at > before.at or not (unknown or before.count)", "True"),
+    Mutation("refused: none of a time to come", _MODEL, "self.at - FIRST_S <= now < until", "now < until"),
+    Mutation("refused: forgotten after two hours", _MODEL, "refused = recent(refused, at)", "pass"),
+    Mutation("refused: one not understood, sooner", _MODEL, " if self.count else FIRST_S)", ")"),
     Mutation("refused: taken, it is forgotten", _MODEL, "    if not others:\n", "    if False:\n"),
     Mutation("refused: taken of another, not of all", _MODEL, "users=others, everywhere=False", "users=others"),
-    Mutation("refused: unknown once is no refusal", _MODEL, "count = 0 if unknown else 1", "count = 1"),
+    Mutation("refused: unknown once is no refusal", _MODEL, '(0, "") if unknown else (1, user)', "(1, user)"),
     Mutation(
         "refused: no answer is none", _MODEL, "not is_refusal(outcome) and not unknown", "outcome.failure is None"
     ),
+    Mutation("refused: nodes that it can't have", _MODEL, "and not (field is Field.NODES and of_these_nodes)", ""),
     Mutation("refused: no victim behind another job", _ORDERS, "if job.priority >= wanted:", "if True:"),
     Mutation("refused: a victim that is back soon", _ORDERS, "if settings.requeue_delay_s <=", "if False and 0 <="),
     Mutation("refused: overtaken, the order ends", _ADVANCE, "if why := given_up(order, context):", "if why := '':"),
@@ -30,6 +37,10 @@ REFUSED_MUTATIONS = (
         "core/tesched_core/levers/nice.py",
         " if not is_refused(action, job, context)",
         "",
+    ),
+    Mutation("refused: what is put back is tried each minute", _MODEL, " if puts_back else self.retry_at", ""),
+    Mutation(
+        "refused: and for that reason alone", _MODEL, "if puts_back else self.retry_at", "if False else self.retry_at"
     ),
     Mutation(
         "refused: no hold at each poll",
@@ -48,6 +59,12 @@ REFUSED_MUTATIONS = (
         _ORDERS,
         "if order.victims and context.is_refused",
         "if False and context.is_refused",
+    ),
+    Mutation(
+        "refused: an array's id may be no task's",
+        "core/tesched_core/orders/outcomes.py",
+        "if job.array_job_id == job_id), None)",
+        "if False), None)",
     ),
     Mutation("refused: undo tries all", "core/tesched_core/orders/undo.py", "context.refused = {}", "pass"),
     Mutation("refused: what was not asked has not paid", _ADVANCE, "if was_asked(victim) and", "if"),

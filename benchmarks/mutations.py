@@ -38,6 +38,7 @@ TESTS = (
     "tests/unit/policies/test_victim_search.py",
     "tests/unit/core/guard/test_budget.py",
     "tests/unit/core/guard/test_guard.py",
+    "tests/unit/core/model/test_refused.py",
     "tests/unit/policies/test_fitgpp.py",
     "tests/unit/core/intake/test_pending_reason.py",
     "tests/scenarios",

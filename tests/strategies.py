@@ -254,7 +254,9 @@ changes = st.fixed_dictionaries(
     optional={lever.name: _by_job(lever.name, *_values.get(lever.name, (Field.NICE, counts))) for lever in LEVERS},
 )
 
-_refusals = st.builds(RefusedChange, users=st.tuples(words), count=counts, since=times, at=times, said=words)
+_refusals = st.builds(
+    RefusedChange, users=st.tuples(words), last=words, count=counts, since=times, at=times, said=words
+)
 memories = st.builds(
     Memory,
     refused=st.dictionaries(st.sampled_from(Field), _refusals, max_size=2),

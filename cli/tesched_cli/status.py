@@ -174,7 +174,7 @@ def _page(
             Text(f"slurm    {_calls(view.daemon) if how.state.running else 'no calls: no daemon runs'}"),
         ]
         parts += _doubts(view.daemon)
-        parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused)]
+        parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now)]
         if view.daemon.marks_trouble:
             parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):

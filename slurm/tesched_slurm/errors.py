@@ -3,8 +3,10 @@
 Principle
     An error of slurmctld's is an answer: it did not do what was asked. A site's job_submit plugin may answer with any
     number, and slurm_strerror has any text for it ("Unspecified error", "Environment variable exists"), so no list of
-    texts is complete. Where scontrol names the job, each text that is none of the connection's is a refusal. What is
-    left is unknown: whether slurmctld was reached, and what it did.
+    texts is complete. Where scontrol names the job of which it changes a field, each text that is none of the
+    connection's is a refusal. What is left is unknown: whether slurmctld was reached, and what it did. So is a text
+    that is not listed of a requeue, a suspension or a signal: no plugin is asked of those, and a refusal of theirs is
+    final for a victim.
 
 Worked example
     slurm_job_modify of job_submit.lua returns slurm.ERROR: "Unspecified error for job 7", of an array
@@ -66,6 +68,15 @@ _KINDS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
             "broken pipe",
             "no route to host",
             "network is unreachable",
+            "header lengths",
+            "transport endpoint",
+            "cannot assign requested address",
+            "too many open files",
+            "operation now in progress",
+            "host is down",
+            "connection abort",
+            "bad file descriptor",
+            "no buffer space",
         ),
     ),
     (FailureKind.UNKNOWN, ("unexpected message",)),
@@ -75,14 +86,16 @@ _KINDS: tuple[tuple[FailureKind, tuple[str, ...]], ...] = (
 _ANSWER = re.compile(r".+ for job [\d_+]+|\d[\d_,+%\[\]-]*: .+|slurm_suspend error: .+")
 
 
-def failure(text: str, *, answered: bool = False) -> Failure:
+def failure(text: str, *, of_change: bool = False, answered: bool = False) -> Failure:
     """Return what Slurm's error text means.
 
-    `answered`: it is known that it is slurm_strerror's, of one RPC, as pyslurm's errors are.
+    `of_change`: it was to change a field of a job's record. `answered`: it is known that it is slurm_strerror's, of one
+    RPC, as pyslurm's errors are.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     message = lines[-1] if lines else "no message"
     said = text.lower()
-    other = FailureKind.REFUSED if answered or _ANSWER.fullmatch(message) else FailureKind.UNKNOWN
+    is_answer = of_change and (answered or _ANSWER.fullmatch(message) is not None)
+    other = FailureKind.REFUSED if is_answer else FailureKind.UNKNOWN
     kind = next((kind for kind, texts in _KINDS if any(part in said for part in texts)), other)
     return Failure(kind=kind, message=message)

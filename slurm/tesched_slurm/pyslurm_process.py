@@ -30,6 +30,8 @@ from tesched_slurm.run_command import ENVIRONMENT
 #: more than this of what libslurm complains about is thrown away
 _MOST_COMPLAINTS = 65_536
 _CHUNK = 1 << 20
+#: what changes a field of a job's record
+_CHANGES = frozenset({"nice", "priority", "hold", "release"})
 #: how many RPCs a question comes to at most, where that is not one: as sdiag counts them, on 26.05
 _RPCS: Mapping[type, int] = {Hello: 0, Look: 6, LookAtJob: 4}
 
@@ -63,7 +65,10 @@ class PyslurmProcess:
         except msgspec.DecodeError as error:
             self.close()
             return Failure(kind=FailureKind.UNKNOWN, message=f"pyslurm: unexpected answer ({error})")
-        return failure(answer.message, answered=isinstance(question, Do)) if isinstance(answer, Refused) else answer
+        if not isinstance(answer, Refused):
+            return answer
+        of_change = isinstance(question, Do) and question.what in _CHANGES
+        return failure(answer.message, of_change=of_change, answered=of_change)
 
     def close(self) -> None:
         """End the process."""

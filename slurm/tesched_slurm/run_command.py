@@ -77,7 +77,7 @@ class Commands:
         if ended.stopped:
             return Failure(kind=FailureKind.UNREACHABLE, message=f"{argv[0]} {ended.stopped}")
         if ended.status != 0 and not ended.had_enough:
-            return failure(_text(ended.err) or _text(ended.out))
+            return failure(_text(ended.err) or _text(ended.out), of_change=_kind(argv) in _CHANGES)
         return _text(ended.out)
 
 
@@ -86,6 +86,8 @@ def _text(said: bytes) -> str:
     return said.decode("utf-8", "surrogateescape")
 
 
+#: Commands that change a field of a job's record.
+_CHANGES = frozenset({"scontrol update", "scontrol hold", "scontrol release"})
 #: RPCs that a command comes to at most, where that is not one: as sdiag counts them, on 22.05 and on 26.05.
 _RPCS = {
     "scontrol show job": 2,

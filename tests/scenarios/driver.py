@@ -230,9 +230,9 @@ class Driver:
             elif isinstance(action, Resume):
                 self.change(job.job_id, state=JobState.RUNNING, priority=90)
 
-    def says(self, status: Status, *actions: Action, kind: FailureKind | None = None) -> None:
+    def says(self, status: Status, *actions: Action, kind: FailureKind | None = None, words: str = "no") -> None:
         """Let tesched learn what became of these actions."""
-        failure = Failure(kind=kind, message="no") if kind else None
+        failure = Failure(kind=kind, message=words) if kind else None
         outcomes = [Outcome(action=action, status=status, at=NOW + self.at_s, failure=failure) for action in actions]
         self.memory, transitions = learned(
             self.memory, outcomes, NOW + self.at_s, self.limits, self.levers, seen=self.snapshot(self.at_s)

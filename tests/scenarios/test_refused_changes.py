@@ -8,8 +8,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from tesched_core.model.actions import Action, FailureKind, Hold, SetNice, SetNodes, SetPriority, Status
-from tesched_core.model.change import NODE_BINDING, PRIORITY, Field
+import pytest
+from tesched_core.model.actions import (
+    Action,
+    FailureKind,
+    Hold,
+    ReasonCode,
+    Release,
+    SetNice,
+    SetNodes,
+    SetPriority,
+    Status,
+)
+from tesched_core.model.change import NODE_BINDING, PRIORITY, THROTTLE, Change, Field
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -24,12 +35,14 @@ from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver, explicitly_first, first_in_queue, nice_back, notice, one_node
 
 
-def answers(drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind: FailureKind) -> None:
+def answers(
+    drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind: FailureKind, words: str = "no"
+) -> None:
     """Let Slurm fail the first action of these types; it takes those before it, and those after it are not sent."""
     for place, action in enumerate(actions):
         if isinstance(action, no):
             drive.says(Status.SKIPPED, *actions[place + 1 :])
-            drive.says(Status.FAILED, action, kind=kind)
+            drive.says(Status.FAILED, action, kind=kind, words=words)
             return
         drive.says(Status.SENT, action)
         drive.obeys(action)
@@ -37,11 +50,11 @@ def answers(drive: Driver, actions: tuple[Action, ...], *no: type[Action], kind:
 
 
 def refuses(
-    drive: Driver, at_s: float, *no: type[Action], kind: FailureKind = FailureKind.REFUSED
+    drive: Driver, at_s: float, *no: type[Action], kind: FailureKind = FailureKind.REFUSED, words: str = "no"
 ) -> tuple[Action, ...]:
     """Make one cycle, of whose actions Slurm refuses those of these types; return them all."""
     actions = drive.cycle(at_s)
-    answers(drive, actions, *no, kind=kind)
+    answers(drive, actions, *no, kind=kind, words=words)
     return actions
 
 
@@ -217,7 +230,23 @@ class TestBinding:
         assert drive.memory.changes_of(NODE_BINDING) == {}
         assert PRIORITY in drive.memory.changes
 
-    def test_one_that_is_not_to_be_undone_is_tried_less_and_less_often(self) -> None:
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "Requested node configuration is not available for job 9",
+            "Invalid node name specified for job 9",
+            "Required node not available (down, drained or reserved) for job 9",
+            "Requested nodes are busy for job 9",
+        ],
+    )
+    def test_nodes_that_it_cannot_have_end_its_order_and_say_nothing_of_the_site(self, words: str) -> None:
+        drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
+        refuses(drive, 0, SetNodes, words=words)
+        assert drive.order().ending is Ending.REFUSED
+        assert drive.memory.refused == {}
+        assert notice() not in drive.cycle(2)
+
+    def test_one_that_is_not_to_be_undone_is_tried_once_a_minute(self) -> None:
         drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], binds=True)
         drive.obeys(*drive.cycle(0))
         drive.change(TE, reason="Licenses")
@@ -226,7 +255,7 @@ class TestBinding:
             for at_s in range(2, 200, 2)
             if any(isinstance(action, SetNodes) for action in refuses(drive, at_s, SetNodes))
         ]
-        assert tried == [2, 62, 182]
+        assert tried == [2, 62, 122, 182]
 
     def test_a_later_order_says_that_it_goes_without_it(self) -> None:
         nodes = [node("n1"), node("n2")]
@@ -257,3 +286,73 @@ class TestOthers:
         drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60})
         tried = [at_s for at_s in range(0, 200, 2) if refuses(drive, at_s, Hold)]
         assert tried == [0, 60, 180]
+
+    def test_a_job_that_its_requeue_left_held_is_released_a_minute_after_refusals_of_holds(self) -> None:
+        drive = one_node(grace_s=0)
+        (_, asked) = actions = drive.cycle(0)
+        drive.obeys(*actions)
+        drive.change(BE, priority=0, reason="JobHeldUser")
+        hold = Hold(job_id=JobId(BE), reason=replace(asked.reason, code=ReasonCode.NOT_ITS_TURN, order_id=None))
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, hold, kind=FailureKind.REFUSED)
+        assert drive.cycle(6) == ()
+        assert drive.cycle(64) == ()
+        (released,) = drive.cycle(65)
+        assert (type(released), released.reason.code) == (Release, ReasonCode.LEFT_HELD)
+
+    def test_a_raise_is_put_back_a_minute_after_refusals_of_raises(self) -> None:
+        drive = one_node()
+        raised, _ = actions = drive.cycle(0)
+        drive.obeys(*actions)
+        drive.requeued(BE)
+        drive.starts(TE, share("n1", 16), at_s=2)
+        other = replace(raised, reason=replace(raised.reason, order_id=None))
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, other, kind=FailureKind.REFUSED)
+        assert drive.cycle(64) == ()
+        assert drive.cycle(65) == (nice_back(0, now=-1001),)
+
+    def test_a_hold_of_ours_is_ended_a_minute_after_refusals_of_holds(self) -> None:
+        jobs = [running(BE, share("n1", 32)), waiting(2, cpus=32), waiting(3, cpus=32)]
+        drive = Driver([node("n1")], jobs, policy=NoPreemption(), best_effort=Holding(), run_times={2: 60, 3: 60})
+        (held,) = drive.cycle(0)
+        drive.obeys(held)
+        drive.says(Status.SENT, held)
+        for _ in range(5):
+            drive.at_s += 1
+            drive.says(Status.FAILED, replace(held, job_id=JobId(3)), kind=FailureKind.REFUSED)
+        drive.best_effort = NoPreemption()
+        assert drive.cycle(64) == ()
+        assert [type(action) for action in drive.cycle(65)] == [Release]
+
+    def test_an_array_whose_own_record_is_gone_is_its_user_s(self) -> None:
+        array = JobId(10)
+        task = replace(running(11, share("n1", 1)), array_job_id=array, array_task_id=1, array_throttle=2, user="ann")
+        drive = Driver([node("n1")], [task])
+        one = Change(
+            lever=THROTTLE,
+            job_id=array,
+            field=Field.THROTTLE,
+            previous=0,
+            value=2,
+            before=0,
+            at=NOW - 100,
+            since=NOW - 100,
+        )
+        drive.memory = replace(drive.memory, changes={THROTTLE: {array: one}})
+        tried = []
+        for at_s in range(0, 130, 2):
+            actions = drive.cycle(at_s)
+            drive.says(Status.FAILED, *actions, kind=FailureKind.REFUSED)
+            tried += [at_s] if actions else []
+        assert tried == [0, 60, 120]
+        assert drive.memory.refused[Field.THROTTLE].users == ("ann",)
+
+    def test_nothing_is_learned_of_a_job_that_is_not_seen(self) -> None:
+        drive = one_node()
+        raised, *_ = drive.cycle(0)
+        drive.forgets(TE)
+        drive.says(Status.FAILED, raised, kind=FailureKind.REFUSED)
+        assert drive.memory.refused == {}

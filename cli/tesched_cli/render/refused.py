@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tesched_core.model.change import Field
-from tesched_core.model.refused import WORDS, RefusedChange
+from tesched_core.model.refused import WORDS, RefusedChange, recent
 
 from tesched_cli.common import clock
 
@@ -13,9 +13,9 @@ from tesched_cli.common import clock
 SHOWN_USERS = 3
 
 
-def refusals(refused: Mapping[Field, RefusedChange]) -> Iterator[str]:
+def refusals(refused: Mapping[Field, RefusedChange], now: float) -> Iterator[str]:
     """Yield a sentence for each kind: TE jobs are served without it, where that can be."""
-    for field, one in refused.items():
+    for field, one in recent(refused, now).items():
         if not one.count:
             continue  # an answer that was not understood; the next one may be
         times = "once" if one.count == 1 else f"{one.count} times"

@@ -54,7 +54,7 @@ def write(path: Path, health: str, view: StatusView, trained: TrainingsView, exp
 def page(health: str, view: StatusView, trained: TrainingsView, expected: Mapping[str, Outlook], *, at: float) -> str:
     """Return the page as of `at` (Unix seconds)."""
     title = f"tesched, {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at))}"
-    body = "\n".join((*_daemon(health, view), *_queues(view), *_orders(view), *_trainings(trained, expected)))
+    body = "\n".join((*_daemon(health, view, at), *_queues(view), *_orders(view), *_trainings(trained, expected)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -64,7 +64,7 @@ def page(health: str, view: StatusView, trained: TrainingsView, expected: Mappin
     )
 
 
-def _daemon(health: str, view: StatusView) -> Iterator[str]:
+def _daemon(health: str, view: StatusView, at: float) -> Iterator[str]:
     yield f"<p>{html_text(health)}</p>"
     if view.daemon:
         said = f"mode {view.daemon.mode}, cycle {view.daemon.cycle}, {view.daemon.client}; last: {view.daemon.summary}"
@@ -75,7 +75,7 @@ def _daemon(health: str, view: StatusView) -> Iterator[str]:
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.daemon and view.daemon.marks_trouble:
         yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'
-    for said in refusals(view.daemon.refused if view.daemon else {}):
+    for said in refusals(view.daemon.refused if view.daemon else {}, at):
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.paused:
         yield f'<p class="warn">{html_text(f"paused: {view.paused}")}</p>'

@@ -110,10 +110,10 @@ class CycleContext:
         """Return the changes by one lever, by job; to be written."""
         return self.changes.setdefault(lever, {})
 
-    def is_refused(self, field: Field, user: str) -> bool:
+    def is_refused(self, field: Field, user: str, *, puts_back: bool = False) -> bool:
         """Check whether Slurm refuses to set this field of the user's jobs, and it is not tried again yet."""
         one = self.refused.get(field)
-        return one is not None and one.holds(user, self.now)
+        return one is not None and one.holds(user, self.now, puts_back=puts_back)
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""

@@ -112,7 +112,7 @@ def _shows(job_id: JobId, context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(job_id)
     if job is None or not job.held or job.reason != HELD_BY_US:
         return False
-    return not context.is_refused(Field.HOLD, job.user)
+    return not context.is_refused(Field.HOLD, job.user, puts_back=True)
 
 
 HOLD_LEVER = HoldLever()

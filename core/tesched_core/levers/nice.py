@@ -34,7 +34,7 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.change import Change, Field
 from tesched_core.model.cluster import Job
-from tesched_core.model.refused import field_of
+from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
@@ -134,7 +134,7 @@ def requeued(one: Change[int], job: Job) -> Change[int]:
 def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
     """Check whether Slurm refuses such a change of the user's jobs, and it is not tried again yet."""
     field = field_of(action)
-    return field is not None and context.is_refused(field, job.user)
+    return field is not None and context.is_refused(field, job.user, puts_back=action.reason.code in PUTS_BACK)
 
 
 def is_locked(job: Job, one: Change[int], context: CycleContext) -> bool:

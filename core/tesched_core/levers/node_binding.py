@@ -116,7 +116,7 @@ class NodeBindingLever(Lever):
                 # A command may be on its way: a reverted value is believed only after a while.
                 may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
                 if _ours(job, one) or _counted(job, one):
-                    refused = context.is_refused(Field.NODES, job.user)
+                    refused = context.is_refused(Field.NODES, job.user, puts_back=True)
                     context.actions += [] if refused else [_free(one, job)]
                 elif not may_arrive:
                     bound[job_id] = replace(one, restored=True)  # for how long it was bound counts on

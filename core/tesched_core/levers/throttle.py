@@ -117,7 +117,7 @@ def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleConte
     # None: it has ended. Another one than ours: others have set it.
     if one.dry or seen is None or seen == one.previous or seen not in {one.value, one.before}:
         return False
-    if _is_late(one.job_id, context):
+    if _is_late(one.job_id, context, puts_back=True):
         return True
     what = "no limit" if one.previous == 0 else str(one.previous)
     reason = Reason(code=ReasonCode.SHARE_ENDED, text=f"put its throttle back to {what}")
@@ -125,11 +125,11 @@ def _put_back(one: Change[int], arrays: Mapping[JobId, int], context: CycleConte
     return True
 
 
-def _is_late(array: JobId, context: CycleContext) -> bool:
+def _is_late(array: JobId, context: CycleContext, *, puts_back: bool = False) -> bool:
     """Return whether the array's throttle is left for a later poll: there are many, or Slurm refuses to set it."""
     user = next((task.user for task in context.tasks_of(array)), "")
     return (
-        context.is_refused(Field.THROTTLE, user)
+        context.is_refused(Field.THROTTLE, user, puts_back=puts_back)
         or sum(isinstance(action, SetThrottle) for action in context.actions) >= MOST_A_POLL
     )
 

@@ -10,9 +10,16 @@ Principle
     refusal, and what it was for is done without it, or not at all. One that Slurm takes makes its refusal forgotten.
 
     A refusal of one user's jobs says nothing of others' jobs: a request of its own may be what Slurm refuses, and no
-    user is to keep tesched from raising or binding the jobs of others. One of two users' jobs is the site's.
+    user is to keep tesched from raising or binding the jobs of others. One of two users' jobs within an hour is
+    the site's.
 
-    An answer that is not understood counts from the second one in a row: the poll between shows that it did not arrive.
+    An answer that is not understood counts from the second poll in a row: what was seen between shows that it did not
+    arrive. It makes nothing the site's.
+
+    What is put back is a change as well, and may be one that Slurm takes though it refuses others of its kind: it is
+    tried a minute after each refusal.
+
+    A site changes its mind: two hours after the last refusal nothing is left of it, and the next one is the first.
 
 Worked example
     Refused at 0 s, when it is tried again at 60 s, then at 180 s, 420 s: four refusals in seven minutes, and then one
@@ -31,6 +38,7 @@ from tesched_core.model.actions import (
     FailureKind,
     Hold,
     Outcome,
+    ReasonCode,
     Release,
     SetNice,
     SetNodes,
@@ -66,9 +74,27 @@ WORDS: Mapping[Field, str] = MappingProxyType(
         Field.HOLD: "holds",
     }
 )
+#: Why a change is put back, or a hold ended.
+PUTS_BACK = frozenset(
+    {
+        ReasonCode.ORDER_ENDED,
+        ReasonCode.FILLED,
+        ReasonCode.LEFT_HELD,
+        ReasonCode.ITS_TURN,
+        ReasonCode.SET_FREE,
+        ReasonCode.SHARE_ENDED,
+    }
+)
 #: What scontrol adds to Slurm's words: it is another job each time.
 _OF_JOB = re.compile(r"^\d[\d_,+%\[\]-]*: | for job [\d_+]+$")
 _NO = frozenset({FailureKind.REFUSED, FailureKind.DENIED})
+#: Slurm's words for nodes that this job can't have, in lower case: they are no policy of the site's.
+_NOT_THESE_NODES = (
+    "requested node configuration is not available",
+    "invalid node name specified",
+    "required node not available",
+    "requested nodes are busy",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +105,8 @@ class RefusedChange:
     users: tuple[str, ...]
     #: of two users' jobs, and of none since was it taken
     everywhere: bool = False
+    #: the user of whom Slurm said no last, in words that are understood
+    last: str = ""
     #: refusals so far, one a poll; 0: one answer that was not understood
     count: int
     #: the first one and the last one
@@ -92,9 +120,15 @@ class RefusedChange:
         """Return when such a change is tried again."""
         return self.at + (min(FIRST_S * 2.0 ** min(self.count - 1, 30), LONGEST_S) if self.count else 0.0)
 
-    def holds(self, user: str, now: UnixSeconds) -> bool:
+    def holds(self, user: str, now: UnixSeconds, *, puts_back: bool = False) -> bool:
         """Return whether such a change of this user's job would be refused, and is not tried yet."""
-        return now < self.retry_at and (self.everywhere or user in self.users)
+        until = min(self.retry_at, self.at + FIRST_S) if puts_back else self.retry_at
+        # Of a time to come: the clock was ahead.
+        return self.at - FIRST_S <= now < until and (self.everywhere or user in self.users)
+
+    def is_recent(self, now: UnixSeconds) -> bool:
+        """Return whether it says anything of the site as it is now."""
+        return -FIRST_S <= now - self.at <= (2.0 * LONGEST_S if self.count else FIRST_S)
 
 
 def field_of(action: Action) -> Field | None:
@@ -103,9 +137,17 @@ def field_of(action: Action) -> Field | None:
 
 
 def is_refusal(outcome: Outcome) -> bool:
-    """Return whether Slurm has refused a change of a job's record."""
-    kind = outcome.failure.kind if outcome.failure is not None else None
-    return outcome.status is Status.FAILED and kind in _NO and field_of(outcome.action) is not None
+    """Return whether Slurm refuses such changes of a job's record; that the job can't have those nodes is none."""
+    failure, field = outcome.failure, field_of(outcome.action)
+    if outcome.status is not Status.FAILED or failure is None or failure.kind not in _NO:
+        return False
+    of_these_nodes = any(words in failure.message.lower() for words in _NOT_THESE_NODES)
+    return field is not None and not (field is Field.NODES and of_these_nodes)
+
+
+def recent(refused: Mapping[Field, RefusedChange], now: UnixSeconds) -> Mapping[Field, RefusedChange]:
+    """Return what says anything of the site as it is now."""
+    return {field: one for field, one in refused.items() if one.is_recent(now)}
 
 
 def after(
@@ -115,6 +157,7 @@ def after(
     field = field_of(outcome.action)
     if field is None:
         return refused
+    refused = recent(refused, at)
     before = refused.get(field)
     if outcome.status is Status.SENT:
         return refused if before is None else _taken(refused, field, before, user)
@@ -123,14 +166,15 @@ def after(
         return refused
     said = shortened(_OF_JOB.sub("", outcome.failure.message) if outcome.failure is not None else "", MOST_SAID)
     if before is None:
-        count = 0 if unknown else 1
-        return {**refused, field: RefusedChange(users=(user,), count=count, since=at, at=at, said=said)}
+        count, last = (0, "") if unknown else (1, user)
+        return {**refused, field: RefusedChange(users=(user,), last=last, count=count, since=at, at=at, said=said)}
     others = tuple(one for one in before.users if one != user)
     now = replace(
         before,
         users=(*others, user)[-MOST_USERS:],
-        everywhere=before.everywhere or bool(others),
-        count=before.count + (at > before.at or not before.count),
+        everywhere=before.everywhere or (not unknown and before.last not in {"", user} and at - before.at <= LONGEST_S),
+        last=before.last if unknown else user,
+        count=before.count + (at > before.at or not (unknown or before.count)),
         at=at,
         said=said,
     )

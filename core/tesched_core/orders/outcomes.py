@@ -13,6 +13,7 @@ from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, Order, OrderState, Transition, VictimState
 from tesched_core.model.refused import after as refused_after
+from tesched_core.model.refused import field_of
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import end_wait
@@ -43,8 +44,8 @@ def learned(
     shadowed = dict(memory.shadowed)
     refused = memory.refused
     for outcome in outcomes:
-        job = seen.jobs.get(outcome.action.job_id) if seen is not None else None
-        refused = refused_after(refused, outcome, job.user if job is not None else "", at)
+        if (user := _user(outcome, seen or unseen)) is not None:
+            refused = refused_after(refused, outcome, user, at)
     for lever in levers:
         lever.learned(outcomes, orders, context)
     for outcome in outcomes:
@@ -82,6 +83,16 @@ def learned(
         newly_lost=frozenset(lost_now),
     )
     return memory, tuple(context.transitions)
+
+
+def _user(outcome: Outcome, seen: Snapshot) -> str | None:
+    """Return whose job an action was for; None: it is not seen. An array's id may be no task's any more."""
+    job_id = outcome.action.job_id
+    if field_of(outcome.action) is None:
+        return None
+    if job_id in seen.jobs:
+        return seen.jobs[job_id].user
+    return next((job.user for job in seen.jobs.values() if job.array_job_id == job_id), None)
 
 
 def _beside(outcome: Outcome) -> bool:

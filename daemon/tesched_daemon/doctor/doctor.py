@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from sqlalchemy import Engine
 from tesched_core.model.change import Field
-from tesched_core.model.refused import WORDS
+from tesched_core.model.refused import WORDS, recent
 from tesched_core.model.snapshot import JobClass
 from tesched_core.ports import JournalError
 from tesched_db import queries as read
@@ -145,7 +145,7 @@ def _daemon(config: Config, engine: Engine) -> Finding:
 def _refused(engine: Engine) -> Iterator[Finding]:
     """Yield the kinds of change that Slurm has refused lately."""
     daemon = read.status(engine).daemon
-    for field, one in daemon.refused.items() if daemon is not None else ():
+    for field, one in recent(daemon.refused, time.time()).items() if daemon is not None else ():
         if not one.count:
             continue
         whose = "jobs" if one.everywhere else f"jobs of {', '.join(one.users)}"

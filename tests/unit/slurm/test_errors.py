@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
@@ -47,12 +48,57 @@ from tesched_slurm.run_command import Commands
     ],
 )
 def test_kinds(text: str, kind: FailureKind) -> None:
-    assert failure(text).kind is kind
+    assert failure(text, of_change=True).kind is kind
+
+
+@pytest.mark.parametrize("text", ["Unspecified error for job 7", "slurm_suspend error: Unspecified error"])
+def test_an_answer_to_a_requeue_or_suspension_that_is_not_listed_is_unknown(text: str) -> None:
+    assert failure(text).kind is FailureKind.UNKNOWN
+    assert failure("Requested operation is presently disabled for job 7").kind is FailureKind.REFUSED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Header lengths are longer than data received",
+        "Transport endpoint is not connected",
+        "Cannot assign requested address",
+        "Too many open files",
+        "Operation now in progress",
+        "Host is down",
+        "Software caused connection abort",
+        "Bad file descriptor",
+        "No buffer space available",
+    ],
+)
+def test_an_error_of_the_connection_s_is_no_answer(text: str) -> None:
+    assert failure(f"{text} for job 7", of_change=True).kind is FailureKind.UNREACHABLE
+    assert failure(text, of_change=True, answered=True).kind is FailureKind.UNREACHABLE
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("hold 7", FailureKind.REFUSED),
+        ("update jobid=7 nice=1", FailureKind.REFUSED),
+        ("requeue 7", FailureKind.UNKNOWN),
+    ],
+)
+def test_a_command_s_error_is_an_answer_where_it_changes_a_field(
+    words: str, kind: FailureKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "scontrol"
+    program.write_text("#!/bin/sh\necho 'Unspecified error for job 7' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = Commands().run(("scontrol", *words.split()))
+    assert isinstance(found, Failure)
+    assert found.kind is kind
 
 
 def test_an_error_of_pyslurm_s_is_an_answer_unless_it_is_the_connection_s() -> None:
-    assert failure("Unspecified error", answered=True).kind is FailureKind.REFUSED
-    assert failure("Message receive failure", answered=True).kind is FailureKind.UNREACHABLE
+    assert failure("Unspecified error", of_change=True, answered=True).kind is FailureKind.REFUSED
+    assert failure("Message receive failure", of_change=True, answered=True).kind is FailureKind.UNREACHABLE
 
 
 def test_the_message_is_the_last_line() -> None:

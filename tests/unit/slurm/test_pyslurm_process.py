@@ -26,7 +26,9 @@ class Job:
         if id == 1: raise RPCError("Invalid job id specified")
         if id == 2: time.sleep(3600)
         if id == 3: os.abort()
-    def requeue(self): print("a line that is no answer", flush=True)
+    def requeue(self):
+        if self.id == 5: raise RPCError("Unspecified error")
+        print("a line that is no answer", flush=True)
     def modify(self, changes):
         if self.id in (5, 6): raise RPCError("Message receive failure" if self.id == 6 else "Unspecified error")
         pathlib.Path(os.environ["FAKE_LOG"]).write_text(changes.said)
@@ -74,6 +76,7 @@ def test_a_change_that_a_job_submit_plugin_refuses_is_refused_and_a_lost_answer_
     process = make(FAKE)
     refused = process.ask(Do(5, "nice", -50))
     assert refused == Failure(kind=FailureKind.REFUSED, message="Unspecified error")
+    assert process.ask(Do(5, "requeue")) == Failure(kind=FailureKind.UNKNOWN, message="Unspecified error")
     lost = process.ask(Do(6, "nice", -50))
     assert isinstance(lost, Failure)
     assert lost.kind is FailureKind.UNREACHABLE
