@@ -44,6 +44,12 @@ RAISE_MUTATIONS = (
         "own=job.priority if context.snapshot.settings.priority_type == BASIC else None",
         "own=job.priority",
     ),
-    Mutation("put back: not for ever", _NICE, "if needed and one.put_back_sent < MOST_AGAIN:", "if needed:"),
+    Mutation("put back: not for ever", _NICE, "if any(not is_futile(one, job) for job, _ in needed):", "if needed:"),
+    Mutation(
+        "put back: as often as backfill may undo it",
+        _NICE,
+        "put_back_sent > MOST_AGAIN *",
+        "put_back_sent > MOST_AGAIN - 1 +",
+    ),
     Mutation("put back: lifts no hold", _NICE, "return job.held and one.field", "return False and one.field"),
 )

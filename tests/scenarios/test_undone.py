@@ -145,11 +145,26 @@ class TestItsOwnPriority:
     def test_is_given_back_so_often_and_then_left(self) -> None:
         drive = undone_once(BASIC)
         drive.starts(TE, HALF, at_s=5)
-        for turn in range(MOST_AGAIN):
-            (back,) = drive.cycle(6 + turn)
+        for at_s in range(6, 6 + 5 * MOST_AGAIN + 1):  # a poll a second: commands in quick succession are one try
+            (back,) = drive.cycle(at_s)
             drive.says(Status.SENT, back)
-        assert drive.cycle(20) == ()
-        assert "its nice is left: Slurm took 3 commands that put it back, and it did not stay so" in texts(drive)
+        assert drive.cycle(30) == ()
+        assert "its nice is left: it was put back 4 times, and it did not stay so" in texts(drive)
+
+    def test_is_given_back_more_often_than_backfill_may_undo_that_in_all_its_partitions(self) -> None:
+        drive = drive_on(BASIC)
+        drive.change(TE, partitions=("p", "night", "large"))
+        done(drive, drive.cycle(0))
+        drive.ends(BE)
+        drive.cycle(31)
+        for turn in range(3 * MOST_AGAIN):
+            done(drive, drive.cycle(1000 + 10 * turn))
+            assert drive.jobs[JobId(TE)].priority == 100, turn
+            drive.change(TE, priority=1101)
+        done(drive, drive.cycle(1200))
+        assert drive.jobs[JobId(TE)].priority == 100
+        assert drive.cycle(1210) == ()
+        assert drive.memory.changes_of(PRIORITY) == {}
 
 
 class TestAdmin:

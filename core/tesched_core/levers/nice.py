@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import (
     Action,
     OrderId,
@@ -109,7 +109,7 @@ def put_back(
     if any(is_locked(job, one, context) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
         context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
-    if needed and one.put_back_sent < MOST_AGAIN:
+    if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
         return False
@@ -117,9 +117,17 @@ def put_back(
         others = any(value_of(job, one) != one.previous for job in jobs)
         text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
         if needed:
-            text = f"is left: Slurm took {one.put_back_sent} commands that put it back, and it did not stay so"
+            text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
+
+
+def is_futile(one: Change[int], job: Job) -> bool:
+    """Check whether a value is left that does not stay when it is put back.
+
+    Backfill may undo that once for each partition of the job as well; one try more stays.
+    """
+    return one.put_back_sent > MOST_AGAIN * max(len(job.partitions), 1)
 
 
 def requeued(one: Change[int], job: Job) -> Change[int]:
@@ -161,14 +169,17 @@ def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice |
 
 def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
     """Return the change after what became of the commands that put it back; those that Slurm took are counted."""
-    sent = any(
-        outcome.status is Status.SENT
+    sent = [
+        outcome.at
+        for outcome in outcomes
+        if outcome.status is Status.SENT
         and outcome.action.job_id == one.job_id
         and isinstance(outcome.action, SetNice | SetPriority)
         and outcome.action.reason.code in {ReasonCode.ORDER_ENDED, ReasonCode.FILLED}
-        for outcome in outcomes
-    )
-    return replace(one, put_back_sent=one.put_back_sent + 1) if sent else one
+    ]
+    if not sent or (one.put_back_at is not None and sent[-1] < one.put_back_at + RESEND_AFTER_S):
+        return one
+    return replace(one, put_back_sent=one.put_back_sent + 1, put_back_at=sent[-1])
 
 
 def _lost_place(one: Change[int], job: Job) -> int | None:

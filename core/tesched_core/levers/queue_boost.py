@@ -15,8 +15,8 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed
 from tesched_core.levers.nice import (
     MIN_NICE,
-    MOST_AGAIN,
     counted,
+    is_futile,
     is_left,
     is_locked,
     is_refused,
@@ -109,7 +109,7 @@ class QueueBoostLever(Lever):
             reason = Reason(code=ReasonCode.FILLED, text="")
             needed = None if job is None or job.finished or one.restored else restoring(now, job, reason)
             boosted[job_id] = now
-            if job is None or needed is None or one.put_back_sent >= MOST_AGAIN:
+            if job is None or needed is None or is_futile(one, job):
                 del boosted[job_id]
             elif is_locked(job, now, context):
                 boosted[job_id] = replace(now, own=None)  # once it is released it gets a new priority

@@ -111,8 +111,10 @@ class Change(Generic[V]):
     restarts: int = 0
     #: how often it was set again because others had put it back
     undone: int = 0
-    #: how often Slurm has taken the command that puts it back. Counted anew by a new process
+    #: how often Slurm has taken the command that puts it back, and when it was counted last: those in quick succession
+    #: count once. Counted anew by a new process
     put_back_sent: int = with_default(default=0, compare=False)
+    put_back_at: UnixSeconds | None = with_default(default=None, compare=False)
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
