@@ -26,17 +26,21 @@ RAISE_MUTATIONS = (
     Mutation(
         "own priority: where it was undone",
         _NICE,
-        "return own if raised and job.priority != in_force",
-        "return None and own if raised and job.priority != in_force",
+        "return own if known and job.priority != in_force",
+        "return None and own if known and job.priority != in_force",
     ),
     Mutation(
-        "own priority: put back too late", _NICE, "return own if raised or job.priority", "return own if job.priority"
-    ),
-    Mutation(
-        "own priority: put back before it was seen",
+        "own priority: put back too late",
         _NICE,
-        "job.priority == max(own - raised_by, MIN_PRIORITY)",
-        "False",
+        "raised = {own, shown, *(own + by for by in raises), shown + before - one.value}",
+        "raised = {own, shown}",
+    ),
+    Mutation("own priority: put back before it was seen", _NICE, "return raised | lowered", "return raised"),
+    Mutation(
+        "own priority: what an admin has set is left",
+        _NICE,
+        "known = job.priority in _known(one, own)",
+        "known = own <= job.priority <= max(_known(one, own))",
     ),
     Mutation(
         "own priority: Slurm's alone with multifactor",

@@ -142,6 +142,30 @@ class TestItsOwnPriority:
         assert drive.cycle(6) == ()
         assert drive.memory.changes_of(PRIORITY) == {}
 
+    @pytest.mark.parametrize("priority", [50, 500, 1000, 1100])
+    def test_is_not_touched_where_an_admin_has_set_one_below_the_raise(self, priority: int) -> None:
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        drive.change(TE, nice=0, priority=priority)
+        assert drive.cycle(6) == ()
+        assert drive.memory.changes_of(PRIORITY) == {}
+
+    @pytest.mark.parametrize("raised_again", [False, True])
+    def test_is_the_new_one_of_a_job_that_was_held_and_released(self, raised_again: bool) -> None:
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.change(TE, priority=50 + 1001)
+        if raised_again:
+            drive.change(BE, priority=1500)
+            done(drive, drive.cycle(2))
+            assert drive.jobs[JobId(TE)].priority > 1500
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        done(drive, drive.cycle(6))
+        assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
+
     def test_is_given_back_so_often_and_then_left(self) -> None:
         drive = undone_once(BASIC)
         drive.starts(TE, HALF, at_s=5)

@@ -12,7 +12,8 @@ What was moved is put back when it has done its work, and is believed to be back
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
 change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left. With
 priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
-there is, so what was undone in between would be missing for ever. Then that priority is set explicitly.
+there is, so what was undone in between would be missing for ever. Then that priority is set explicitly, unless
+the job shows one that neither tesched nor backfill can have left it.
 """
 
 from __future__ import annotations
@@ -55,8 +56,9 @@ def nice_set(
     """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
     if one is not None:
         return replace(
-            one,
+            with_own(one, job),
             value=value,
+            before=job.nice,
             at=context.now,
             taken_at=one.taken_at if one.value == value else None,
             order_id=order_id,
@@ -102,7 +104,7 @@ def put_back(
     `why` is what `tesched explain` adds, in words.
     """
     jobs = [job for job in jobs if not job.finished]
-    one = next((requeued(one, job) for job in jobs if job.job_id == one.job_id), one)
+    one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
     context.changes_of(one.lever)[one.job_id] = one
     reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
@@ -130,11 +132,15 @@ def is_futile(one: Change[int], job: Job) -> bool:
     return one.put_back_sent > MOST_AGAIN * max(len(job.partitions), 1)
 
 
-def requeued(one: Change[int], job: Job) -> Change[int]:
-    """Return the change with the priority that is the job's own now: newer releases give a requeued job a new one."""
-    if one.own is None or job.restarts == one.restarts or not is_ours(job, one):
+def with_own(one: Change[int], job: Job) -> Change[int]:
+    """Return the change with the priority that is the job's own now.
+
+    Newer releases give a requeued job a new one, and a release after a hold does.
+    """
+    if one.own is None or job.held or not is_ours(job, one):
         return one
-    is_old = job.priority == one.own or one.undone
+    requeued = job.restarts != one.restarts
+    is_old = (job.priority == one.own or one.undone) if requeued else job.priority in _known(one, one.own)
     own = one.own if is_old else job.priority + job.nice - one.previous
     return replace(one, own=own, restarts=job.restarts)
 
@@ -184,17 +190,26 @@ def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
 
 def _lost_place(one: Change[int], job: Job) -> int | None:
     """Return the job's own priority if nice alone would not give it back; None: it would, or Slurm works one out."""
-    own, raised_by = one.own, one.previous - one.value
+    own = one.own
     if own is None or one.field is not Field.NICE or job.held or job.restarts != one.restarts:
         return None
-    raised = own <= job.priority <= own + raised_by
+    known = job.priority in _known(one, own)
     if is_ours(job, one):
         in_force = own + one.previous - job.nice
-        return own if raised and job.priority != in_force and not _has_own_explicitly(one, job) else None
-    if job.nice != one.previous or job.priority == own:
-        return None
+        return own if known and job.priority != in_force and not _has_own_explicitly(one, job) else None
     # Putting it back was undone, or has met a raise that backfill had just undone.
-    return own if raised or job.priority == max(own - raised_by, MIN_PRIORITY) else None
+    return own if known and job.nice == one.previous and job.priority != own else None
+
+
+def _known(one: Change[int], own: int) -> set[int]:
+    """Return the priorities that the job may show while others have given it none."""
+    shown = own if one.shown is None else one.shown
+    before = one.previous if one.before is None else one.before
+    raises = {one.previous - one.value, one.previous - before}
+    # Undone, in force, and set again after it was undone.
+    raised = {own, shown, *(own + by for by in raises), shown + before - one.value}
+    lowered = {max(undone - by, MIN_PRIORITY) for undone in (own, shown) for by in raises}
+    return raised | lowered
 
 
 def _has_own_explicitly(one: Change[int], job: Job) -> bool:

@@ -22,8 +22,8 @@ from tesched_core.levers.nice import (
     is_refused,
     is_undone,
     nice_set,
-    requeued,
     restoring,
+    with_own,
 )
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
 from tesched_core.model.change import QUEUE_BOOST, Change, Field
@@ -105,7 +105,7 @@ class QueueBoostLever(Lever):
                 continue
             if job is not None and job.pending and (job_id in stays or context.now - one.at <= lasts_s):
                 continue
-            now = one if job is None else requeued(one, job)
+            now = one if job is None else with_own(one, job)
             reason = Reason(code=ReasonCode.FILLED, text="")
             needed = None if job is None or job.finished or one.restored else restoring(now, job, reason)
             boosted[job_id] = now

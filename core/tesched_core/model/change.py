@@ -91,7 +91,8 @@ class Change(Generic[V]):
     previous: V
     #: what was asked for last
     value: V
-    #: what was in place then, where that was neither: it is not known of every command whether it arrived
+    #: what was in place then, where that was neither: it is not known of every command whether it arrived; of a nice
+    #: value that was set again, always
     before: V | None = None
     #: when it was last asked for
     at: UnixSeconds
