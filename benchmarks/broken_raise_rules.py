@@ -24,6 +24,12 @@ RAISE_MUTATIONS = (
         "elif why := False and PRIORITY_LEVER.why_left",
     ),
     Mutation(
+        "raise: none is needed by a job that is first",
+        _PRIORITY,
+        '        if needed_priority(job, order.victims, context) <= job.priority:\n            return ""',
+        '        if False:\n            return ""',
+    ),
+    Mutation(
         "own priority: where it was undone",
         _NICE,
         "return own if known and job.priority != in_force",

@@ -12,6 +12,7 @@ import pytest
 from tesched_core.levers.nice import BASIC, MOST_AGAIN
 from tesched_core.model.actions import Action, SetNice, SetPriority, Status
 from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
+from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
@@ -211,6 +212,20 @@ class TestAdmin:
         assert drive.cycle(61) == ()
         assert drive.victim().state is VictimState.SPARED
         assert drive.open_orders() == []
+
+    def test_the_order_goes_on_where_the_job_is_first_without_the_raise(self) -> None:
+        drive = drive_on(BASIC, grace_s=60)
+        drive.jobs[JobId(5)] = waiting(5, cpus=32, priority=500)
+        drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
+        drive.change(TE, priority=150)
+        done(drive, drive.cycle(0))
+        for turn in range(MOST_AGAIN):
+            drive.change(TE, priority=150)
+            done(drive, drive.cycle(2 + turn))
+        drive.change(TE, priority=150)
+        drive.ends(5, JobState.CANCELLED)
+        assert drive.cycle(10) == ()
+        assert drive.order().state is OrderState.OPEN
 
     def test_an_explicit_priority_of_an_admin_is_overtaken_three_times_and_is_what_the_job_has_then(self) -> None:
         drive = drive_on(BASIC, grace_s=3000)

@@ -107,6 +107,8 @@ class PriorityLever(Lever):
         one = context.changes_of(self.name).get(job.job_id)
         if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
             return ""
+        if needed_priority(job, order.victims, context) <= job.priority:
+            return ""  # it is first without
         return f"{_what_undid_it(one, job)}: it was raised again {one.undone} times, and is left"
 
     def put_back(self, order: Order, context: CycleContext) -> None:
