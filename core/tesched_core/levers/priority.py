@@ -99,7 +99,7 @@ class PriorityLever(Lever):
             value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
             new = nice_set(job, value, one, lever=self.name, order_id=order_id, context=context)
             return replace(new, undone=undone)
-        taken_at = one.taken_at if undone == one.undone else None
+        taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
         return replace(one, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at)
 
     def why_left(self, order: Order, job: Job, context: CycleContext) -> str:
