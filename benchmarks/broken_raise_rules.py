@@ -61,5 +61,11 @@ RAISE_MUTATIONS = (
         "put_back_sent > MOST_AGAIN *",
         "put_back_sent > MOST_AGAIN - 1 +",
     ),
+    Mutation(
+        "put back: an order does not wait for a release",
+        "core/tesched_core/orders/settled.py",
+        "and not _awaits_release(one, context)",
+        "",
+    ),
     Mutation("put back: lifts no hold", _NICE, "return job.held and one.field", "return False and one.field"),
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, RefusalCode
@@ -69,7 +70,7 @@ def all_is_due(
         return False
     return (
         bool(memory.orders or memory.missing or memory.newly_lost)
-        or any(_is_open(change) for changes in memory.changes.values() for change in changes.values())
+        or any(_is_open(change, last) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.
         or any(state is not None for state in memory.policy_states.values())
         or not all(entry.policy.serves_te for entry in policies)
@@ -79,8 +80,11 @@ def all_is_due(
     )
 
 
-def _is_open(change: Change[Any]) -> bool:
-    return not (change.restored or change.dry)
+def _is_open(change: Change[Any], last: Snapshot) -> bool:
+    job = last.jobs.get(change.job_id)
+    # Its release changes its record.
+    waits = job is not None and not (job.doubt or job.partly_read) and awaits_release(job, change, last)
+    return not (change.restored or change.dry or waits)
 
 
 def _waiting_te(last: Snapshot) -> Iterable[Job]:

@@ -250,11 +250,14 @@ class TestAdmin:
         drive.change(TE, priority=0, reason="JobHeldUser")
         assert drive.cycle(2) == ()
         assert drive.order().ending is Ending.PREEMPTOR_GONE
+        drive.cycle(100)
+        assert drive.order().state is OrderState.ENDED, "the change alone waits for the release"
         drive.change(TE, priority=50 + 1001, reason="Priority")  # released: a new priority
-        assert drive.cycle(4) == (nice_back(0, now=-1001),)
+        assert drive.cycle(104) == (nice_back(0, now=-1001),)
         done(drive, drive.decision.actions)
-        assert drive.cycle(6) == ()
+        assert drive.cycle(106) == ()
         assert drive.jobs[JobId(TE)].priority == 50
+        assert drive.memory.changes_of(PRIORITY) == {}
 
     def test_undo_lifts_no_hold_either_and_says_that_something_is_left(self) -> None:
         drive = drive_on(BASIC)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import (
@@ -37,6 +38,7 @@ from tesched_core.model.change import Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.refused import field_of
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
 MAX_PRIORITY = 4294967293
@@ -153,7 +155,12 @@ def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
 
 def is_locked(job: Job, one: Change[int], context: CycleContext) -> bool:
     """Check whether putting nice back would release the job: with priority/basic, if it is held."""
-    return job.held and one.field is Field.NICE and context.snapshot.settings.priority_type == BASIC
+    return awaits_release(job, one, context.snapshot)
+
+
+def awaits_release(job: Job, one: Change[Any], snapshot: Snapshot) -> bool:
+    """Check whether the change stays for as long as the job is held."""
+    return job.held and one.field is Field.NICE and snapshot.settings.priority_type == BASIC
 
 
 def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice | SetPriority | None:
