@@ -24,19 +24,29 @@ RAISE_MUTATIONS = (
         "elif why := False and PRIORITY_LEVER.why_left",
     ),
     Mutation(
+        "raise: none is needed by a job that is first",
+        _PRIORITY,
+        '        if needed_priority(job, order.victims, context) <= job.priority:\n            return ""',
+        '        if False:\n            return ""',
+    ),
+    Mutation(
         "own priority: where it was undone",
         _NICE,
-        "return own if raised and job.priority != in_force",
-        "return None and own if raised and job.priority != in_force",
+        "return own if known and job.priority != in_force",
+        "return None and own if known and job.priority != in_force",
     ),
     Mutation(
-        "own priority: put back too late", _NICE, "return own if raised or job.priority", "return own if job.priority"
-    ),
-    Mutation(
-        "own priority: put back before it was seen",
+        "own priority: put back too late",
         _NICE,
-        "job.priority == max(own - raised_by, MIN_PRIORITY)",
-        "False",
+        "raised = {own, shown, *(own + by for by in raises), shown + before - one.value}",
+        "raised = {own, shown}",
+    ),
+    Mutation("own priority: put back before it was seen", _NICE, "return raised | lowered", "return raised"),
+    Mutation(
+        "own priority: what an admin has set is left",
+        _NICE,
+        "known = job.priority in _known(one, own)",
+        "known = own <= job.priority <= max(_known(one, own))",
     ),
     Mutation(
         "own priority: Slurm's alone with multifactor",
@@ -44,6 +54,18 @@ RAISE_MUTATIONS = (
         "own=job.priority if context.snapshot.settings.priority_type == BASIC else None",
         "own=job.priority",
     ),
-    Mutation("put back: not for ever", _NICE, "if needed and one.put_back_sent < MOST_AGAIN:", "if needed:"),
+    Mutation("put back: not for ever", _NICE, "if any(not is_futile(one, job) for job, _ in needed):", "if needed:"),
+    Mutation(
+        "put back: as often as backfill may undo it",
+        _NICE,
+        "put_back_sent > MOST_AGAIN *",
+        "put_back_sent > MOST_AGAIN - 1 +",
+    ),
+    Mutation(
+        "put back: an order does not wait for a release",
+        "core/tesched_core/orders/settled.py",
+        "and not _awaits_release(one, context)",
+        "",
+    ),
     Mutation("put back: lifts no hold", _NICE, "return job.held and one.field", "return False and one.field"),
 )

@@ -8,7 +8,9 @@ _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 
 REST_MUTATIONS = (
-    Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] not in _SHOWN", "False"),
+    Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] in _UNKNOWN", "False"),
+    Mutation("rest: a limit ends none", _REST, "why is None or why[0] in _UNKNOWN", "True"),
+    Mutation("rest: a user's hold ends none", _REST, "change.dry or waits)", "change.dry)"),
     Mutation("rest: polls are whole while an order is open", _REST, "bool(memory.orders or ", "bool("),
     Mutation("rest: and the poll that finds it", _LOOP, "and self._is_more_due(seen, memory)", "and not seen.nodes"),
     Mutation("rest: polls are whole after one that failed", _LOOP, "self._failures > 0 or ", ""),

@@ -2,12 +2,12 @@
 
 slurmctld is shared, so the daemon's RPCs have a budget: 60 a minute at rest, and 30 where nothing changes, but for a
 whole poll now and then. At rest no decision is due, whatever nodes and running jobs are like: no TE job waits for
-resources, no order is under way, nothing that tesched has changed is to be put back, and no policy moves BE jobs on
+resources, no order is under way, nothing that tesched has changed can be put back, and no policy moves BE jobs on
 its own. A poll may then be the question whether any job has changed (`Observer.observe`). No decision rests on less
 than a whole poll.
 
 While nothing changes, polls come less and less often, down to one every `REST_S`, which is the default interval: a TE
-job is never found later than that. A change, or a poke, brings the configured interval back.
+job is never found later than that. A change brings the configured interval back.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import Change
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Decision, RefusalCode
@@ -34,8 +35,8 @@ from tesched_daemon.settings import Mode, Pace
 REST_S = 2.0
 PART = 0.1
 
-#: What its own record would show if it ended: that is a change. Until then resources would not help.
-_SHOWN = frozenset({RefusalCode.HELD, RefusalCode.DEPENDENCY, RefusalCode.BEGIN_TIME})
+#: Of a job that resources would not help its record says when they would: that is a change. Of these it is not known.
+_UNKNOWN = frozenset({RefusalCode.UNREAD, RefusalCode.NOT_CONSIDERED_YET})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def all_is_due(
         return False
     return (
         bool(memory.orders or memory.missing or memory.newly_lost)
-        or any(_is_open(change) for changes in memory.changes.values() for change in changes.values())
+        or any(_is_open(change, last) for changes in memory.changes.values() for change in changes.values())
         # A policy that remembers may act at a time of its own.
         or any(state is not None for state in memory.policy_states.values())
         or not all(entry.policy.serves_te for entry in policies)
@@ -79,8 +80,11 @@ def all_is_due(
     )
 
 
-def _is_open(change: Change[Any]) -> bool:
-    return not (change.restored or change.dry)
+def _is_open(change: Change[Any], last: Snapshot) -> bool:
+    job = last.jobs.get(change.job_id)
+    # Its release changes its record.
+    waits = job is not None and not (job.doubt or job.partly_read) and awaits_release(job, change, last)
+    return not (change.restored or change.dry or waits)
 
 
 def _waiting_te(last: Snapshot) -> Iterable[Job]:
@@ -89,7 +93,7 @@ def _waiting_te(last: Snapshot) -> Iterable[Job]:
 
 def _may_want_resources(job: Job) -> bool:
     why = room_would_not_help(job)
-    return why is None or why[0] not in _SHOWN
+    return why is None or why[0] in _UNKNOWN
 
 
 def next_poll_in_s(memory: Memory, decision: Decision, snapshot: Snapshot, now: float, interval_s: float) -> float:

@@ -191,6 +191,16 @@ class TestNiceIsIgnored:
         assert drive.cycle(10) == ()
         assert drive.memory.changes_of(PRIORITY) == {}
 
+    def test_one_that_does_not_arrive_was_not_undone_by_others(self) -> None:
+        drive = self.given_up_on_nice()
+        drive.says(Status.SENT, *drive.decision.actions)
+        drive.change(BE, priority=1101)
+        for at_s in (8, 10, 12, 14, 16):
+            assert drive.cycle(at_s) == (explicitly_first(2102, previous=1101),)
+            assert [one.text for one in drive.decision.transitions] == []
+            drive.says(Status.FAILED, *drive.decision.actions, kind=FailureKind.BUSY)
+        assert drive.order().state is OrderState.OPEN
+
     def test_it_does_not_depend_on_which_number_the_nice_value_is(self) -> None:
         drive = one_node()
         drive.change(TE, nice=100)  # the same number as its priority

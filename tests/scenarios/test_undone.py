@@ -12,6 +12,7 @@ import pytest
 from tesched_core.levers.nice import BASIC, MOST_AGAIN
 from tesched_core.model.actions import Action, SetNice, SetPriority, Status
 from tesched_core.model.change import PRIORITY, QUEUE_BOOST, VICTIM_BOOST
+from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, OrderState, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import changed_still, undo
@@ -142,14 +143,53 @@ class TestItsOwnPriority:
         assert drive.cycle(6) == ()
         assert drive.memory.changes_of(PRIORITY) == {}
 
+    @pytest.mark.parametrize("priority", [50, 500, 1000, 1100])
+    def test_is_not_touched_where_an_admin_has_set_one_below_the_raise(self, priority: int) -> None:
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        drive.change(TE, nice=0, priority=priority)
+        assert drive.cycle(6) == ()
+        assert drive.memory.changes_of(PRIORITY) == {}
+
+    @pytest.mark.parametrize("raised_again", [False, True])
+    def test_is_the_new_one_of_a_job_that_was_held_and_released(self, raised_again: bool) -> None:
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.change(TE, priority=50 + 1001)
+        if raised_again:
+            drive.change(BE, priority=1500)
+            done(drive, drive.cycle(2))
+            assert drive.jobs[JobId(TE)].priority > 1500
+        drive.requeued(BE)
+        drive.starts(TE, HALF, at_s=5)
+        done(drive, drive.cycle(6))
+        assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
+
     def test_is_given_back_so_often_and_then_left(self) -> None:
         drive = undone_once(BASIC)
         drive.starts(TE, HALF, at_s=5)
-        for turn in range(MOST_AGAIN):
-            (back,) = drive.cycle(6 + turn)
+        for at_s in range(6, 6 + 5 * MOST_AGAIN + 1):  # a poll a second: commands in quick succession are one try
+            (back,) = drive.cycle(at_s)
             drive.says(Status.SENT, back)
-        assert drive.cycle(20) == ()
-        assert "its nice is left: Slurm took 3 commands that put it back, and it did not stay so" in texts(drive)
+        assert drive.cycle(30) == ()
+        assert "its nice is left: it was put back 4 times, and it did not stay so" in texts(drive)
+
+    def test_is_given_back_more_often_than_backfill_may_undo_that_in_all_its_partitions(self) -> None:
+        drive = drive_on(BASIC)
+        drive.change(TE, partitions=("p", "night", "large"))
+        done(drive, drive.cycle(0))
+        drive.ends(BE)
+        drive.cycle(31)
+        for turn in range(3 * MOST_AGAIN):
+            done(drive, drive.cycle(1000 + 10 * turn))
+            assert drive.jobs[JobId(TE)].priority == 100, turn
+            drive.change(TE, priority=1101)
+        done(drive, drive.cycle(1200))
+        assert drive.jobs[JobId(TE)].priority == 100
+        assert drive.cycle(1210) == ()
+        assert drive.memory.changes_of(PRIORITY) == {}
 
 
 class TestAdmin:
@@ -172,6 +212,20 @@ class TestAdmin:
         assert drive.cycle(61) == ()
         assert drive.victim().state is VictimState.SPARED
         assert drive.open_orders() == []
+
+    def test_the_order_goes_on_where_the_job_is_first_without_the_raise(self) -> None:
+        drive = drive_on(BASIC, grace_s=60)
+        drive.jobs[JobId(5)] = waiting(5, cpus=32, priority=500)
+        drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
+        drive.change(TE, priority=150)
+        done(drive, drive.cycle(0))
+        for turn in range(MOST_AGAIN):
+            drive.change(TE, priority=150)
+            done(drive, drive.cycle(2 + turn))
+        drive.change(TE, priority=150)
+        drive.ends(5, JobState.CANCELLED)
+        assert drive.cycle(10) == ()
+        assert drive.order().state is OrderState.OPEN
 
     def test_an_explicit_priority_of_an_admin_is_overtaken_three_times_and_is_what_the_job_has_then(self) -> None:
         drive = drive_on(BASIC, grace_s=3000)
@@ -196,11 +250,14 @@ class TestAdmin:
         drive.change(TE, priority=0, reason="JobHeldUser")
         assert drive.cycle(2) == ()
         assert drive.order().ending is Ending.PREEMPTOR_GONE
+        drive.cycle(100)
+        assert drive.order().state is OrderState.ENDED, "the change alone waits for the release"
         drive.change(TE, priority=50 + 1001, reason="Priority")  # released: a new priority
-        assert drive.cycle(4) == (nice_back(0, now=-1001),)
+        assert drive.cycle(104) == (nice_back(0, now=-1001),)
         done(drive, drive.decision.actions)
-        assert drive.cycle(6) == ()
+        assert drive.cycle(106) == ()
         assert drive.jobs[JobId(TE)].priority == 50
+        assert drive.memory.changes_of(PRIORITY) == {}
 
     def test_undo_lifts_no_hold_either_and_says_that_something_is_left(self) -> None:
         drive = drive_on(BASIC)

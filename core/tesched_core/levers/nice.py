@@ -12,15 +12,17 @@ What was moved is put back when it has done its work, and is believed to be back
 between what it was before and what tesched asked for last is taken for one of tesched's: it is not known of every
 change whether it arrived, so an earlier one may be in place. Any other was set by others: it is left. With
 priority/basic a job is to have its own priority again as well: Slurm adds what nice changes by to the priority that
-there is, so what was undone in between would be missing for ever. Then that priority is set explicitly.
+there is, so what was undone in between would be missing for ever. Then that priority is set explicitly, unless
+the job shows one that neither tesched nor backfill can have left it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
-from tesched_core.levers.context import CycleContext
+from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.model.actions import (
     Action,
     OrderId,
@@ -36,6 +38,7 @@ from tesched_core.model.change import Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.refused import PUTS_BACK, field_of
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 
 #: Greatest priority that Slurm takes (scontrol(1)); one less than "no value".
 MAX_PRIORITY = 4294967293
@@ -55,8 +58,9 @@ def nice_set(
     """Return the change by which the job gets this nice value: the first one, or the one after `one`."""
     if one is not None:
         return replace(
-            one,
+            with_own(one, job),
             value=value,
+            before=job.nice,
             at=context.now,
             taken_at=one.taken_at if one.value == value else None,
             order_id=order_id,
@@ -102,14 +106,14 @@ def put_back(
     `why` is what `tesched explain` adds, in words.
     """
     jobs = [job for job in jobs if not job.finished]
-    one = next((requeued(one, job) for job in jobs if job.job_id == one.job_id), one)
+    one = next((with_own(one, job) for job in jobs if job.job_id == one.job_id), one)
     context.changes_of(one.lever)[one.job_id] = one
     reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
     if any(is_locked(job, one, context) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
         context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
-    if needed and one.put_back_sent < MOST_AGAIN:
+    if any(not is_futile(one, job) for job, _ in needed):
         free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
         return False
@@ -117,16 +121,28 @@ def put_back(
         others = any(value_of(job, one) != one.previous for job in jobs)
         text = "was set by others, and is left" if others else "is put back" + (f": {why}" if why else "")
         if needed:
-            text = f"is left: Slurm took {one.put_back_sent} commands that put it back, and it did not stay so"
+            text = f"is left: it was put back {one.put_back_sent} times, and it did not stay so"
         context.moved(one.order_id, one.job_id, "raised", "put back", f"its {one.field} {text}")
     return True
 
 
-def requeued(one: Change[int], job: Job) -> Change[int]:
-    """Return the change with the priority that is the job's own now: newer releases give a requeued job a new one."""
-    if one.own is None or job.restarts == one.restarts or not is_ours(job, one):
+def is_futile(one: Change[int], job: Job) -> bool:
+    """Check whether a value is left that does not stay when it is put back.
+
+    Backfill may undo that once for each partition of the job as well; one try more stays.
+    """
+    return one.put_back_sent > MOST_AGAIN * max(len(job.partitions), 1)
+
+
+def with_own(one: Change[int], job: Job) -> Change[int]:
+    """Return the change with the priority that is the job's own now.
+
+    Newer releases give a requeued job a new one, and a release after a hold does.
+    """
+    if one.own is None or job.held or not is_ours(job, one):
         return one
-    is_old = job.priority == one.own or one.undone
+    requeued = job.restarts != one.restarts
+    is_old = (job.priority == one.own or one.undone) if requeued else job.priority in _known(one, one.own)
     own = one.own if is_old else job.priority + job.nice - one.previous
     return replace(one, own=own, restarts=job.restarts)
 
@@ -139,7 +155,12 @@ def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
 
 def is_locked(job: Job, one: Change[int], context: CycleContext) -> bool:
     """Check whether putting nice back would release the job: with priority/basic, if it is held."""
-    return job.held and one.field is Field.NICE and context.snapshot.settings.priority_type == BASIC
+    return awaits_release(job, one, context.snapshot)
+
+
+def awaits_release(job: Job, one: Change[Any], snapshot: Snapshot) -> bool:
+    """Check whether the change stays for as long as the job is held."""
+    return job.held and one.field is Field.NICE and snapshot.settings.priority_type == BASIC
 
 
 def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice | SetPriority | None:
@@ -161,29 +182,41 @@ def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice |
 
 def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
     """Return the change after what became of the commands that put it back; those that Slurm took are counted."""
-    sent = any(
-        outcome.status is Status.SENT
+    sent = [
+        outcome.at
+        for outcome in outcomes
+        if outcome.status is Status.SENT
         and outcome.action.job_id == one.job_id
         and isinstance(outcome.action, SetNice | SetPriority)
         and outcome.action.reason.code in {ReasonCode.ORDER_ENDED, ReasonCode.FILLED}
-        for outcome in outcomes
-    )
-    return replace(one, put_back_sent=one.put_back_sent + 1) if sent else one
+    ]
+    if not sent or (one.put_back_at is not None and sent[-1] < one.put_back_at + RESEND_AFTER_S):
+        return one
+    return replace(one, put_back_sent=one.put_back_sent + 1, put_back_at=sent[-1])
 
 
 def _lost_place(one: Change[int], job: Job) -> int | None:
     """Return the job's own priority if nice alone would not give it back; None: it would, or Slurm works one out."""
-    own, raised_by = one.own, one.previous - one.value
+    own = one.own
     if own is None or one.field is not Field.NICE or job.held or job.restarts != one.restarts:
         return None
-    raised = own <= job.priority <= own + raised_by
+    known = job.priority in _known(one, own)
     if is_ours(job, one):
         in_force = own + one.previous - job.nice
-        return own if raised and job.priority != in_force and not _has_own_explicitly(one, job) else None
-    if job.nice != one.previous or job.priority == own:
-        return None
+        return own if known and job.priority != in_force and not _has_own_explicitly(one, job) else None
     # Putting it back was undone, or has met a raise that backfill had just undone.
-    return own if raised or job.priority == max(own - raised_by, MIN_PRIORITY) else None
+    return own if known and job.nice == one.previous and job.priority != own else None
+
+
+def _known(one: Change[int], own: int) -> set[int]:
+    """Return the priorities that the job may show while others have given it none."""
+    shown = own if one.shown is None else one.shown
+    before = one.previous if one.before is None else one.before
+    raises = {one.previous - one.value, one.previous - before}
+    # Undone, in force, and set again after it was undone.
+    raised = {own, shown, *(own + by for by in raises), shown + before - one.value}
+    lowered = {max(undone - by, MIN_PRIORITY) for undone in (own, shown) for by in raises}
+    return raised | lowered
 
 
 def _has_own_explicitly(one: Change[int], job: Job) -> bool:

@@ -99,7 +99,7 @@ class PriorityLever(Lever):
             value = max(job.nice - missing - PRIORITY_MARGIN, MIN_NICE)
             new = nice_set(job, value, one, lever=self.name, order_id=order_id, context=context)
             return replace(new, undone=undone)
-        taken_at = one.taken_at if undone == one.undone else None
+        taken_at = one.taken_at if (undone, explicit) == (one.undone, one.value) else None
         return replace(one, value=explicit, at=context.now, order_id=order_id, undone=undone, taken_at=taken_at)
 
     def why_left(self, order: Order, job: Job, context: CycleContext) -> str:
@@ -107,6 +107,8 @@ class PriorityLever(Lever):
         one = context.changes_of(self.name).get(job.job_id)
         if one is None or one.order_id != order.order_id or not job.pending or not is_left(one, job):
             return ""
+        if needed_priority(job, order.victims, context) <= job.priority:
+            return ""  # it is first without
         return f"{_what_undid_it(one, job)}: it was raised again {one.undone} times, and is left"
 
     def put_back(self, order: Order, context: CycleContext) -> None:

@@ -15,15 +15,15 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed
 from tesched_core.levers.nice import (
     MIN_NICE,
-    MOST_AGAIN,
     counted,
+    is_futile,
     is_left,
     is_locked,
     is_refused,
     is_undone,
     nice_set,
-    requeued,
     restoring,
+    with_own,
 )
 from tesched_core.model.actions import Outcome, Reason, ReasonCode, SetNice, SetPriority, Status
 from tesched_core.model.change import QUEUE_BOOST, Change, Field
@@ -105,11 +105,11 @@ class QueueBoostLever(Lever):
                 continue
             if job is not None and job.pending and (job_id in stays or context.now - one.at <= lasts_s):
                 continue
-            now = one if job is None else requeued(one, job)
+            now = one if job is None else with_own(one, job)
             reason = Reason(code=ReasonCode.FILLED, text="")
             needed = None if job is None or job.finished or one.restored else restoring(now, job, reason)
             boosted[job_id] = now
-            if job is None or needed is None or one.put_back_sent >= MOST_AGAIN:
+            if job is None or needed is None or is_futile(one, job):
                 del boosted[job_id]
             elif is_locked(job, now, context):
                 boosted[job_id] = replace(now, own=None)  # once it is released it gets a new priority

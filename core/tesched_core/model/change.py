@@ -91,7 +91,8 @@ class Change(Generic[V]):
     previous: V
     #: what was asked for last
     value: V
-    #: what was in place then, where that was neither: it is not known of every command whether it arrived
+    #: what was in place then, where that was neither: it is not known of every command whether it arrived; of a nice
+    #: value that was set again, always
     before: V | None = None
     #: when it was last asked for
     at: UnixSeconds
@@ -111,8 +112,10 @@ class Change(Generic[V]):
     restarts: int = 0
     #: how often it was set again because others had put it back
     undone: int = 0
-    #: how often Slurm has taken the command that puts it back. Counted anew by a new process
+    #: how often Slurm has taken the command that puts it back, and when it was counted last: those in quick succession
+    #: count once. Counted anew by a new process
     put_back_sent: int = with_default(default=0, compare=False)
+    put_back_at: UnixSeconds | None = with_default(default=None, compare=False)
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:

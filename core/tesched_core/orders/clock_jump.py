@@ -50,7 +50,13 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
         changes={
             lever: {
-                job_id: replace(one, at=one.at + by_s, since=later(one.since), taken_at=later(one.taken_at))
+                job_id: replace(
+                    one,
+                    at=one.at + by_s,
+                    since=later(one.since),
+                    taken_at=later(one.taken_at),
+                    put_back_at=later(one.put_back_at),
+                )
                 for job_id, one in by_job.items()
             }
             for lever, by_job in memory.changes.items()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST
+from tesched_core.levers.nice import awaits_release
+from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST, Change
 from tesched_core.model.order import Order, OrderState
 from tesched_core.model.resources import JobId
 
@@ -14,9 +16,15 @@ _OF_ORDERS = (PRIORITY, VICTIM_BOOST, REQUEUE)
 
 
 def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None) -> bool:
-    """Return whether a change for the order is yet to be put back; with a job, of that job alone."""
+    """Return whether a change for the order is yet to be put back; with a job, of that job alone.
+
+    One that stays for as long as its job is held does not count: its lever puts it back whenever the job is released.
+    """
     return any(
-        one.order_id == order.order_id and not one.restored and job_id in {None, one.job_id}
+        one.order_id == order.order_id
+        and not one.restored
+        and job_id in {None, one.job_id}
+        and not _awaits_release(one, context)
         for lever in _OF_ORDERS
         for one in context.changes_of(lever).values()
     )
@@ -33,3 +41,10 @@ def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool 
     text = "futile: its victims left for nothing" if order.futile else "all its changes are put back"
     context.moved(order.order_id, None, order.state, OrderState.ENDED, text)
     return replace(order, state=OrderState.ENDED, ended_at=context.now, run_seen_at=None)
+
+
+def _awaits_release(one: Change[Any], context: CycleContext) -> bool:
+    job = context.snapshot.jobs.get(one.job_id)
+    # Tasks of a held array may run: what is put back there is awaited.
+    is_done = any(action.reason.order_id == one.order_id for action in context.actions)
+    return job is not None and not is_done and awaits_release(job, one, context.snapshot)

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tesched_core.levers.nice import BASIC
 from tesched_core.model.change import PRIORITY, Change, Field
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import JobState, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -65,10 +66,17 @@ def test_the_first_poll_is_whole() -> None:
         ("Priority", True),
         ("None", True),
         ("", True),
-        ("QOSMaxCpuPerUserLimit", True),
-        ("ReqNodeNotAvail,_UnavailableNodes:n1", True),
-        ("Licenses", True),
-        ("SomethingNew", True),
+        ("QOSMaxCpuPerUserLimit", False),
+        ("JobArrayTaskLimit", False),
+        ("BadConstraints", False),
+        ("ReqNodeNotAvail,_UnavailableNodes:n1", False),
+        (
+            "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions",
+            True,
+        ),
+        ("PartitionDown", False),
+        ("Licenses", False),
+        ("SomethingNew", False),
         ("Dependency", False),
         ("BeginTime", False),
         ("JobHeldUser", False),
@@ -110,6 +118,22 @@ def test_what_is_only_remembered_wants_none() -> None:
 @pytest.mark.parametrize("over", [{"restored": True}, {"dry": True}])
 def test_a_change_of_which_nothing_is_to_be_put_back_wants_none(over: dict[str, Any]) -> None:
     assert not due(memory=Memory(changes={PRIORITY: {JobId(2): replace(RAISED, **over)}}))
+
+
+@pytest.mark.parametrize(
+    ("priority_type", "over", "whole"),
+    [
+        (BASIC, {"priority": 0}, False),
+        (BASIC, {"priority": 50, "reason": "BeginTime"}, True),
+        (BASIC, {"priority": 0, "doubt": "it has two records"}, True),
+        ("priority/multifactor", {"priority": 0}, True),
+    ],
+)
+def test_a_change_that_stays_while_its_job_is_held_wants_none(
+    priority_type: str, over: dict[str, Any], whole: bool
+) -> None:
+    held = replace(seen(**over), settings=SlurmSettings(priority_type=priority_type))
+    assert due(held, memory=Memory(changes={PRIORITY: {TRIAL.job_id: RAISED}})) is whole
 
 
 def test_a_policy_that_moves_be_jobs_and_the_plugin_want_whole_polls() -> None:
