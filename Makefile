@@ -44,7 +44,7 @@ demo: setup  ## A real Slurm, the daemon beside it, trial-and-error jobs that st
 	@[ '$(DEMO)' = docker ] || { [ '$(DEMO)' = auto ] && docker info >/dev/null 2>&1; } || slurm_test_cluster/install-slurm.sh
 	@$(BIN)/python -m tesched_testcluster demo --on '$(DEMO)'
 
-test: install plugin  ## The gate, a quarter of an hour: all tests but those of tests/cluster that are not marked `gate`.
+test: install plugin  ## The gate, up to a quarter of an hour: all tests but those of tests/cluster that are not marked `gate`.
 	@$(MAKE) --no-print-directory -C slurm_plugin test
 	$(TWO_PASSES) -m 'not slurm and not docker and not clients or gate'
 	@$(BIN)/python -m tests.full_run say
