@@ -8,6 +8,8 @@ _REST, _LOOP = "daemon/tesched_daemon/rest.py", "daemon/tesched_daemon/loop.py"
 _OBSERVER = "slurm/tesched_slurm/resting_observer.py"
 
 REST_MUTATIONS = (
+    Mutation("rest: a record that a text has foreseen", _OBSERVER, "count - known.count > len(new) or ", ""),
+    Mutation("rest: records are counted", _OBSERVER, "or count != known.count ", ""),
     Mutation("rest: polls are whole while a TE job waits", _REST, "why is None or why[0] in _UNKNOWN", "False"),
     Mutation("rest: a limit ends none", _REST, "why is None or why[0] in _UNKNOWN", "True"),
     Mutation("rest: a user's hold ends none", _REST, "change.dry or waits)", "change.dry)"),
@@ -26,9 +28,7 @@ REST_MUTATIONS = (
         "min((at - self._since) * PART, REST_S)",
         "(at - self._since) * PART",
     ),
-    Mutation(
-        "rest: a new waiting job is read at once", _OBSERVER, "not any(lines[line] for line in new) and not", "not"
-    ),
+    Mutation("rest: a new waiting job is read at once", _OBSERVER, " or any(lines[line] for line in new)", ""),
     Mutation(
         "rest: what no job shows is read in time",
         _OBSERVER,

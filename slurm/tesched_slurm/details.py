@@ -103,6 +103,10 @@ class DetailsQuery:
         """Return the answer without the marks: the same as that to another query, if nothing has changed."""
         return answer.replace(self._mark, "")
 
+    def count(self, answer: str) -> int:
+        """Return the number of Slurm's own records in the answer: each has one time of submission with the mark."""
+        return len(re.findall(rf" SubmitTime=\d+{re.escape(self._mark)}", answer))
+
     def find(self, answer: str, rows: Mapping[str, Row]) -> Found:
         """Return the details of the jobs of `rows`, by job id; a job without a record there is left out."""
         arrays = arrays_of(rows)

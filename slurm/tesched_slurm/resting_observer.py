@@ -14,7 +14,8 @@ changes, and after `OLD_S` at most: what no job's record shows is seen that late
 partition or a reservation.
 
 None of that holds where the caller wants the `whole`: a decision never rests on an old poll (`tesched_daemon/rest.py`).
-A text of a user's that looks like another record costs a poll, or hides changes of that user's own job.
+A text of a user's that looks like another record costs a poll, or hides changes of that user's own job: it can't stand
+for a record that is still to come, as Slurm's own records are counted by their mark (`details.py`).
 """
 
 from __future__ import annotations
@@ -71,8 +72,9 @@ class _Known:
     """A poll, and the records of jobs from right before it."""
 
     snapshot: Snapshot
-    #: hashes of the records' lines
+    #: hashes of the records' lines, and the number of records
     records: frozenset[int]
+    count: int
     #: when everything was last read, by the stopwatch
     whole_at: float
 
@@ -113,8 +115,8 @@ class RestingObserver:
             return answer
         # Whatever changes from here on differs from these records at the next poll.
         lines = {hash(line): _WAITS in line for line in _lasting(query.unmarked(answer))}
-        whole_at = at
-        stands = known is not None and self._stands(known, lines, at)
+        whole_at, count = at, query.count(answer)
+        stands = known is not None and self._stands(known, lines, count, at)
         if known is None or not self._is_young(known, at):
             seen = self.observer.observe()
         elif stands:
@@ -126,18 +128,20 @@ class RestingObserver:
         else:
             seen = self.observer.observe()
         if isinstance(seen, Snapshot):
-            self._known = _Known(snapshot=seen, records=frozenset(lines), whole_at=whole_at)
+            self._known = _Known(snapshot=seen, records=frozenset(lines), count=count, whole_at=whole_at)
         return seen
 
     def _is_young(self, known: _Known, now: float) -> bool:
         return now - known.whole_at < min(max(known.whole_at - self._changed_at, YOUNG_S), OLD_S)
 
-    def _stands(self, known: _Known, lines: dict[int, bool], now: float) -> bool:
+    def _stands(self, known: _Known, lines: dict[int, bool], count: int, now: float) -> bool:
         """Return whether the last poll may stand for this one; `lines` says of each record whether it waits."""
         new = lines.keys() - known.records
-        if new or len(lines) != len(known.records):
+        if new or count != known.count or len(lines) != len(known.records):
             self._changed_at = now
-            return not any(lines[line] for line in new) and not self._may_read(known, now)
+            # More records than lines that are new: a text had the record of a job before that was there.
+            waits = count - known.count > len(new) or any(lines[line] for line in new)
+            return not waits and not self._may_read(known, now)
         return not (known.doubtful and self._may_read(known, now))
 
     def _may_read(self, known: _Known, now: float) -> bool:

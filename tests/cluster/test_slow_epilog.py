@@ -9,6 +9,7 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
+from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
@@ -43,6 +44,13 @@ def site(folder: Path, nodes: int) -> ClusterDefinition:
         f"[guard]\norder_timeout_s = {SHORT_S}\nbind_for_s = {SHORT_S}\nretry_after_s = 1\n"
     )
     return ClusterDefinition(groups=(NodeGroup(count=nodes),), settings={"Epilog": str(epilog), "KillWait": "1"})
+
+
+def one_that_dies_of_its_notice(cluster: LocalCluster) -> int:
+    """Give a job that runs, and has no trap for the signal that it declares."""
+    victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    return victim
 
 
 def put_off(daemon: Daemon) -> bool:
@@ -87,9 +95,7 @@ def test_what_depends_on_a_victim_that_dies_of_its_notice_never_sees_it_fail(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
 ) -> None:
     cluster = make_cluster(site(tmp_path, nodes=1))
-    # It has no trap for the signal that it declares.
-    victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
-    cluster.wait_state(victim, "RUNNING")
+    victim = one_that_dies_of_its_notice(cluster)
     after = cluster.sbatch(f"--dependency=afterok:{victim}", "--kill-on-invalid-dep=yes", *WHOLE, wrap="true")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
@@ -112,8 +118,7 @@ def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
 ) -> None:
     cluster = make_cluster(site(tmp_path, nodes=1))
-    victim = cluster.sbatch("--job-name=be-1", "--comment=signal=B:USR1", *WHOLE, wrap="sleep 1000")
-    cluster.wait_state(victim, "RUNNING")
+    victim = one_that_dies_of_its_notice(cluster)
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
         cluster.wait_for(lambda: "COMPLETING" in cluster.job(victim)["JobState"], "the victim's Epilog")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Action, FailureKind, Rerun, Status
+from tesched_core.model.actions import Action, FailureKind, Release, Rerun, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Departure, OrderState, VictimState
 from tesched_core.model.resources import JobId
@@ -98,6 +98,20 @@ def test_one_that_slurm_does_not_take_is_not_lost_yet(kind: FailureKind) -> None
     drive.ends(BE, JobState.FAILED)
     assert reruns(drive.cycle(10)) == [BE]
     assert drive.victim().departure is Departure.DIED_OF_NOTICE
+
+
+def test_an_expedited_one_that_slurm_held_before_the_rerun_came_is_released() -> None:
+    """Its nodes had ended their part between the poll and the command, which found a job that waits."""
+    drive = ending(BY_CODE, exit_status=1)
+    drive.holds_expedited = True
+    drive.says(
+        Status.FAILED,
+        *(action for action in drive.cycle(2) if isinstance(action, Rerun)),
+        kind=FailureKind.ALREADY_DONE,
+    )
+    drive.requeued(BE)
+    drive.change(BE, priority=0, reason="job_requeued_in_held_state", flags=frozenset({"REQUEUE_HOLD"}))
+    assert Release in map(type, drive.cycle(3))
 
 
 def test_one_that_was_skipped_is_asked_for_in_the_next_poll() -> None:

@@ -272,17 +272,23 @@ class TestAdmin:
         assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
 
 
+def brought_forward_on(priority_type: str) -> Driver:
+    """Return the case in which the victim waits to run again, ahead of another best-effort job, since 6 s."""
+    drive = drive_on(priority_type)
+    drive.jobs[JobId(5)] = waiting(5, cpus=1, priority=900)
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
+    done(drive, drive.cycle(0))
+    drive.requeued(BE)
+    drive.starts(TE, HALF, at_s=5)
+    done(drive, drive.cycle(6))
+    return drive
+
+
 class TestOtherRaises:
     """A victim that waits again, and a BE job that is next, are raised by nice as well."""
 
     def test_a_victim_s_is_made_again_and_its_own_priority_put_back(self) -> None:
-        drive = drive_on(BASIC)
-        drive.jobs[JobId(5)] = waiting(5, cpus=1, priority=900)
-        drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
-        done(drive, drive.cycle(0))
-        drive.requeued(BE)
-        drive.starts(TE, HALF, at_s=5)
-        done(drive, drive.cycle(6))
+        drive = brought_forward_on(BASIC)
         assert drive.jobs[JobId(BE)].nice == -1301
         drive.change(BE, priority=100)
         assert drive.cycle(8) == (brought_forward(-2602, previous=-1301),)
@@ -296,13 +302,7 @@ class TestOtherRaises:
         assert drive.memory.changes_of(VICTIM_BOOST) == {}
 
     def test_a_victim_s_is_left_when_it_was_undone_so_often(self) -> None:
-        drive = drive_on(BASIC)
-        drive.jobs[JobId(5)] = waiting(5, cpus=1, priority=900)
-        drive.start = drive.start.with_traits({**drive.start.traits, JobId(5): drive.start.traits[JobId(BE)]})
-        done(drive, drive.cycle(0))
-        drive.requeued(BE)
-        drive.starts(TE, HALF, at_s=5)
-        done(drive, drive.cycle(6))
+        drive = brought_forward_on(BASIC)
         for turn in range(MOST_AGAIN):
             drive.change(BE, priority=100)
             done(drive, drive.cycle(8 + turn))

@@ -110,11 +110,11 @@ def put_back(
     context.changes_of(one.lever)[one.job_id] = one
     reason = Reason(code=ReasonCode.ORDER_ENDED, text="", preemptor=preemptor, order_id=one.order_id)
     needed = [(job, action) for job in jobs if (action := restoring(one, job, reason)) is not None]
-    if any(is_locked(job, one, context) for job, _ in needed):
+    if any(awaits_release(job, one, context.snapshot) for job, _ in needed):
         # What it had before is not its own any more: once it is released it gets a new priority.
         context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
-        free = [(job, action) for job, action in needed if not is_locked(job, one, context)]
+        free = [(job, action) for job, action in needed if not awaits_release(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
         return False
     if one.order_id is not None:
@@ -153,13 +153,8 @@ def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
     return field is not None and context.is_refused(field, job.user, puts_back=action.reason.code in PUTS_BACK)
 
 
-def is_locked(job: Job, one: Change[int], context: CycleContext) -> bool:
-    """Check whether putting nice back would release the job: with priority/basic, if it is held."""
-    return awaits_release(job, one, context.snapshot)
-
-
 def awaits_release(job: Job, one: Change[Any], snapshot: Snapshot) -> bool:
-    """Check whether the change stays for as long as the job is held."""
+    """Check whether the change stays for as long as the job is held: with priority/basic nice=0 would release it."""
     return job.held and one.field is Field.NICE and snapshot.settings.priority_type == BASIC
 
 

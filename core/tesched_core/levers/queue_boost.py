@@ -15,10 +15,10 @@ from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed
 from tesched_core.levers.nice import (
     MIN_NICE,
+    awaits_release,
     counted,
     is_futile,
     is_left,
-    is_locked,
     is_refused,
     is_undone,
     nice_set,
@@ -111,7 +111,7 @@ class QueueBoostLever(Lever):
             boosted[job_id] = now
             if job is None or needed is None or is_futile(one, job):
                 del boosted[job_id]
-            elif is_locked(job, now, context):
+            elif awaits_release(job, now, context.snapshot):
                 boosted[job_id] = replace(now, own=None)  # once it is released it gets a new priority
             elif not is_refused(needed, job, context):
                 context.actions.append(needed)

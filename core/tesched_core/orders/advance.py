@@ -288,8 +288,9 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         context.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(context.now - victim.started_at, 0.0))
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
-    # An expedited job that fails of its notice is in the queue at once, and held.
-    by_slurm = departure is Departure.REQUEUED_ITSELF and context.snapshot.settings.holds_expedited
+    # An expedited job that fails of its notice is in the queue at once, and held; an early rerun may come too late.
+    in_queue = departure in {Departure.REQUEUED_ITSELF, Departure.DIED_OF_NOTICE}
+    by_slurm = in_queue and context.snapshot.settings.holds_expedited
     failed = by_slurm and had_its_notice(victim)
     if ours or failed:
         REQUEUE_LEVER.look_for_hold(victim, context.snapshot.jobs.get(victim.job_id), order, context, failed=failed)

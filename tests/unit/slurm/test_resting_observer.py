@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
@@ -18,12 +19,14 @@ from tesched_slurm.run_command import Commands
 AWAY = Failure(kind=FailureKind.UNREACHABLE, message="slurmctld does not answer")
 RUNS = (
     "JobId=1 JobName=a Priority=9 JobState=RUNNING Reason=None Requeue=1 Restarts=0 RunTime=00:00:05"
-    " TimeLimit=01:00:00 StartTime=1000 EndTime=4600 LastSchedEval=1000 Scheduler=Main NodeList=n1 "
+    " TimeLimit=01:00:00 SubmitTime=900 StartTime=1000 EndTime=4600 LastSchedEval=1000 Scheduler=Main NodeList=n1 "
 )
 WAITS = (
     "JobId=2 JobName=b Priority=8 JobState=PENDING Reason=Resources Requeue=1 Restarts=0 RunTime=00:00:00"
-    " TimeLimit=01:00:00 StartTime=Unknown EndTime=Unknown LastSchedEval=1000 Scheduler=Main NodeList= "
+    " TimeLimit=01:00:00 SubmitTime=900 StartTime=Unknown EndTime=Unknown LastSchedEval=1000 Scheduler=Main NodeList= "
 )
+#: Slurm's own times in a record: what follows may be a user's text.
+_TIME = re.compile(r"(?:SubmitTime=900|StartTime=1000)")
 
 
 @dataclass
@@ -42,7 +45,8 @@ class Slurm:
         assert argv[-2:] == ("show", "job")
         assert "-d" not in argv
         mark = variables["SLURM_TIME_FORMAT"].removeprefix("%s")
-        return self.says or "\n".join([*self.records, ""]).replace("StartTime=1000", f"StartTime=1000{mark}")
+        marked = [_TIME.sub(rf"\g<0>{mark}", record, count=2) for record in self.records]
+        return self.says or "\n".join([*marked, ""])
 
     def observe(self) -> Snapshot | Failure:
         self.whole += 1
@@ -198,6 +202,17 @@ def test_where_the_jobs_could_not_be_read_the_next_poll_is_whole() -> None:
     slurm.records, slurm.unseen = [RUNS], True
     assert watch.observer.observe(whole=False) is AWAY
     slurm.unseen = False
+    assert watch.polls_whole()
+
+
+def test_a_text_that_is_the_record_of_a_job_to_come_does_not_hide_that_job(watch: Watch) -> None:
+    """Another user has foreseen it, word by word, and has it in a comment."""
+    te = WAITS.replace("JobId=2", "JobId=7")
+    watch.slurm.records[1] = f"{WAITS}Comment=x\n{te}"
+    assert watch.polls_whole()
+    assert not watch.polls_whole()
+    watch.observer._left = 0.0
+    watch.slurm.records.append(te)
     assert watch.polls_whole()
 
 
