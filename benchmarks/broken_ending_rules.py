@@ -7,14 +7,14 @@ from benchmarks.mutation import Mutation
 _EARLY, _REQUEUE = "core/tesched_core/orders/early_rerun.py", "core/tesched_core/levers/requeue.py"
 _DEPARTURES, _TOGETHER = "core/tesched_core/orders/departures.py", "core/tesched_core/orders/leave_together.py"
 _ADVANCE = "core/tesched_core/orders/advance.py"
-_GLANCES = "daemon/tesched_daemon/glances.py"
+_PROBES = "daemon/tesched_daemon/probes.py"
 
 ENDING_MUTATIONS = (
-    Mutation("glances are bounded", _GLANCES, ".take(now):", ".take(now) and False:"),
-    Mutation("glances: victims keep no TE job from its own", _GLANCES, "self._bucket if since is None else", ""),
+    Mutation("probes are bounded", _PROBES, ".take(now):", ".take(now) and False:"),
+    Mutation("probes: victims keep no TE job from its own", _PROBES, "self._bucket if since is None else", ""),
     Mutation("early rerun: one that was skipped comes next", _REQUEUE, "outcome.status is Status.SKIPPED", "False"),
-    Mutation("glances at victims", _GLANCES, "latest[:MOST_VICTIMS]", "latest[:0]"),
-    Mutation("glances: less and less often", _GLANCES, "(now - since) * PAUSE", "0.0"),
+    Mutation("probes of victims", _PROBES, "latest[:MOST_VICTIMS]", "latest[:0]"),
+    Mutation("probes: less and less often", _PROBES, "(now - since) * PAUSE", "0.0"),
     Mutation("early rerun: a failure", _EARLY, " and has_failed(job)", ""),
     Mutation("early rerun: RequeueExit is Slurm's", _EARLY, " and job.exit_status not in by_site", ""),
     Mutation("early rerun: once", _EARLY, "context.now - sent_at <= RESEND_AFTER_S", "False"),

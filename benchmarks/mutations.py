@@ -149,7 +149,7 @@ NEAR = {
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py",),
     "departures": ("tests/scenarios/test_early_rerun.py",),
-    "glances": ("tests/unit/daemon/test_glances.py", "tests/integration/test_loop.py"),
+    "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": ("tests/unit/daemon/test_wakeup.py", "tests/unit/daemon/test_wakeup_shares.py"),
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),

@@ -46,11 +46,11 @@ from tesched_core.ports import (
 )
 from tesched_core.step import step
 
-from tesched_daemon.glances import SOON_S, Glances, notices_of
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
+from tesched_daemon.probes import SOON_S, Probes, notices_of
 from tesched_daemon.rates import PerMinute
 from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
@@ -62,7 +62,7 @@ log = logging.getLogger(__name__)
 #: Seconds by which the clock may differ from the stopwatch between two turns before it counts as set: time servers that
 #: set it right little by little are below.
 JUMP_S = 2.0
-#: Seconds after the submission of a TE job in which it is glanced at, while Slurm has not looked at it.
+#: Seconds after the submission of a TE job in which it is probed, while Slurm has not considered it.
 NEW_FOR_S = 5.0
 #: Number of the jobs with unreadable records that are named.
 MOST_DOUBTS = 20
@@ -129,7 +129,7 @@ class Loop:
     _aside: SetAside = field(default_factory=SetAside)
     _rest: Rest = field(default_factory=Rest)
     _per_minute: PerMinute = field(default_factory=PerMinute)
-    _glances: Glances = field(default_factory=Glances)
+    _probes: Probes = field(default_factory=Probes)
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
     #: the clock and the stopwatch when the memory was last written
@@ -142,13 +142,13 @@ class Loop:
     def turn(self, *, asked: bool = False) -> Turn:
         """Make one turn. Never raises for what Slurm, a job or the journal do.
 
-        Between two polls a turn is a glance at one job (`glances.py`), unless a look was `asked` for.
+        Between two polls a turn is a probe of one job (`probes.py`), unless a poll was `asked` for.
         """
         if self.watcher is not None and not asked:
-            next_in_s = self._glances.glance(self.watcher, self.stopwatch())
+            next_in_s = self._probes.probe(self.watcher, self.stopwatch())
             if next_in_s is not None:
                 return Turn(summary=self._summary, next_in_s=next_in_s)
-        self._glances.forget()
+        self._probes.forget()
         try:
             return self._turn()
         except JournalError as error:
@@ -179,7 +179,7 @@ class Loop:
     def forget(self) -> None:
         """Forget what is remembered: the next turn reads it from the journal."""
         self._memory, self._perhaps = None, None
-        self._glances.forget()
+        self._probes.forget()
 
     def _turn(self) -> Turn:
         lead = self.journal.lead()
@@ -238,18 +238,18 @@ class Loop:
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
         if self.mode is not Mode.OBSERVE:
-            next_in_s = self._next_glance_s(snapshot, memory, next_in_s)
+            next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
 
-    def _next_glance_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
-        """Return the seconds until the next turn, a glance or a poll; the next poll is so far away, or nearer."""
+    def _next_probe_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
+        """Return the seconds until the next turn, a probe or a poll; the next poll is so far away, or nearer."""
         awaited = awaits_first_look(snapshot, NEW_FOR_S, memory)
         if awaited is not None:
             next_in_s = min(next_in_s, NEW_FOR_S if self.watcher is not None else SOON_S)
         if self.watcher is None:
             return next_in_s
         now = self.stopwatch()
-        return self._glances.plan(awaited, notices_of(memory), clock=self.clock(), now=now, to=now + next_in_s)
+        return self._probes.plan(awaited, notices_of(memory), clock=self.clock(), now=now, to=now + next_in_s)
 
     def _is_more_due(self, seen: Snapshot, memory: Memory) -> bool:
         """Return whether only the jobs were read, and with them the rest must be, such as for a new TE job."""

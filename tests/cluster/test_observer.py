@@ -52,7 +52,7 @@ def test_a_queue_that_has_never_had_a_job(make_cluster: MakeCluster, connect: Co
     assert not look(connect(made)).jobs
 
 
-def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
+def test_a_probe_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, connect: Connect) -> None:
     # With slurm.conf's own parameters the first look at a new job comes seconds after its submission; here later.
     later = {"SchedulerParameters": "batch_sched_delay=20"}
     made = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), scheduling="stock", settings=later))
@@ -66,7 +66,7 @@ def test_a_glance_sees_slurms_first_look_at_a_job(make_cluster: MakeCluster, con
     assert made.job(new)["JobState"] != "PENDING"
 
 
-def test_a_glance_sees_a_run_end(cluster: LocalCluster, connect: Connect) -> None:
+def test_a_probe_sees_a_run_end(cluster: LocalCluster, connect: Connect) -> None:
     watcher = connect(cluster).watcher
     runs, suspended = (cluster.sbatch(wrap="exec sleep 1000") for _ in range(2))
     # The last task of an array bears the array's id: what Slurm says of that is of all tasks.

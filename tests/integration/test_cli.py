@@ -19,10 +19,10 @@ from tesched_core.model.decision import Decision
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import CycleReport
-from tesched_db import migrate
 from tesched_db.engine import open_store, writing
 from tesched_db.journal import Identity, SqlJournal
 from tesched_db.tables import DaemonRow
+from tesched_testcluster.harness.store_examples import configured_store
 
 from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
 
@@ -35,10 +35,7 @@ def seen(at: float, *jobs: Job) -> Snapshot:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Give a configuration with one preemption under way in its store: job 1 was given notice for job 2."""
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    path = tmp_path / "tesched.toml"
-    path.write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
+    path, url = configured_store(tmp_path)
     engine = open_store(url)
     now = time.time()
     cluster = Cluster(seen=seen(now, replace(VICTIM, start_time=now - 100), replace(TRIAL, submit_time=now - 5)))

@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.model.order import Departure, VictimState
-from tesched_db import migrate
 from tesched_db.engine import open_store
-from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
 
 WAITS = "is asked, once the other victims of the order have left, to yield"
 NEVER = "was selected, and not asked, to yield"
@@ -20,10 +19,7 @@ ASKED = "was asked to yield"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Give a store with one order, whose victims are in all states before they leave."""
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    path = tmp_path / "tesched.toml"
-    path.write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
+    path, url = configured_store(tmp_path)
     engine = open_store(url)
     victims = (
         victim(1, VictimState.PLANNED),

@@ -21,9 +21,8 @@ from tesched_cli.render.ascii_curve import sparkline
 from tesched_core.model.cluster import JobState
 from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.resources import JobId
-from tesched_db import migrate
 from tesched_db.engine import open_store
-from tesched_testcluster.harness.store_examples import Writer, job, snapshot
+from tesched_testcluster.harness.store_examples import Writer, configured_store, job, snapshot
 from tesched_testcluster.patience import HANG_S
 
 TESCHED = Path(sys.executable).with_name("tesched")
@@ -40,11 +39,7 @@ def spool(tmp_path: Path) -> Path:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Give a configuration with an empty store."""
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    path = tmp_path / "tesched.toml"
-    path.write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
-    return path
+    return configured_store(tmp_path)[0]
 
 
 def tesched(*argv: str, **variables: str) -> Result:

@@ -20,7 +20,7 @@ from tesched_core.model.job_report import Curve, Reported
 from tesched_core.model.resources import JobId, Tres
 from tesched_db import migrate
 from tesched_db.engine import open_store
-from tesched_testcluster.harness.store_examples import Writer, job, snapshot
+from tesched_testcluster.harness.store_examples import Writer, configured_store, job, snapshot
 
 TESCHED = Path(sys.executable).with_name("tesched")
 
@@ -43,10 +43,7 @@ def _always(loss: float) -> Callable[[int], float]:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """Give a configuration with job 7 in its store, and array 20 with two tasks; job 7 halves its loss each time."""
-    url = f"sqlite:///{tmp_path}/store.sqlite"
-    path = tmp_path / "tesched.toml"
-    path.write_text(f'[store]\nurl = "{url}"\n')
-    migrate.upgrade(url)
+    path, url = configured_store(tmp_path)
     said = {on(7, 4): told(lambda k: 8 * 0.5**k + 1, 12, workload="<b>né[red]</b>", target_loss=1.0)}
     for index in range(2):
         task = on(20 + index, 6, array_job_id=JobId(20), array_task_id=index, name="workers")

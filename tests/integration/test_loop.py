@@ -27,9 +27,9 @@ from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Lead, never_barred
-from tesched_daemon.glances import GLANCES, SOON_S
 from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.performing import perform
+from tesched_daemon.probes import PROBES, SOON_S
 from tesched_daemon.settings import Mode, Pace
 
 from tests.loop_parts import ASKS, FULL_CLUSTER, TRIAL, VICTIM, Cluster, Crash, Notebook, loop_of
@@ -68,8 +68,8 @@ def test_the_next_look_is_soon_while_slurm_has_yet_to_look_at_a_new_te_job(
 
 
 @dataclass
-class Glances:
-    """A watcher that is told when Slurm looks at the job, and when one has ended."""
+class Probes:
+    """A watcher that says whether Slurm has considered the job, and whether it has ended."""
 
     looked: bool = False
     ended: bool = False
@@ -84,27 +84,27 @@ class Glances:
         return self.ended
 
 
-def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_glance_at_it() -> None:
+def test_until_slurm_has_looked_at_a_new_te_job_a_turn_is_a_probe_of_it() -> None:
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
-    cluster, notebook, glances, watch = Cluster(seen=new), Notebook(), Glances(), [50.0]
+    cluster, notebook, probes, watch = Cluster(seen=new), Notebook(), Probes(), [50.0]
     loop = loop_of(cluster, notebook)
-    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    loop.watcher, loop.stopwatch = probes, lambda: watch[0]
     assert loop.turn().next_in_s == pytest.approx(SOON_S)
     cluster.seen = FULL_CLUSTER
     watch[0] += SOON_S
     assert loop.turn().next_in_s == pytest.approx(SOON_S)
     assert notebook.memory.cycle == 1
-    assert glances.asked_for == [2]
-    glances.looked = True
+    assert probes.asked_for == [2]
+    probes.looked = True
     watch[0] += SOON_S
     loop.turn()
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
 
 
-def test_a_victim_is_glanced_at_after_its_notice_and_all_is_looked_at_when_it_has_ended() -> None:
-    cluster, notebook, glances, watch = Cluster(), Notebook(), Glances(), [50.0]
+def test_a_victim_is_probed_after_its_notice_and_a_poll_follows_its_end() -> None:
+    cluster, notebook, probes, watch = Cluster(), Notebook(), Probes(), [50.0]
     loop = loop_of(cluster, notebook)
-    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    loop.watcher, loop.stopwatch = probes, lambda: watch[0]
     assert loop.turn().next_in_s == pytest.approx(SOON_S)
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
     failed = replace(VICTIM, state=JobState.UNKNOWN, flags=frozenset({"COMPLETING"}), reason="NonZeroExitCode")
@@ -112,22 +112,22 @@ def test_a_victim_is_glanced_at_after_its_notice_and_all_is_looked_at_when_it_ha
     for _ in range(3):
         watch[0] += SOON_S
         loop.turn()
-    assert (glances.asked_for, notebook.memory.cycle) == ([1, 1, 1], 1)
-    glances.ended = True
+    assert (probes.asked_for, notebook.memory.cycle) == ([1, 1, 1], 1)
+    probes.ended = True
     watch[0] += SOON_S
     assert loop.turn().next_in_s == 1.0, "it is ending, and its nodes may take their time"
     assert kinds(cluster)[-1] is Rerun
 
 
-def test_however_many_te_jobs_come_glances_are_bounded_and_looks_keep_their_time() -> None:
+def test_however_many_te_jobs_come_probes_are_bounded_and_polls_keep_their_time() -> None:
     """A user who submits a new TE job every moment, on a Slurm that looks at none of them."""
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
-    notebook, glances, watch = Notebook(), Glances(), [50.0]
+    notebook, probes, watch = Notebook(), Probes(), [50.0]
     loop = loop_of(Cluster(seen=new), notebook)
-    loop.watcher, loop.stopwatch = glances, lambda: watch[0]
+    loop.watcher, loop.stopwatch = probes, lambda: watch[0]
     while watch[0] < 50.0 + 600:
         watch[0] += loop.turn().next_in_s
-    assert len(glances.asked_for) <= GLANCES.burst + 600 / GLANCES.every_s + 1
+    assert len(probes.asked_for) <= PROBES.burst + 600 / PROBES.every_s + 1
     # One look a second, as the poll says.
     assert 595 <= notebook.memory.cycle <= 602
 
@@ -137,7 +137,7 @@ def test_everything_is_looked_at_when_somebody_asks_and_when_the_poll_is_due(pas
     new = replace(FULL_CLUSTER, jobs={1: VICTIM, 2: replace(TRIAL, reason="None", submit_time=998.0)})  # type: ignore[dict-item]
     notebook, watch = Notebook(), [50.0]
     loop = loop_of(Cluster(seen=new), notebook)
-    loop.watcher, loop.stopwatch = Glances(), lambda: watch[0]
+    loop.watcher, loop.stopwatch = Probes(), lambda: watch[0]
     loop.turn()
     watch[0] += passed_s
     loop.turn(asked=asked)

@@ -105,7 +105,7 @@ class RefusedChange:
     users: tuple[str, ...]
     #: of two users' jobs, and of none since was it taken
     everywhere: bool = False
-    #: the user of whom Slurm said no last, in words that are understood
+    #: the user whose change Slurm refused last, in words that are understood
     last: str = ""
     #: refusals so far, one a poll; 0: one answer that was not understood
     count: int

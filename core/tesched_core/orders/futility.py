@@ -112,7 +112,7 @@ def useful_run_s(job: Job, limits: Limits) -> float:
 
 
 def was_asked(victim: Victim) -> bool:
-    """Return whether a victim was asked to leave, or told that it is to."""
+    """Check whether a victim was asked to leave, or had its notice."""
     told = victim.noticed_at is not None and (victim.grace_period_s > 0 or victim.by_suspending)
     return told or victim.requeue_sent_at is not None
 

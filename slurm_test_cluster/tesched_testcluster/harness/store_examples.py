@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, func, select
@@ -17,6 +18,7 @@ from tesched_core.model.order import Order, OrderState, Transition, Victim, Vict
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.ports import CycleReport
+from tesched_db import migrate
 from tesched_db.journal import SqlJournal
 from tesched_db.tables import Base
 
@@ -30,6 +32,15 @@ BE = Traits(
     notice_target=Target.BATCH,
     notice_source="its script's --signal",
 )
+
+
+def configured_store(folder: Path) -> tuple[Path, str]:
+    """Make an empty store; return the configuration that names it, and its URL."""
+    url = f"sqlite:///{folder}/store.sqlite"
+    path = folder / "tesched.toml"
+    path.write_text(f'[store]\nurl = "{url}"\n')
+    migrate.upgrade(url)
+    return path, url
 
 
 def job(job_id: int, state: JobState = JobState.PENDING, *, nodes: Iterable[str] = (), **more: Any) -> Job:

@@ -1,14 +1,14 @@
-"""Glances between two polls: at one job, where a look at everything is worth its cost only once something has come.
+"""Probes between two polls: of one job each, where a poll is worth its cost only once something has come.
 
 Definitions
-    first look     a TE job waits at which Slurm has not looked yet, which it may do any moment.
+    first pass     a TE job waits that Slurm has not considered yet, which it may do any moment.
     end of a run   a victim had its notice, and may end of it. Its state is an end then until it is put back in the
                    queue, and who waits for it (`sbatch --wait`) goes by that: that moment is to be short.
 
 Principle
-    A TE job is glanced at every `SOON_S`. A victim is as soon as that at first, and then less and less often: when it
+    A TE job is probed every `SOON_S`. A victim is as soon as that at first, and then less and less often: when it
     has had its notice for t seconds, t * `PAUSE` seconds apart, so its end is seen within a tenth of the time that it
-    took. Glances are bounded, those at victims by themselves: they keep no TE job from being seen.
+    took. Probes are bounded, those of victims by themselves: they keep no TE job from being seen.
 """
 
 from __future__ import annotations
@@ -24,55 +24,55 @@ from tesched_core.ports import Watcher
 
 from tesched_daemon.rates import Allowance, Bucket
 
-#: Seconds until the next glance, or look, while a TE job waits at which Slurm has not looked.
+#: Seconds until the next probe, or poll, while a TE job waits that Slurm has not considered.
 SOON_S = 0.05
-#: Part of the time since a victim's notice that lies between two glances at it.
+#: Part of the time since a victim's notice that lies between two probes of it.
 PAUSE = 0.1
-#: Number of the victims that are glanced at: those that had their notice last.
+#: Number of the victims that are probed: those that had their notice last.
 MOST_VICTIMS = 5
-#: Glances at TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
-GLANCES = Allowance(burst=400, every_s=0.2)
-#: Glances at victims: those at five until their tenth second, and 60 a minute in the long run.
-VICTIM_GLANCES = Allowance(burst=200, every_s=1.0)
+#: Probes of TE jobs: those at four new jobs at once, and 300 a minute in the long run, whatever users submit.
+PROBES = Allowance(burst=400, every_s=0.2)
+#: Probes of victims: those at five until their tenth second, and 60 a minute in the long run.
+VICTIM_PROBES = Allowance(burst=200, every_s=1.0)
 
 
 @dataclass(kw_only=True)
-class Glances:
-    """Jobs to glance at until the next poll. All times but a notice's are by a stopwatch, in seconds."""
+class Probes:
+    """Jobs to probe until the next poll. All times but a notice's are by a stopwatch, in seconds."""
 
     _until: float = 0.0
-    #: when to glance at which job, soonest first, and since when it had its notice; None: it awaits Slurm's first look
+    #: when to probe which job, soonest first, and since when it had its notice; None: Slurm has yet to consider it
     _due: list[tuple[float, JobId, float | None]] = field(default_factory=list)
-    _bucket: Bucket = field(default_factory=lambda: Bucket(allowance=GLANCES))
-    _victims: Bucket = field(default_factory=lambda: Bucket(allowance=VICTIM_GLANCES))
+    _bucket: Bucket = field(default_factory=lambda: Bucket(allowance=PROBES))
+    _victims: Bucket = field(default_factory=lambda: Bucket(allowance=VICTIM_PROBES))
 
     def forget(self) -> None:
-        """Forget the jobs: a look at everything is next."""
+        """Forget the jobs: a poll is next."""
         self._due = []
 
     def plan(
         self,
-        first_look: JobId | None,
+        new_te: JobId | None,
         notices: Mapping[JobId, UnixSeconds],
         *,
         clock: UnixSeconds,
         now: float,
         to: float,
     ) -> float:
-        """Take the jobs to glance at before `to`, and return the seconds until the first glance, or until `to`.
+        """Take the jobs to probe before `to`, and return the seconds until the first probe, or until `to`.
 
         `notices` are of the victims that may end any moment: when each was given, by the `clock`.
         """
         self._due, self._until = [], to
-        if first_look is not None:
-            self._add(first_look, None, now)
+        if new_te is not None:
+            self._add(new_te, None, now)
         latest = sorted(notices.items(), key=lambda one: (-one[1], one[0]))
         for job_id, noticed_at in latest[:MOST_VICTIMS]:
             self._add(job_id, now - max(clock - noticed_at, 0.0), now)
         return self._next_in_s(now)
 
-    def glance(self, watcher: Watcher, now: float) -> float | None:
-        """Glance at a job if one is due, and return the seconds until the next time; None: all is to be looked at."""
+    def probe(self, watcher: Watcher, now: float) -> float | None:
+        """Probe a job if one is due, and return the seconds until the next time; None: a poll is due."""
         if not self._due or now >= self._until:
             return None
         due_at, job_id, since = self._due[0]
@@ -80,7 +80,7 @@ class Glances:
             return due_at - now
         heapq.heappop(self._due)
         if not (self._bucket if since is None else self._victims).take(now):
-            return self._next_in_s(now)  # until the next poll it is glanced at no more
+            return self._next_in_s(now)  # until the next poll it is probed no more
         if watcher.looked_at(job_id) if since is None else watcher.has_ended(job_id):
             return None
         self._add(job_id, since, now)

@@ -1,4 +1,4 @@
-"""Glances: which job, how often, and until when."""
+"""Probes: which job, how often, and until when."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import log
 
 import pytest
 from tesched_core.model.resources import JobId
-from tesched_daemon.glances import GLANCES, MOST_VICTIMS, SOON_S, VICTIM_GLANCES, Glances
+from tesched_daemon.probes import MOST_VICTIMS, PROBES, SOON_S, VICTIM_PROBES, Probes
 
 TE = JobId(9)
 
@@ -28,17 +28,17 @@ class Watcher:
         return self.looked_at(job_id)
 
 
-def watched(glances: Glances, watcher: Watcher, next_in_s: float) -> None:
-    """Let time pass until all is to be looked at."""
+def watched(probes: Probes, watcher: Watcher, next_in_s: float) -> None:
+    """Let time pass until a poll is due."""
     pause_s: float | None = next_in_s
     while pause_s is not None:
         watcher.now += pause_s
-        pause_s = glances.glance(watcher, watcher.now)
+        pause_s = probes.probe(watcher, watcher.now)
 
 
-def test_a_victim_is_glanced_at_less_and_less_often() -> None:
-    glances, watcher = Glances(), Watcher()
-    watched(glances, watcher, glances.plan(None, {JobId(1): 100.0}, clock=100.0, now=0.0, to=20.0))
+def test_a_victim_is_probed_less_and_less_often() -> None:
+    probes, watcher = Probes(), Watcher()
+    watched(probes, watcher, probes.plan(None, {JobId(1): 100.0}, clock=100.0, now=0.0, to=20.0))
     times = [at for at, _ in watcher.asked]
     for before, after in pairwise(times):
         assert after - before == pytest.approx(max(SOON_S, before / 10))
@@ -49,34 +49,34 @@ def test_a_victim_is_glanced_at_less_and_less_often() -> None:
 
 
 def test_one_whose_notice_was_long_ago_is_left_to_the_poll() -> None:
-    glances, watcher = Glances(), Watcher()
-    assert glances.plan(None, {JobId(1): 60.0}, clock=100.0, now=0.0, to=2.0) == 2.0
-    assert glances.glance(watcher, 2.0) is None
+    probes, watcher = Probes(), Watcher()
+    assert probes.plan(None, {JobId(1): 60.0}, clock=100.0, now=0.0, to=2.0) == 2.0
+    assert probes.probe(watcher, 2.0) is None
     assert watcher.asked == []
 
 
-def test_those_that_had_their_notice_last_are_glanced_at_and_the_te_job_besides() -> None:
-    glances, watcher = Glances(), Watcher()
+def test_those_that_had_their_notice_last_are_probed_and_the_te_job_besides() -> None:
+    probes, watcher = Probes(), Watcher()
     notices = {JobId(number): 90.0 + number for number in range(1, MOST_VICTIMS + 3)}
-    watched(glances, watcher, glances.plan(TE, notices, clock=98.0, now=0.0, to=1.0))
+    watched(probes, watcher, probes.plan(TE, notices, clock=98.0, now=0.0, to=1.0))
     assert {job_id for _, job_id in watcher.asked} == {TE, *range(3, MOST_VICTIMS + 3)}
 
 
-def test_glances_are_bounded_and_those_at_victims_keep_none_from_the_te_job() -> None:
-    glances, watcher = Glances(), Watcher()
+def test_probes_are_bounded_and_those_of_victims_keep_none_from_the_te_job() -> None:
+    probes, watcher = Probes(), Watcher()
     while watcher.now < 600:
         now = watcher.now
         notices = {JobId(number): now for number in range(MOST_VICTIMS)}
-        watched(glances, watcher, glances.plan(TE, notices, clock=now, now=now, to=now + 1.0))
+        watched(probes, watcher, probes.plan(TE, notices, clock=now, now=now, to=now + 1.0))
     at_te = sum(job_id == TE for _, job_id in watcher.asked)
-    most = GLANCES.burst + 600 / GLANCES.every_s
+    most = PROBES.burst + 600 / PROBES.every_s
     assert most * 0.95 <= at_te <= most + 1
-    assert len(watcher.asked) - at_te <= VICTIM_GLANCES.burst + 600 / VICTIM_GLANCES.every_s + 1
+    assert len(watcher.asked) - at_te <= VICTIM_PROBES.burst + 600 / VICTIM_PROBES.every_s + 1
 
 
-def test_what_is_forgotten_is_glanced_at_no_more() -> None:
-    glances, watcher = Glances(), Watcher()
-    glances.plan(TE, {}, clock=0.0, now=0.0, to=1.0)
-    glances.forget()
-    assert glances.glance(watcher, SOON_S) is None
+def test_what_is_forgotten_is_probed_no_more() -> None:
+    probes, watcher = Probes(), Watcher()
+    probes.plan(TE, {}, clock=0.0, now=0.0, to=1.0)
+    probes.forget()
+    assert probes.probe(watcher, SOON_S) is None
     assert watcher.asked == []
