@@ -13,6 +13,7 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +26,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of, share_of
+from tesched_core.placement.node_count import demands_if_told, is_open, may_be_bound
 from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
@@ -146,18 +148,26 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     #: planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
+        told: list[Demand] = []
         try:
-            demands = demands_of(job, view.snapshot, room)
+            if may_be_told(job, view):
+                told = list(demands_if_told(job, view.snapshot, room))
+            demands: tuple[Demand, ...] = ()
+            with suppress(*[UnsupportedRequestError] if told else []):
+                demands = demands_of(job, view.snapshot, room)
         except UnsupportedRequestError as error:
             text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
             continue
         impossible = [_why_impossible(demand, room) for demand in demands]
-        if all(impossible):
+        if all(impossible) and not told:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible[0]))
             continue
         demands = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
         at_once = next((one for one in _ways(demands, room) if _free_rows(one, room) is not None), None)
+        if at_once is None and any(_free_rows(one, room) is not None for one in _ways(told, room)):
+            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _WOULD_FIT_TOLD))
+            continue
         if at_once is not None:
             demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
         else:
@@ -166,20 +176,20 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             asker = "" if eligibility is view.eligibility else job.user
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
-            demand = demands[0]
+            demand = (demands or told)[0]
             if pool.any():
                 answers = []
-                for one in demands:  # each partition alone, as Slurm tries them
+                for one in told or demands:  # each partition alone, as Slurm tries them
                     if (asker, *one.shape) not in hopeless:
                         victims = search(one, running, pool, score, room)
                         if victims is None:
                             hopeless.add((asker, *one.shape))
                         else:
                             answers.append((one, victims))
-                certain = [pair for pair in answers if not _may_shrink(pair, room, running)]
-                if not certain:
-                    uneven = _unevenly(demands, running, pool, score, room, search)
-                    certain = [pair for pair in uneven if not _may_shrink(pair, room, running)]
+                certain = [pair for pair in answers if told or not _may_shrink(pair, room, running)]
+                if not certain or (told and min(len(pair[1].victims) for pair in certain) > 1):
+                    uneven = _unevenly(told or demands, running, pool, score, room, search)
+                    certain += [pair for pair in uneven if told or not _may_shrink(pair, room, running)]
                     if (answers or uneven) and not certain:
                         refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                         continue
@@ -246,6 +256,13 @@ def _unevenly(  # noqa: PLR0917 - what a search is given
             if victims is not None:
                 answers.append((one, victims))
     return answers
+
+
+def may_be_told(job: Job, view: View) -> bool:
+    return is_open(job) and may_be_bound(job) and not job.request.required_nodes and view.limits.bind_for_s > 0
+
+
+_WOULD_FIT_TOLD = "it fits on what is free, on a number of nodes that Slurm has not chosen; Slurm alone places it"
 
 
 def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:
