@@ -13,7 +13,6 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,11 +24,12 @@ from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, W
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand, demands_of, share_of
-from tesched_core.placement.node_count import demands_if_told, is_open, may_be_bound
-from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
+from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
+
+from tesched_policies.candidates import candidates_of, first_free
 
 
 class Found(NamedTuple):
@@ -148,54 +148,46 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     #: planned, none is found for another of the same shape
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
-        told: list[Demand] = []
         try:
-            if may_be_told(job, view):
-                told = list(demands_if_told(job, view.snapshot, room))
-            demands: tuple[Demand, ...] = ()
-            with suppress(*[UnsupportedRequestError] if told else []):
-                demands = demands_of(job, view.snapshot, room)
+            candidates = candidates_of(job, view, room)
         except UnsupportedRequestError as error:
             text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
             continue
-        impossible = [_why_impossible(demand, room) for demand in demands]
-        if all(impossible) and not told:
-            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible[0]))
+        if candidates.impossible:
+            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        demands = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
-        at_once = next((one for one in _ways(demands, room) if _free_rows(one, room) is not None), None)
-        if at_once is None and any(_free_rows(one, room) is not None for one in _ways(told, room)):
-            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _WOULD_FIT_TOLD))
+        at_once = first_free(candidates.as_asked, room)
+        if at_once is None and first_free(candidates.planned, room) is not None:
+            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _NOT_TAKEN))
             continue
         if at_once is not None:
-            demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
+            demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
         else:
             score = rank(view, job)
             eligibility = view.eligibility.by(job.user)
             asker = "" if eligibility is view.eligibility else job.user
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
-            demand = (demands or told)[0]
+            demand = candidates.planned[0]
             if pool.any():
                 answers = []
-                for one in told or demands:  # each partition alone, as Slurm tries them
+                for one in candidates.planned:  # each partition alone, as Slurm tries them
                     if (asker, *one.shape) not in hopeless:
                         victims = search(one, running, pool, score, room)
                         if victims is None:
                             hopeless.add((asker, *one.shape))
                         else:
                             answers.append((one, victims))
-                certain = [pair for pair in answers if told or not _may_shrink(pair, room, running)]
-                if not certain or (told and min(len(pair[1].victims) for pair in certain) > 1):
-                    uneven = _unevenly(told or demands, running, pool, score, room, search)
-                    certain += [pair for pair in uneven if told or not _may_shrink(pair, room, running)]
+                certain = [pair for pair in answers if candidates.fixed or not _may_shrink(pair, room, running)]
+                if not certain or (candidates.fixed and min(len(found.victims) for _, found in certain) > 1):
+                    uneven = _unevenly(candidates.planned, running, pool, score, room, search)
+                    certain += [pair for pair in uneven if candidates.fixed or not _may_shrink(pair, room, running)]
                     if (answers or uneven) and not certain:
                         refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                         continue
-                answers = certain
-                if answers:
-                    demand, answer = min(answers, key=lambda pair: _price(pair[1], score))
+                if certain:
+                    demand, answer = min(certain, key=lambda pair: _price(pair[1], score))
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
@@ -233,13 +225,6 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
-def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:
-    """Yield the demands, then those with shares of their own for each node that fit on what is free."""
-    yield from demands
-    for demand in demands:
-        yield from spreads(demand, room)
-
-
 def _unevenly(  # noqa: PLR0917 - what a search is given
     demands: Sequence[Demand],
     running: Running,
@@ -258,18 +243,15 @@ def _unevenly(  # noqa: PLR0917 - what a search is given
     return answers
 
 
-def may_be_told(job: Job, view: View) -> bool:
-    return is_open(job) and may_be_bound(job) and not job.request.required_nodes and view.limits.bind_for_s > 0
-
-
-_WOULD_FIT_TOLD = "it fits on what is free, on a number of nodes that Slurm has not chosen; Slurm alone places it"
-
-
 def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:
     demand, found = pair
     return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
 
 
+_NOT_TAKEN = (
+    "on some number of nodes it would fit on what is free, and Slurm, which chooses that number, has not started it; "
+    "Slurm alone places it"
+)
 _MAY_SHRINK = (
     "room could be made, but as its number of nodes is left open Slurm may do with fewer of them, and a victim would "
     "have left for nothing; Slurm alone places it"
@@ -280,29 +262,8 @@ def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
 
 
-def _free_rows(demand: Demand, room: Room) -> tuple[int, ...] | None:
-    """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
-    rows = np.flatnonzero(demand.fits(room)).tolist()
-    if len(rows) < demand.nodes or not set(demand.required) <= set(rows):
-        return None
-    others = [row for row in rows if row not in demand.required]
-    return tuple(sorted([*demand.required, *others][: demand.nodes]))
-
-
 def _price(found: Found, score: NDArray[np.float64]) -> tuple[int, float]:
     return len(found.victims), sum(float(score[row]) for row in found.victims)
-
-
-def _why_impossible(demand: Demand, room: Room) -> str:
-    if demand.unknown_gres:
-        return f"no node has the GRES {demand.unknown_gres}"
-    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
-    if large_enough < demand.nodes and not can_ever_be_spread(demand, room):
-        return (
-            f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
-            "(partition, constraint, node list, reservation, node state) are large enough, even empty"
-        )
-    return ""
 
 
 def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:

@@ -265,7 +265,7 @@ class _Amounts:
         devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
         fixed = (
             *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
-            *(self.whole, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
+            *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
             *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
         )
         if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:

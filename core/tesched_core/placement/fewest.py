@@ -1,7 +1,7 @@
-"""Fewest of a node's jobs that free enough together, where taking the cheapest first takes more of them.
+"""Fewest of a node's jobs that free enough together, where taking the cheapest first takes more.
 
-With 6 CPUs wanted and jobs of 2, 2, 4 and 4 CPUs, the cheapest first, the first three would go, and none of them could be
-given back; the last two are enough.
+With 6 CPUs wanted and jobs of 2, 2, 4 and 4 CPUs, the cheapest first, the first three would go, and none of them could
+be given back; the last two are enough.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def fewest_that_free(
 ) -> tuple[int, ...]:
     """Return the fewest rows that free what is wanted, the lowest sum of scores first; empty if no two or more do.
 
-    `wanted` is what is missing now, [resources]; `frees` is what each job frees, [jobs, resources], in the order in which
-    they are asked; sets of `less_than` jobs and more are not tried, nor single jobs, which are found without this.
+    `wanted` is what is missing now, [resources]; `frees` is what each job frees, [jobs, resources], in the order in
+    which they are asked. Sets of `less_than` jobs and more are not tried, nor single jobs, found without this.
     """
     missing = wanted > 0
     if less_than <= 2 or not missing.any():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
@@ -28,7 +27,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
-from tesched_core.placement.node_count import demands_if_told, is_open
+from tesched_core.placement.node_count import demands_if_fixed, is_open
 from tesched_core.policy import Eligibility, MakeRoom, View
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.client_choice import ClientChoice
@@ -290,9 +289,9 @@ class Oracle:
             job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
             code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
             return code, text, f"started on {_held(job)}", ""
-        told = [f"numnodes={len(plan.nodes)}-{len(plan.nodes)}"] if is_open(snapshot.jobs[JobId(te)]) else []
+        count = [f"numnodes={len(plan.nodes)}-{len(plan.nodes)}"] if is_open(snapshot.jobs[JobId(te)]) else []
         bound = self.cluster.run(
-            "scontrol", "update", f"jobid={te}", *told, f"reqnodelist={','.join(plan.nodes)}", check=False
+            "scontrol", "update", f"jobid={te}", *count, f"reqnodelist={','.join(plan.nodes)}", check=False
         )
         self._end([int(job_id) for job_id in plan.victim_ids])
         # It must start: that it does not is known only after a time in which any machine would have started it.
@@ -352,8 +351,7 @@ def _held(job: Job | None) -> str:
 def _demands(snapshot: Snapshot, te: int) -> Iterator[Demand]:
     job, room = snapshot.jobs[JobId(te)], columns_of(snapshot).room
     if is_open(job):
-        with suppress(UnsupportedRequestError):
-            yield from demands_if_told(job, snapshot, room)
+        yield from demands_if_fixed(job, snapshot, room)
     yield from demands_of(job, snapshot, room)
 
 

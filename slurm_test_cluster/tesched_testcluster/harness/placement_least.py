@@ -1,7 +1,7 @@
 """Fewest victims that arithmetic alone allows for a request: what Slurm can't do without, whatever its rules are.
 
 For `placement.py`: where tesched names several victims, a smaller set may be enough. Sets that free too little by mere
-sums are certainly not; others are asked of Slurm. Nothing of tesched's own model of requests is used, as that is what is
+sums are certainly not; others are asked of Slurm. Nothing of tesched's own model of requests is used, which is what is
 put to the test. Options that are not read here ask for nothing: more sets are possible then, never fewer.
 """
 
@@ -67,7 +67,10 @@ def smaller_sets(wish: Wish, snapshot: Snapshot, pool: Iterable[int], below: int
         for some in combinations(sorted(frees), size):
             nodes = {node for job in some for node in frees[job]}
             after = {
-                name: {key: amount + sum(frees[job].get(name, {}).get(key, 0) for job in some) for key, amount in own.items()}
+                name: {
+                    key: amount + sum(frees[job].get(name, {}).get(key, 0) for job in some)
+                    for key, amount in own.items()
+                }
                 for name, own in free.items()
                 if _allowed(wish, snapshot, name)
             }
@@ -133,7 +136,7 @@ def _read(options: Sequence[str]) -> dict[str, str]:
 
 
 def _devices(*lists: str) -> dict[str, int]:
-    """Return the devices by name, the largest where one is named twice: `gpu:a:2,tmp:199G`, or `2` and `a:2` of GPUs."""
+    """Return devices by name, the most of each: the first list is `gpu:a:2,tmp:199G`, the second `a:2`, of GPUs."""
     found: dict[str, int] = {}
     for place, words in enumerate(lists):
         for word in filter(None, words.split(",")):
@@ -146,4 +149,5 @@ def _amount(text: str) -> int:
     """Return a number of sbatch's: K to P are powers of 1024, KB to PB of 1000."""
     digits = text.rstrip("kmgtpbKMGTPB")
     unit = text[len(digits) :].lower()
-    return int(digits) * (1000 if unit.endswith("b") else 1024) ** _POWERS.get(unit[:1], 0)
+    count: int = int(digits) * (1000 if unit.endswith("b") else 1024) ** _POWERS.get(unit[:1], 0)
+    return count

@@ -29,9 +29,7 @@ def test_what_is_there_already_counts_for_nothing() -> None:
 
 
 @given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.integers(0, 4), st.floats(0, 5, allow_nan=False)), min_size=1, max_size=7
-    ),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.floats(0, 5, allow_nan=False)), min_size=1, max_size=7),
     st.tuples(st.integers(-1, 9), st.integers(-1, 9)),
 )
 def test_no_smaller_set_and_none_as_small_that_is_cheaper_is_enough(
