@@ -1,4 +1,4 @@
-"""Ways in which a TE job may be given nodes: those in which Slurm starts it by itself, and those that are planned."""
+"""Ways in which a TE job may be given nodes: as it asks for them, and as they are planned for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tesched_core.policy import View
 class Candidates:
     """Demands of one TE job that could be met on empty nodes."""
 
-    #: as its request stands: on these Slurm starts it by itself
+    #: as its request stands: what Slurm takes if it has a choice
     as_asked: tuple[Demand, ...]
     #: what victims may leave for
     planned: tuple[Demand, ...]

@@ -157,10 +157,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         if candidates.impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        at_once = first_free(candidates.as_asked, room)
-        if at_once is None and first_free(candidates.planned, room) is not None:
-            refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _NOT_TAKEN))
-            continue
+        at_once = first_free(candidates.as_asked, room) or first_free(candidates.planned, room)
         if at_once is not None:
             demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
         else:
@@ -180,7 +177,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
                         else:
                             answers.append((one, victims))
                 certain = [pair for pair in answers if candidates.fixed or not _may_shrink(pair, room, running)]
-                if not certain or (candidates.fixed and min(len(found.victims) for _, found in certain) > 1):
+                if min((len(found.victims) for _, found in certain), default=2) > 1:
                     uneven = _unevenly(candidates.planned, running, pool, score, room, search)
                     certain += [pair for pair in uneven if candidates.fixed or not _may_shrink(pair, room, running)]
                     if (answers or uneven) and not certain:
@@ -248,10 +245,6 @@ def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> boo
     return bool(found.victims) and fewer_may_do(demand, found.nodes, room, running, found.victims)
 
 
-_NOT_TAKEN = (
-    "on some number of nodes it would fit on what is free, and Slurm, which chooses that number, has not started it; "
-    "Slurm alone places it"
-)
 _MAY_SHRINK = (
     "room could be made, but as its number of nodes is left open Slurm may do with fewer of them, and a victim would "
     "have left for nothing; Slurm alone places it"

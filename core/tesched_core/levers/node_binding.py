@@ -31,7 +31,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.node_count import is_bindable
+from tesched_core.placement.node_count import is_bindable, is_open
 
 
 class NodeBindingLever(Lever):
@@ -63,7 +63,7 @@ class NodeBindingLever(Lever):
             return
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
-            if previous.count is None:
+            if previous.count is None and (in_round or is_open(job)):
                 previous = replace(previous, count=_own_count(job, len(nodes)))
             count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
             since = earlier.since if earlier is not None else None

@@ -9,6 +9,7 @@ for, or that its partition or the site does; docs/reference/slurm-requests.md ha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
@@ -18,7 +19,8 @@ from tesched_core.model.snapshot import Snapshot
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
-#: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need
+#: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need, and one
+#: of --mincpus with tasks of several CPUs on a node with just so many free
 _STARTS_WITH_TOO_FEW = "22.05"
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
@@ -37,6 +39,17 @@ def unsupported(job: Job, snapshot: Snapshot) -> str:
 def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot) -> str:
     """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
     return ", ".join(_of_partition(job, partition, snapshot))
+
+
+def with_whole_tasks(request: Request, release: str) -> Request:
+    """Return the request as the release counts --mincpus: 26.05 wants a multiple of a task's CPUs to be free.
+
+    With -c4 --mincpus=5 it starts no job on 5, 6 or 7 free CPUs; 22.05 does.
+    """
+    each = request.cpus_per_task
+    if release.startswith(_STARTS_WITH_TOO_FEW) or each < 2 or request.min_cpus_per_node % each == 0:
+        return request
+    return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
 
 
 def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:

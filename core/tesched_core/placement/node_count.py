@@ -40,8 +40,11 @@ MOST_NUMBERS = 4
 
 
 def is_open(job: Job) -> bool:
-    """Check whether the job leaves its number of nodes to Slurm."""
-    return job.request.min_nodes != job.request.max_nodes
+    """Check whether the job leaves its number of nodes to Slurm, and that alone.
+
+    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back.
+    """
+    return job.request.min_nodes != job.request.max_nodes and not job.request.tasks_per_node
 
 
 def is_bindable(job: Job) -> bool:

@@ -248,7 +248,9 @@ class Oracle:
         if plan is not None and not victims:
             return Verdict.NO_ROOM, text, f"waits: {reason}", ""
         if plan is not None and least_of is not None and self._starts_with_fewer(te, snapshot, plan, least_of):
-            return Verdict.STARTED, text, f"started with {self._about['least']} victim(s)", ""
+            now = self._observer.observe()
+            held = _held(now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None)
+            return Verdict.STARTED, text, f"started with {self._about['least']} victim(s) on {held}", ""
         return self._after(te, snapshot, plan, refusal, text)
 
     def _starts_with_fewer(self, te: int, snapshot: Snapshot, plan: MakeRoom, options: list[str]) -> bool:
