@@ -53,7 +53,7 @@ def fewest_and_cheapest(
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
-    not to be needed (this is not always the least number). The node with the fewest victims wins, then the lowest sum
+    not to be needed, or fewer dear ones (`placement/fewest.py`). The node with the fewest victims wins, then the lowest sum
     of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
     once. In the end no victim is left without which the job would still fit somewhere.
     """
@@ -168,8 +168,10 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             answer: Found | None = None
             demand = candidates.planned[0]
             if pool.any():
-                answers = []
+                answers: list[tuple[Demand, Found]] = []
                 for one in candidates.planned:  # each partition alone, as Slurm tries them
+                    if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
+                        break  # no larger number of nodes costs less
                     if (asker, *one.shape) not in hopeless:
                         victims = search(one, running, pool, score, room)
                         if victims is None:

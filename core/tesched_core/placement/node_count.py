@@ -35,8 +35,9 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
 from tesched_core.placement.spread import can_ever_be_spread
 
-#: numbers of nodes that are planned for, from the fewest on with which the job could ever start
-MOST_NUMBERS = 4
+#: numbers of nodes that are planned for, from the fewest on with which the job could ever start; and where there are
+#: more nodes than that, so that a search costs more, and among them are more of any kind
+MOST_NUMBERS, NUMBERS_OF_MANY, MANY_NODES = 4, 2, 500
 
 
 def is_open(job: Job) -> bool:
@@ -58,7 +59,7 @@ def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room) -> Iterator[Deman
 
     Numbers that are not modelled, or with which it could never start, are left out.
     """
-    found = 0
+    found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
     for nodes in _numbers(job, snapshot):
         try:
             demands = [one for one in demands_of(_fixed(job, nodes), snapshot, room) if _is_ever_met(one, room)]
@@ -66,7 +67,7 @@ def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room) -> Iterator[Deman
             continue
         yield from (replace(one, job=job) for one in demands)
         found += bool(demands)
-        if found == MOST_NUMBERS:
+        if found == most:
             return
 
 

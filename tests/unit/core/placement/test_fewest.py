@@ -8,6 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from tesched_core.placement.fewest import fewest_that_free
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import cluster, node, rooms, running, share, view_of, waiting
 
 
 def found(wanted: list[int], frees: list[list[int]], score: list[float], less_than: int = 99) -> tuple[int, ...]:
@@ -26,6 +29,13 @@ def test_sets_of_as_many_as_are_known_are_not_tried() -> None:
 def test_what_is_there_already_counts_for_nothing() -> None:
     # No memory is missing, so the jobs that hold much of it are not better.
     assert found([6, -100], [[3, 0], [3, 0], [2, 900]], [1.0, 1.0, 0.0]) == (0, 1)
+
+
+def test_a_node_s_plan_has_the_fewest() -> None:
+    jobs = [running(number, share("n1", cpus)) for number, cpus in enumerate((2, 2, 4, 4), 1)]
+    view = view_of(cluster([node("n1", cpus=12)], [*jobs, waiting(9, cpus=8)]))
+    (plan,) = rooms(FitGpp().propose(view, None))
+    assert plan.victim_ids == (3, 4)
 
 
 @given(
