@@ -53,9 +53,9 @@ def fewest_and_cheapest(
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
-    not to be needed, or fewer dear ones (`placement/fewest.py`). The node with the fewest victims wins, then the lowest sum
-    of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
-    once. In the end no victim is left without which the job would still fit somewhere.
+    not to be needed, or fewer dear ones (`placement/fewest.py`). The node with the fewest victims wins, then the lowest
+    sum of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them
+    counts once. In the end no victim is left without which the job would still fit somewhere.
     """
     what_if = WhatIf(demand, running, pool, score, room)
     open_rows = set(np.flatnonzero(demand.allowed).tolist())

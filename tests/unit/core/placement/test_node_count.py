@@ -117,11 +117,11 @@ def test_all_memory_or_a_default_of_gpus_is_read_for_the_fewest_nodes() -> None:
 
 
 def test_what_it_takes_of_its_orders_nodes_is_known_before_it_is_bound() -> None:
-    snapshot = cluster(PAIRS, [waiting(9, THREE)])
+    snapshot = cluster(PAIRS, [waiting(9, FEW_CPUS)], settings=SlurmSettings(def_cpus_per_gpu=2, release="22.05.8"))
     room, te = room_of(snapshot), snapshot.jobs[JobId(9)]
-    assert demand_on(te, 2, snapshot, room).per_node.tolist()[:3] == [2, 1, 2]
+    assert demand_on(te, 1, snapshot, room).per_node.tolist()[:3] == [6, 1, 1]
     with pytest.raises(UnsupportedRequestError):
-        demand_on(replace(te, request=replace(THREE, core_spec="2")), 2, snapshot, room)
+        demand_on(replace(te, array_tasks="1-2"), 1, snapshot, room)
 
 
 def test_mincpus_is_a_multiple_of_a_tasks_cpus_on_26_05() -> None:
