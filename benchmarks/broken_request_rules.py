@@ -70,13 +70,17 @@ REQUEST_MUTATIONS = (
         ")",
     ),
     Mutation(
+        "reading: a default by GPU of another partition", _MODELLED, "if others and not by_gpu and", "if False and"
+    ),
+    Mutation("request: CPUs of a task are no device", _MODELLED, ' if name.partition("/")[0] not in NO_GRES]', "]"),
+    Mutation(
         "mincpus: whole tasks on 26.05", _MODELLED, "if release.startswith(_STARTS_WITH_TOO_FEW) or", "if True or"
     ),
     Mutation("mincpus: as they are on 22.05", _MODELLED, "if release.startswith(_STARTS_WITH_TOO_FEW) or", "if"),
     Mutation(
         "spread: several GPUs a task evenly alone",
         "core/tesched_core/placement/demand.py",
-        "any(count > 1 for _, count in request.gres_per_task)",
+        "any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES)",
         "False",
     ),
     Mutation(

@@ -19,7 +19,7 @@ from tesched_core.model.column_layout import (
     SHARD,
     vector,
 )
-from tesched_core.model.request import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
+from tesched_core.model.request import NO_GRES, PerGpu, wanted_on_each, wants_all_memory, with_default_memory
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
@@ -270,7 +270,7 @@ class _Amounts:
             *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
             *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
             # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
-            any(count > 1 for _, count in request.gres_per_task),
+            any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )
         if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
             return None

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import by_device, gres_on_each
+from tesched_core.model.request import NO_GRES, by_device, gres_on_each
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.memory_reading import defaults_of, names_memory
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
@@ -130,6 +131,13 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
+    others = [
+        one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
+    ]
+    if others and not by_gpu and _has_devices(job) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
+        # Tried in the other one first, it wants all of a node's memory in this one (22.05).
+        yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if request.exclusive and partition.max_cpus_per_node is not None:
         yield f"--exclusive with MaxCPUsPerNode={partition.max_cpus_per_node} of partition {name}"
     if partition.max_cpus_per_socket is not None:
@@ -146,7 +154,8 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
 
 def _has_devices(job: Job) -> bool:
     request = job.request
-    return bool(request.gres_per_node or request.gres_per_job or request.gres_per_task)
+    by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
+    return bool(request.gres_per_node or request.gres_per_job or by_task)
 
 
 def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:

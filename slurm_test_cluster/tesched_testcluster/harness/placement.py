@@ -246,7 +246,7 @@ class Oracle:
                 return Verdict.NEEDLESS, text, where, ""
             return Verdict.STARTED, text, where, _more(job, snapshot, te)
         if plan is not None and not victims:
-            return Verdict.NO_ROOM, text, f"waits: {reason}", ""
+            return Verdict.NO_ROOM, text, f"waits: {reason} {self._records(te, plan)}", ""
         if plan is not None and least_of is not None and self._starts_with_fewer(te, snapshot, plan, least_of):
             now = self._observer.observe()
             held = _held(now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None)
@@ -300,18 +300,20 @@ class Oracle:
         self._wait(lambda: self._reason(te)[0] != "PENDING", None)
         state, reason = self._reason(te)
         if state == "PENDING":
-            record = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
-            record = " ".join(word for word in record.split() if word.split("=")[0] in _SHOWN)
-            nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout
-            held = [
-                " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in nodes.splitlines()
-            ]
-            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {record} {held}", ""
+            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {self._records(te, plan)}", ""
         now = self._observer.observe()
         job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
         if job is not None and not set(plan.nodes) <= set(job.nodes):
             return Verdict.FUTILE, text, f"started elsewhere: {_held(job)} {bound.stderr.strip()}", ""
         return Verdict.STARTED, text, f"started on {_held(job)}", _more(job, snapshot, te)
+
+    def _records(self, te: int, plan: MakeRoom) -> str:
+        """Return what Slurm shows of a job that does not start, and of the nodes where it was to."""
+        job = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
+        nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout.splitlines()
+        return "; ".join(
+            " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in (job, *nodes)
+        )
 
     def _reason(self, te: int) -> tuple[str, str]:
         state, reason = self._states().get(te, ("GONE", ""))

@@ -65,7 +65,7 @@ def test_tasks_of_several_gpus_are_spread_evenly_alone() -> None:
     nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2})]
     three = Request(cpus=3, tasks=3, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 2),))
     assert plans(FitGpp().propose(view_of(cluster(nodes, [waiting(9, three)])), None)) == []
-    with_one = replace(three, gres_per_task=(("gpu", 1),), tasks=5, cpus=5)
+    with_one = replace(three, gres_per_task=(("cpu", 3), ("gpu", 1)), tasks=5, cpus=5)
     assert plans(FitGpp().propose(view_of(cluster(nodes, [waiting(9, with_one)])), None)) == [("n1,n2", ())]
 
 
