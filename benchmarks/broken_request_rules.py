@@ -5,6 +5,8 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
+_BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_core/placement/node_count.py"
+_CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -42,5 +44,49 @@ REQUEST_MUTATIONS = (
         _RECORDS,
         "for pair in words.gres(value) if pair[1])",
         "for pair in words.gres(value))",
+    ),
+    Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or is_open(job))", "in_round"),
+    Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
+    Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "view.limits.bind_for_s > 0", "True"),
+    Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
+    Mutation(
+        "number of nodes: with no nodes of its own", _CANDIDATES, "        and not job.request.required_nodes\n", ""
+    ),
+    Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not job.request.tasks_per_node", ""),
+    Mutation(
+        "number of nodes: the order's, before it is bound", _NUMBER, "is_open(job) and job.pending and", "False and"
+    ),
+    Mutation("number of nodes: few are tried", _NUMBER, "if found == most:", "if False:"),
+    Mutation(
+        "number of nodes: memory is read for the fewest",
+        _NUMBER,
+        "if by_gpu and gpus_in_all",
+        "if False and gpus_in_all",
+    ),
+    Mutation(
+        "number of nodes: as its partition gives",
+        "core/tesched_core/placement/demand.py",
+        " and count_allowed(request, partition))",
+        ")",
+    ),
+    Mutation(
+        "reading: a default by GPU of another partition", _MODELLED, "if others and not by_gpu and", "if False and"
+    ),
+    Mutation("request: CPUs of a task are no device", _MODELLED, ' if name.partition("/")[0] not in NO_GRES]', "]"),
+    Mutation(
+        "mincpus: whole tasks on 26.05", _MODELLED, "if release.startswith(_STARTS_WITH_TOO_FEW) or", "if True or"
+    ),
+    Mutation("mincpus: as they are on 22.05", _MODELLED, "if release.startswith(_STARTS_WITH_TOO_FEW) or", "if"),
+    Mutation(
+        "spread: several GPUs a task evenly alone",
+        "core/tesched_core/placement/demand.py",
+        "any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES)",
+        "False",
+    ),
+    Mutation(
+        "fewest: large ones where the cheapest are more",
+        "core/tesched_core/placement/what_if.py",
+        "fewer or kept",
+        "kept",
     ),
 )

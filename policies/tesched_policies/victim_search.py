@@ -24,10 +24,12 @@ from tesched_core.model.decision import Block, Refusal, RefusalCode, Refusals, W
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import Demand, demands_of, share_of
-from tesched_core.placement.spread import can_ever_be_spread, fewer_may_do, spreads
+from tesched_core.placement.demand import Demand, share_of
+from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
+
+from tesched_policies.candidates import candidates_of, first_free
 
 
 class Found(NamedTuple):
@@ -51,9 +53,9 @@ def fewest_and_cheapest(
     """Return few and cheap victims that make the job fit on `demand.nodes` nodes.
 
     On each node one victim if one suffices, the cheapest such; else cheap ones until it fits, less those that turn out
-    not to be needed (this is not always the least number). The node with the fewest victims wins, then the lowest sum
-    of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them counts
-    once. In the end no victim is left without which the job would still fit somewhere.
+    not to be needed, or fewer dear ones (`placement/fewest.py`). The node with the fewest victims wins, then the lowest
+    sum of scores. A job of several nodes takes them one by one, cheapest first; a victim that spans several of them
+    counts once. In the end no victim is left without which the job would still fit somewhere.
     """
     what_if = WhatIf(demand, running, pool, score, room)
     open_rows = set(np.flatnonzero(demand.allowed).tolist())
@@ -147,45 +149,44 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
     hopeless: set[tuple[object, ...]] = set()
     for job in view.waiting:
         try:
-            demands = demands_of(job, view.snapshot, room)
+            candidates = candidates_of(job, view, room)
         except UnsupportedRequestError as error:
             text = f"it asks for something that tesched does not model ({error}); Slurm alone places it"
             refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, text))
             continue
-        impossible = [_why_impossible(demand, room) for demand in demands]
-        if all(impossible):
-            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, impossible[0]))
+        if candidates.impossible:
+            refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        demands = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
-        at_once = next((one for one in _ways(demands, room) if _free_rows(one, room) is not None), None)
+        at_once = first_free(candidates.as_asked, room) or first_free(candidates.planned, room)
         if at_once is not None:
-            demand, found, score = at_once, Found((), _free_rows(at_once, room) or ()), np.zeros(0)
+            demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
         else:
             score = rank(view, job)
             eligibility = view.eligibility.by(job.user)
             asker = "" if eligibility is view.eligibility else job.user
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
-            demand = demands[0]
+            demand = candidates.planned[0]
             if pool.any():
-                answers = []
-                for one in demands:  # each partition alone, as Slurm tries them
+                answers: list[tuple[Demand, Found]] = []
+                for one in candidates.planned:  # each partition alone, as Slurm tries them
+                    if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
+                        break  # no larger number of nodes costs less
                     if (asker, *one.shape) not in hopeless:
                         victims = search(one, running, pool, score, room)
                         if victims is None:
                             hopeless.add((asker, *one.shape))
                         else:
                             answers.append((one, victims))
-                certain = [pair for pair in answers if not _may_shrink(pair, room, running)]
-                if not certain:
-                    uneven = _unevenly(demands, running, pool, score, room, search)
-                    certain = [pair for pair in uneven if not _may_shrink(pair, room, running)]
+                certain = [pair for pair in answers if candidates.fixed or not _may_shrink(pair, room, running)]
+                if min((len(found.victims) for _, found in certain), default=2) > 1:
+                    uneven = _unevenly(candidates.planned, running, pool, score, room, search)
+                    certain += [pair for pair in uneven if candidates.fixed or not _may_shrink(pair, room, running)]
                     if (answers or uneven) and not certain:
                         refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
                         continue
-                answers = certain
-                if answers:
-                    demand, answer = min(answers, key=lambda pair: _price(pair[1], score))
+                if certain:
+                    demand, answer = min(certain, key=lambda pair: _price(pair[1], score))
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
@@ -223,13 +224,6 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
-def _ways(demands: Sequence[Demand], room: Room) -> Iterator[Demand]:
-    """Yield the demands, then those with shares of their own for each node that fit on what is free."""
-    yield from demands
-    for demand in demands:
-        yield from spreads(demand, room)
-
-
 def _unevenly(  # noqa: PLR0917 - what a search is given
     demands: Sequence[Demand],
     running: Running,
@@ -263,29 +257,8 @@ def _of_preemptor(job: Job, code: RefusalCode, text: str) -> Refusal:
     return Refusal(job_id=job.job_id, preemptor=job.job_id, code=code, text=text)
 
 
-def _free_rows(demand: Demand, room: Room) -> tuple[int, ...] | None:
-    """Return nodes on which the job fits at once, the required ones before others; None if there are too few."""
-    rows = np.flatnonzero(demand.fits(room)).tolist()
-    if len(rows) < demand.nodes or not set(demand.required) <= set(rows):
-        return None
-    others = [row for row in rows if row not in demand.required]
-    return tuple(sorted([*demand.required, *others][: demand.nodes]))
-
-
 def _price(found: Found, score: NDArray[np.float64]) -> tuple[int, float]:
     return len(found.victims), sum(float(score[row]) for row in found.victims)
-
-
-def _why_impossible(demand: Demand, room: Room) -> str:
-    if demand.unknown_gres:
-        return f"no node has the GRES {demand.unknown_gres}"
-    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
-    if large_enough < demand.nodes and not can_ever_be_spread(demand, room):
-        return (
-            f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
-            "(partition, constraint, node list, reservation, node state) are large enough, even empty"
-        )
-    return ""
 
 
 def _why_nobody(view: View, pool: NDArray[np.bool_]) -> str:

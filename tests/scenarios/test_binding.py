@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tesched_core.model.actions import FailureKind, Notify, OrderId, Reason, ReasonCode, SetNice, SetNodes, Status
+from tesched_core.model.actions import (
+    FailureKind,
+    NodeCount,
+    Notify,
+    OrderId,
+    Reason,
+    ReasonCode,
+    SetNice,
+    SetNodes,
+    Status,
+)
 from tesched_core.model.cluster import Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
@@ -59,6 +69,11 @@ def bound() -> Driver:
     return drive
 
 
+#: two tasks, on one node or two
+OPEN = Request(cpus=16, tasks=2, cpus_per_task=8, max_nodes=2, mem_per_node_mib=1)
+ITS_OWN = NodeCount(least=1, most=2, tasks=2, cpus=16)
+
+
 def nodes_asked(drive: Driver) -> list[SetNodes]:
     return [action for action in drive.decision.actions if isinstance(action, SetNodes)]
 
@@ -70,6 +85,23 @@ def test_it_is_bound_before_anybody_is_told() -> None:
     assert actions[1] == TO_N1
     drive.obeys(*actions)
     assert drive.cycle(1) == (), "it is bound, and nothing more is to be done"
+
+
+def test_a_number_of_nodes_that_it_leaves_open_is_set_with_them_and_put_back() -> None:
+    drive = two_nodes(request=OPEN)
+    drive.obeys(*drive.cycle(0))
+    assert nodes_asked(drive) == [replace(TO_N1, count=NodeCount(least=1, most=1))]
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    drive.cycle(5)
+    assert nodes_asked(drive) == [replace(FREE, count=ITS_OWN)]
+    drive.obeys(*drive.decision.actions)
+    assert drive.jobs[JobId(TE)].request == OPEN
+
+
+def test_tasks_for_each_node_are_left_as_they_are() -> None:
+    drive = two_nodes(request=replace(OPEN, tasks_per_node=2))
+    drive.cycle(0)
+    assert nodes_asked(drive) == [TO_N1]
 
 
 def test_a_command_that_did_not_arrive_is_sent_again() -> None:

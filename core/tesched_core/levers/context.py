@@ -19,7 +19,7 @@ from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demand_of
+from tesched_core.placement.node_count import demand_on
 
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
 #: it for a requeue.
@@ -157,7 +157,7 @@ class CycleContext:
         job, room = self.snapshot.jobs.get(order.preemptor), self.columns.room
         rows = [room.index[name] for name in order.nodes if name in room.index]
         try:
-            return job is not None and bool(demand_of(job, self.snapshot, room).fits(room)[rows].all())
+            return job is not None and bool(demand_on(job, len(rows), self.snapshot, room).fits(room)[rows].all())
         except UnsupportedRequestError:
             return False
 

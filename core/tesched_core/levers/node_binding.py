@@ -4,8 +4,10 @@ A TE job with victims waits for their resources: it is bound to their nodes befo
 start elsewhere a moment later, on resources that came free by themselves, and the preemption is futile, since a notice
 cannot be taken back. Slurm's scheduler then starts any job that fits on the other nodes.
 
-A best-effort job for which a round makes room is bound however long it takes. If it has asked for a range of nodes
-(--nodes=2-4) it is told at the same time how many of them it gets.
+A best-effort job for which a round makes room is bound however long it takes.
+
+A job that leaves its number of nodes open (-n alone, --nodes=2-4) is told at the same time how many of them it gets:
+Slurm may do with fewer than those that it is bound to, or add others (`placement/node_count.py`).
 
 A job is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
@@ -29,6 +31,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.node_count import is_bindable, is_open
 
 
 class NodeBindingLever(Lever):
@@ -41,7 +44,7 @@ class NodeBindingLever(Lever):
         """Bind the preemptor to the nodes where room is made, before its victims are told; again if that was lost."""
         job = context.snapshot.jobs.get(order.preemptor)
         in_round = context.snapshot.job_class(order.preemptor) is JobClass.BE
-        if job is None or not job.pending or not (order.victims or in_round) or not _may_be_bound(job):
+        if job is None or not job.pending or not (order.victims or in_round) or not is_bindable(job):
             return
         # Of a round's order the turn is on its own nodes or not at all (`orders/refused_changes.py`).
         unwanted = not in_round and context.is_refused(Field.NODES, job.user)
@@ -60,7 +63,7 @@ class NodeBindingLever(Lever):
             return
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
-            if previous.count is None and in_round:
+            if previous.count is None and (in_round or is_open(job)):
                 previous = replace(previous, count=_own_count(job, len(nodes)))
             count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
             since = earlier.since if earlier is not None else None
@@ -197,11 +200,6 @@ def _free(one: Change[Nodes], job: Job) -> SetNodes:
     nodes = one.previous.names if _ours(job, one) else _now(job)
     count = one.previous.count if _counted(job, one) else None
     return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.value.names, count=count)
-
-
-def _may_be_bound(job: Job) -> bool:
-    # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
-    return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
 def _before(one: Change[Nodes]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def requested_gpus(job: Job) -> int:
 
 
 #: TRES that some releases write beside GRES in what a job asks for by task (`cpu=3`); they stand elsewhere, too
-_NO_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "fs", "vmem", "pages", "license", "bb"})
+NO_GRES = frozenset({"cpu", "mem", "node", "billing", "energy", "fs", "vmem", "pages", "license", "bb"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ def gres_on_each(request: Request, nodes: int) -> dict[str, int]:
     found: dict[str, int] = {}
     for way in ways:
         for name, count in way:
-            if name.partition("/")[0] not in _NO_GRES:
+            if name.partition("/")[0] not in NO_GRES:
                 found[name] = max(found.get(name, 0), count)
     return found
 

@@ -6,9 +6,9 @@ resource (`cpu`, `mem_mib`, then each GRES by name). A `Room` is never changed: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,14 @@ from tesched_core.model.column_layout import (
     SHARD,
     vector,
 )
-from tesched_core.model.request import PerGpu, wanted_on_each, wants_all_memory, with_default_memory
+from tesched_core.model.request import NO_GRES, PerGpu, wanted_on_each, wants_all_memory, with_default_memory
 from tesched_core.model.resources import Tres, with_bare_names
-from tesched_core.model.room import Room, mask_of
+from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.constraint import UnsupportedRequestError, has_features
+from tesched_core.placement.allowed import allowed_anywhere, count_allowed, memory_allowed, rows_of, with_other_users
+from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
-from tesched_core.placement.modelled import unsupported, unsupported_in
+from tesched_core.placement.modelled import unsupported, unsupported_in, with_whole_tasks
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
@@ -126,7 +127,7 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
     up = [name for name in job.partitions if name in room.partitions]
     if len(up) > 1:
         up.sort(key=lambda name: -snapshot.partitions[name].priority_tier)
-    where = _allowed_anywhere(job, snapshot, room)
+    where = allowed_anywhere(job, snapshot, room)
     others = {name: unsupported_in(job, snapshot.partitions[name], snapshot) for name in up}
     if any(others.values()):
         # In which of its partitions Slurm starts it there can't be known for nodes that are in one of these, too.
@@ -155,7 +156,7 @@ def _leaves(job: Job, snapshot: Snapshot, room: Room) -> list[NDArray[np.bool_]]
     """Return the sets of nodes of which all of the job's have to be: with --switches=1, those of each leaf switch."""
     switches, request = snapshot.settings.switches, job.request
     if request.switches == 1 and request.max_nodes > 1 and switches:
-        return [_rows(switch.nodes, room) for switch in switches]
+        return [rows_of(switch.nodes, room) for switch in switches]
     return [np.ones(len(room.names), dtype=np.bool_)]
 
 
@@ -173,10 +174,11 @@ def _demand_in(
         request = with_default_memory(job.request, defaults.per_gpu_mib, defaults.least_mib)
     else:
         request = lesser_reading(job.request, defaults)
+    request = with_whole_tasks(request, settings.release)
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
-        allowed &= ~_with_other_users(job.user, snapshot, room)
-    if partition is not None and not _memory_allowed(request, partition):
+        allowed &= ~with_other_users(job.user, snapshot, room)
+    if partition is not None and not (memory_allowed(request, partition) and count_allowed(request, partition)):
         allowed = np.zeros_like(where)
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
@@ -188,7 +190,7 @@ def _demand_in(
         most = least  # of these Slurm takes fewer nodes than it is bound to, where fewer are enough
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
-    required = _rows(request.required_nodes, room)
+    required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
     )
@@ -265,8 +267,10 @@ class _Amounts:
         devices = dict(with_bare_names((*request.gres_per_node, *request.gres_per_task)))
         fixed = (
             *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
-            *(self.whole, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
+            *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
             *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
+            # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
+            any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )
         if any(fixed) or most < 2 or not least <= request.tasks <= MOST_TASKS:
             return None
@@ -347,54 +351,3 @@ def share_of(demand: Demand, rows: Sequence[int]) -> NDArray[np.int64]:
     holds = demand.takes if demand.holds is None else demand.holds
     share: NDArray[np.int64] = holds[np.asarray(rows, dtype=np.intp)]
     return share
-
-
-def _memory_allowed(request: Request, partition: Partition) -> bool:
-    """Return whether the partition lets a job have so much memory; Slurm never starts one there that wants more."""
-    by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
-    if by_node is not None and request.mem_per_node_mib is not None:
-        return 0 < request.mem_per_node_mib <= by_node
-    if by_cpu is not None and request.mem_per_cpu_mib is not None:
-        return request.mem_per_cpu_mib <= by_cpu
-    return True
-
-
-def _with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
-    """Return [nodes] where another user's job is."""
-    names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}
-    return mask_of(names, room.index)
-
-
-def _rows(names: Iterable[str], room: Room) -> NDArray[np.bool_]:
-    return mask_of(names, room.index)
-
-
-def _allowed_anywhere(job: Job, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
-    """Return [nodes] where it may run, whatever its partition."""
-    allowed = room.available.copy()
-    request = job.request
-    allowed[[row for row, user in room.kept_by if user != job.user]] = False
-    if request.tmp_mib:
-        allowed &= np.array([node.tmp_mib >= request.tmp_mib for node in snapshot.nodes.values()], dtype=np.bool_)
-    if request.excluded_nodes:
-        allowed &= ~_rows(request.excluded_nodes, room)
-    if any(name not in room.index for name in request.required_nodes):
-        allowed[:] = False  # it cannot have them all
-    if request.features:
-        # Nodes of a cluster come in few kinds: weigh the expression once a kind.
-        kinds: dict[frozenset[str], bool] = {}
-        for row in np.flatnonzero(allowed):
-            features = snapshot.nodes[room.names[row]].features
-            if features not in kinds:
-                kinds[features] = has_features(request.features, features)
-            if not kinds[features]:
-                allowed[row] = False
-    ends_at = inf if job.time_limit_s is None else snapshot.taken_at + job.time_limit_s
-    if job.reservation and job.reservation not in snapshot.reservations:
-        allowed[:] = False
-    for reservation in snapshot.reservations.values():
-        if reservation.name == job.reservation:
-            allowed &= _rows(reservation.nodes, room)
-        elif reservation.start_time < ends_at and reservation.end_time > snapshot.taken_at:
-            allowed &= ~_rows(reservation.nodes, room)
-    return allowed

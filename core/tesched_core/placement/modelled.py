@@ -9,16 +9,19 @@ for, or that its partition or the site does; docs/reference/slurm-requests.md ha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import by_device, gres_on_each
+from tesched_core.model.request import NO_GRES, by_device, gres_on_each
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.memory_reading import defaults_of, names_memory
 
 #: Slurm's words for how a job shares its nodes that are modelled; empty: it does not say
 _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
-#: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need
+#: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need, and one
+#: of --mincpus with tasks of several CPUs on a node with just so many free
 _STARTS_WITH_TOO_FEW = "22.05"
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
@@ -37,6 +40,17 @@ def unsupported(job: Job, snapshot: Snapshot) -> str:
 def unsupported_in(job: Job, partition: Partition, snapshot: Snapshot) -> str:
     """Return what placement does not model if the job runs in this one of its partitions; empty if nothing."""
     return ", ".join(_of_partition(job, partition, snapshot))
+
+
+def with_whole_tasks(request: Request, release: str) -> Request:
+    """Return the request as the release counts --mincpus: 26.05 wants a multiple of a task's CPUs to be free.
+
+    With -c4 --mincpus=5 it starts no job on 5, 6 or 7 free CPUs; 22.05 does.
+    """
+    each = request.cpus_per_task
+    if release.startswith(_STARTS_WITH_TOO_FEW) or each < 2 or request.min_cpus_per_node % each == 0:
+        return request
+    return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
 
 
 def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
@@ -117,6 +131,13 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
+    others = [
+        one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
+    ]
+    if others and not by_gpu and _has_devices(job) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
+        # Tried in the other one first, it wants all of a node's memory in this one (22.05).
+        yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
     if request.exclusive and partition.max_cpus_per_node is not None:
         yield f"--exclusive with MaxCPUsPerNode={partition.max_cpus_per_node} of partition {name}"
     if partition.max_cpus_per_socket is not None:
@@ -133,7 +154,8 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
 
 def _has_devices(job: Job) -> bool:
     request = job.request
-    return bool(request.gres_per_node or request.gres_per_job or request.gres_per_task)
+    by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
+    return bool(request.gres_per_node or request.gres_per_job or by_task)
 
 
 def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:

@@ -17,7 +17,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.columns_of import freed_by
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demand_of
+from tesched_core.placement.node_count import demand_on
 from tesched_core.placement.spread import share_on
 
 #: a row of the room, and by how much it changes, [resources]
@@ -90,7 +90,7 @@ def _coming(order: Order, snapshot: Snapshot, room: Room) -> Iterator[Change]:
         return
     there = [room.index[node] for node in order.nodes if node in room.index]
     try:
-        demand = demand_of(preemptor, snapshot, room)
+        demand = demand_on(preemptor, len(there), snapshot, room)
     except UnsupportedRequestError:
         return
     yield from zip(there, -share_on(demand, there, room.free), strict=True)

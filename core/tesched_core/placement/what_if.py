@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand
+from tesched_core.placement.fewest import fewest_that_free
 
 #: Nodes that are weighed one by one for a job for which several victims must go; more cost time and gain nothing.
 MOST_WEIGHED = 200
@@ -142,7 +143,10 @@ class WhatIf:
         return sorted(where[places[best]].tolist())
 
     def several(self, node: int) -> tuple[int, ...] | None:
-        """Return which others must go for the job to fit on this node, cheap ones first, none of them superfluous."""
+        """Return which others must go for the job to fit on this node: cheap ones first, none of them superfluous.
+
+        Where fewer are enough, those.
+        """
         if self.fits([node])[0]:
             return ()
         running = self.running
@@ -162,4 +166,6 @@ class WhatIf:
             if self.demand.fits_into(without[np.newaxis], here[:1])[0]:
                 left = without
                 kept.remove(place)
-        return tuple(int(jobs[place]) for place in kept)
+        wanted = self.demand.takes[node] - self.free[node]
+        fewer = fewest_that_free(wanted, running.frees[shares], self.score[jobs], less_than=len(kept))
+        return tuple(int(jobs[place]) for place in fewer or kept)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
+from typing import Any
 
 import numpy as np
 from tesched_core.intake.pending_reason import WANTS_ROOM
@@ -24,7 +25,9 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_core.placement.columns_of import columns_of
-from tesched_core.placement.demand import demands_of
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.node_count import demands_if_fixed, is_open
 from tesched_core.policy import Eligibility, MakeRoom, View
 from tesched_policies.fitgpp import FitGpp
 from tesched_slurm.client_choice import ClientChoice
@@ -33,6 +36,7 @@ from tesched_slurm.run_command import Commands
 
 from tesched_testcluster.cluster import ClusterError
 from tesched_testcluster.harness.placement_cases import cluster_of, plain, request, running_request
+from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
 
@@ -44,6 +48,8 @@ LOW = 9
 #: there is none
 STARTS_WITHIN_S, STAYS_FOR_S = 6.0, 2.5
 _PAUSE_S = 0.04
+#: part of the cases in which it is asked whether fewer victims would do
+LEAST_ASKED = 0.5
 _BE = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
 _TE = Traits(job_class=JobClass.TE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
 
@@ -85,6 +91,11 @@ class Case:
     slurm: str = ""
     #: on one node it holds more than tesched had said
     took_more: str = ""
+    #: how many victims were named, and how many Slurm needs at least; None where that was not asked
+    victims: int = 0
+    least: int | None = None
+    #: a smaller set could have been enough by mere sums, and Slurm declined the likeliest
+    least_is_sure: bool = True
 
 
 @dataclass(kw_only=True)
@@ -96,6 +107,8 @@ class Oracle:
     about: str = ""
     rng: Random = field(default_factory=Random)
     _pool: list[int] = field(default_factory=list)
+    #: what the case at hand adds to its record
+    _about: dict[str, Any] = field(default_factory=dict)
 
     def cases(self, count: int) -> Iterator[Case]:
         """Ask for so many requests, one after the other."""
@@ -163,19 +176,28 @@ class Oracle:
 
     def _case(self, options: list[str]) -> Case | None:
         said = " ".join(options)
+        # Of every other case, so that in the rest exactly the named victims leave.
+        self._about = {}
+        least_of = options if self.rng.random() < LEAST_ASKED and "--oversubscribe" not in options else None
         te = self._sbatch("-H", *options)
         if isinstance(te, str):
             return Case(cluster=self.about, options=said, verdict=Verdict.INVALID, slurm=te)
         try:
             snapshot = self._snapshot(te)
             plan, refusal = _asked(snapshot)
-            verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal)
+            verdict, tesched, slurm, took_more = self._judge(te, snapshot, plan, refusal, least_of)
             if verdict in {Verdict.FUTILE, Verdict.NO_ROOM} and "--mem=0" in options:
                 verdict, tesched, slurm, took_more = self._second_reading(te)
         finally:
             self._end([te])
         return Case(
-            cluster=self.about, options=said, verdict=verdict, tesched=tesched, slurm=slurm, took_more=took_more
+            cluster=self.about,
+            options=said,
+            verdict=verdict,
+            tesched=tesched,
+            slurm=slurm,
+            took_more=took_more,
+            **self._about,
         )
 
     def _snapshot(self, te: int) -> Snapshot:
@@ -191,7 +213,12 @@ class Oracle:
         raise ClusterError("jobs go on completing")
 
     def _judge(
-        self, te: int, snapshot: Snapshot, plan: MakeRoom | None, refusal: Refusal | None
+        self,
+        te: int,
+        snapshot: Snapshot,
+        plan: MakeRoom | None,
+        refusal: Refusal | None,
+        least_of: list[str] | None = None,
     ) -> tuple[Verdict, str, str, str]:
         victims = list(plan.victim_ids) if plan else []
         if plan is None:
@@ -219,8 +246,26 @@ class Oracle:
                 return Verdict.NEEDLESS, text, where, ""
             return Verdict.STARTED, text, where, _more(job, snapshot, te)
         if plan is not None and not victims:
-            return Verdict.NO_ROOM, text, f"waits: {reason}", ""
+            return Verdict.NO_ROOM, text, f"waits: {reason} {self._records(te, plan)}", ""
+        if plan is not None and least_of is not None and self._starts_with_fewer(te, snapshot, plan, least_of):
+            now = self._observer.observe()
+            held = _held(now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None)
+            return Verdict.STARTED, text, f"started with {self._about['least']} victim(s) on {held}", ""
         return self._after(te, snapshot, plan, refusal, text)
+
+    def _starts_with_fewer(self, te: int, snapshot: Snapshot, plan: MakeRoom, options: list[str]) -> bool:
+        """Let the likeliest smaller set of victims go, if there is one, and return whether that was enough."""
+        count = len(plan.victim_ids)
+        wish = wish_of(options, "main", memory_counts=snapshot.settings.memory_is_shared_out)
+        smaller = smaller_sets(wish, snapshot, self._pool, count)
+        self._about = {"victims": count, "least": count, "least_is_sure": not smaller}
+        if not smaller:
+            return False
+        self._end(list(smaller[0]))
+        if not self._wait(lambda: self._reason(te)[0] != "PENDING", STAYS_FOR_S):
+            return False
+        self._about |= {"least": len(smaller[0]), "least_is_sure": True}
+        return True
 
     def _second_reading(self, te: int) -> tuple[Verdict, str, str, str]:
         """Ask again, after Slurm has declined what the lesser reading of the record says."""
@@ -246,26 +291,29 @@ class Oracle:
             job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
             code = Verdict.NOT_MODELLED if refusal and refusal.code == "unsupported" else Verdict.MISSED
             return code, text, f"started on {_held(job)}", ""
+        count = [f"numnodes={len(plan.nodes)}-{len(plan.nodes)}"] if is_open(snapshot.jobs[JobId(te)]) else []
         bound = self.cluster.run(
-            "scontrol", "update", f"jobid={te}", f"reqnodelist={','.join(plan.nodes)}", check=False
+            "scontrol", "update", f"jobid={te}", *count, f"reqnodelist={','.join(plan.nodes)}", check=False
         )
         self._end([int(job_id) for job_id in plan.victim_ids])
         # It must start: that it does not is known only after a time in which any machine would have started it.
         self._wait(lambda: self._reason(te)[0] != "PENDING", None)
         state, reason = self._reason(te)
         if state == "PENDING":
-            record = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
-            record = " ".join(word for word in record.split() if word.split("=")[0] in _SHOWN)
-            nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout
-            held = [
-                " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in nodes.splitlines()
-            ]
-            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {record} {held}", ""
+            return Verdict.FUTILE, text, f"waits: {reason} {bound.stderr.strip()} {self._records(te, plan)}", ""
         now = self._observer.observe()
         job = now.jobs.get(JobId(te)) if isinstance(now, Snapshot) else None
         if job is not None and not set(plan.nodes) <= set(job.nodes):
             return Verdict.FUTILE, text, f"started elsewhere: {_held(job)} {bound.stderr.strip()}", ""
         return Verdict.STARTED, text, f"started on {_held(job)}", _more(job, snapshot, te)
+
+    def _records(self, te: int, plan: MakeRoom) -> str:
+        """Return what Slurm shows of a job that does not start, and of the nodes where it was to."""
+        job = self.cluster.run("scontrol", "-o", "-d", "show", "job", str(te)).stdout
+        nodes = self.cluster.run("scontrol", "-o", "-d", "show", "node", ",".join(plan.nodes)).stdout.splitlines()
+        return "; ".join(
+            " ".join(word for word in line.split() if word.split("=")[0] in _SHOWN) for line in (job, *nodes)
+        )
 
     def _reason(self, te: int) -> tuple[str, str]:
         state, reason = self._states().get(te, ("GONE", ""))
@@ -304,13 +352,23 @@ def _held(job: Job | None) -> str:
     return "; ".join(f"{share.node}: {share.tres}" for share in job.allocation) if job else "?"
 
 
+def _demands(snapshot: Snapshot, te: int) -> Iterator[Demand]:
+    job, room = snapshot.jobs[JobId(te)], columns_of(snapshot).room
+    if is_open(job):
+        yield from demands_if_fixed(job, snapshot, room)
+    yield from demands_of(job, snapshot, room)
+
+
 def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
     """Return what a job of one node holds beyond what tesched had said that it would."""
     room = columns_of(snapshot).room
     if job is None or len(job.allocation) != 1:
         return ""
     share = job.allocation[0]
-    said = demands_of(snapshot.jobs[JobId(te)], snapshot, room)
+    try:
+        said = list(_demands(snapshot, te))
+    except UnsupportedRequestError:
+        return ""
     takes = np.max([demand.takes[room.index[share.node]] for demand in said], axis=0)
     held = share.tres.as_mapping()
     more = [

@@ -9,7 +9,7 @@ from tesched_core.model.cluster import Partition, Request, Reservation, SlurmSet
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.modelled import unsupported
+from tesched_core.placement.modelled import unsupported, unsupported_in
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
 
@@ -177,3 +177,32 @@ def test_what_changes_nothing_is_served(request_: Request, settings: SlurmSettin
     (plan,) = FitGpp().propose(view_of(snapshot), None).plans
     assert isinstance(plan, MakeRoom)
     assert plan.victims
+
+
+@pytest.mark.parametrize(
+    ("memory", "left"),
+    [
+        ({"mem_per_cpu_mib": 100}, {"q"}),
+        ({"mem_per_node_mib": 0}, {"q"}),
+        ({"mem_per_cpu_mib": 101}, {"p", "q"}),
+        ({"mem_per_node_mib": 50}, {"p", "q"}),
+    ],
+)
+def test_memory_that_only_one_of_two_partitions_gives_by_gpu(memory: dict[str, int], left: set[str]) -> None:
+    """Tried in q first, a job that names none wants all of a node's in p: a victim there would leave for nothing."""
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1"})),
+        Partition(name="q", nodes=frozenset({"n2"}), def_mem_per_gpu_mib=500),
+    ]
+    request = Request(gres_per_node=(("gpu", 1),), **memory)  # type: ignore[arg-type] # numbers
+    te = waiting(9, request, partitions=("p", "q"))
+    nodes = [node(name, gres={"gpu": 1}) for name in ("n1", "n2")]
+    snapshot = cluster(nodes, [te], partitions=parts, settings=SlurmSettings(def_mem_per_cpu_mib=100))
+    assert {name for name in ("p", "q") if not unsupported_in(te, snapshot.partitions[name], snapshot)} == left
+
+
+def test_cpus_of_a_task_are_no_device() -> None:
+    """26.05 writes `cpu=2` among what a task asks for."""
+    request = Request(cpus=2, cpus_per_task=2, mem_per_node_mib=1, threads_per_core=1, gres_per_task=(("cpu", 2),))
+    snapshot = site(request, settings=SlurmSettings(def_cpus_per_gpu=2))
+    assert not unsupported(snapshot.jobs[JobId(9)], snapshot)

@@ -52,7 +52,6 @@ def test_an_even_share_comes_first() -> None:
         replace(EIGHT, tasks=10, cpus=30),
         replace(EIGHT, tasks_per_node=3),
         replace(EIGHT, excluded_nodes=("n3",)),
-        replace(EIGHT, exclusive=True),
     ],
 )
 def test_what_slurm_would_not_start_so_is_not_planned(request_: Request) -> None:
@@ -60,6 +59,19 @@ def test_what_slurm_would_not_start_so_is_not_planned(request_: Request) -> None
     proposal = FitGpp().propose(view_of(cluster(NODES, jobs)), None)
     assert plans(proposal) == []
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.IMPOSSIBLE]
+
+
+def test_tasks_of_several_gpus_are_spread_evenly_alone() -> None:
+    nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2})]
+    three = Request(cpus=3, tasks=3, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 2),))
+    assert plans(FitGpp().propose(view_of(cluster(nodes, [waiting(9, three)])), None)) == []
+    with_one = replace(three, gres_per_task=(("cpu", 3), ("gpu", 1)), tasks=5, cpus=5)
+    assert plans(FitGpp().propose(view_of(cluster(nodes, [waiting(9, with_one)])), None)) == [("n1,n2", ())]
+
+
+def test_whole_nodes_of_different_sizes() -> None:
+    jobs = [running(1, share("n1", 1)), waiting(9, replace(EIGHT, exclusive=True))]
+    assert plans(FitGpp().propose(view_of(cluster(NODES, jobs)), None)) == [("n1,n2,n3", (1,))]
 
 
 def test_required_nodes_are_among_them() -> None:

@@ -1,0 +1,103 @@
+"""Number of nodes of a TE job that leaves it open: it is set to what was planned when the job is bound to its nodes.
+
+Definitions
+    open        -n without -N, or -N MIN-MAX: Slurm takes the fewest nodes on which it finds room when it tries the job
+    fixed       min_nodes and max_nodes are the same; so they are while an open job is bound (`levers/node_binding.py`)
+
+Principle
+    A victim leaves certain nodes. While the number of nodes is open Slurm may do with fewer than those that the job is
+    bound to, or add others to them, as soon as any of that fits; then a victim has left for nothing. With a fixed
+    number the job gets exactly the nodes that it is bound to. So each number that the job allows may be planned for,
+    and the plan with the fewest victims wins.
+
+    Not so for a job that can't be bound: one with nodes of its own, a job array, a part of a heterogeneous job; nor
+    where `guard.bind_for_s` is 0 or Slurm refuses changes of node lists.
+
+Worked example
+    4 tasks of 2 CPUs each. a has 6 CPUs free and needs one victim for 8; b has 2 free. Open: one node, one victim. But
+    with 2 nodes, 3 tasks run on a and one on b at once: Slurm starts it there itself.
+    8 tasks of 3 CPUs where one node of 24 CPUs needs three victims, and two nodes of 16 need one each: fixed to 2.
+
+Source
+    scontrol(1), NumNodes and ReqNodeList of a pending job; tried on 22.05 and 26.05 (`python -m benchmarks.placement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tesched_core.model.cluster import Job
+from tesched_core.model.request import gpus_in_all
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
+from tesched_core.placement.spread import can_ever_be_spread
+
+#: numbers of nodes that are planned for, from the fewest on with which the job could ever start; and where there are
+#: more nodes than that, so that a search costs more, and among them are more of any kind
+MOST_NUMBERS, NUMBERS_OF_MANY, MANY_NODES = 4, 2, 500
+
+
+def is_open(job: Job) -> bool:
+    """Check whether the job leaves its number of nodes to Slurm, and that alone.
+
+    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back.
+    """
+    return job.request.min_nodes != job.request.max_nodes and not job.request.tasks_per_node
+
+
+def is_bindable(job: Job) -> bool:
+    """Check whether the job has a record of its own that can be bound to nodes."""
+    # Of an array, the record that waits stands for all its tasks; a heterogeneous job is left to Slurm.
+    return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
+
+
+def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room) -> Iterator[Demand]:
+    """Yield what an open job wants for a few fixed numbers of nodes, the fewest first, in each of its partitions.
+
+    Numbers that are not modelled, or with which it could never start, are left out.
+    """
+    found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
+    for nodes in _numbers(job, snapshot):
+        try:
+            demands = [one for one in demands_of(_fixed(job, nodes), snapshot, room) if _is_ever_met(one, room)]
+        except UnsupportedRequestError:
+            continue
+        yield from (replace(one, job=job) for one in demands)
+        found += bool(demands)
+        if found == most:
+            return
+
+
+def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
+    """Return what the job wants once it is bound to so many nodes, whether its record says so yet or not.
+
+    Raises UnsupportedRequestError if that is not modelled.
+    """
+    if is_open(job) and job.pending and job.request.min_nodes <= nodes <= job.request.max_nodes and is_bindable(job):
+        return demand_of(_fixed(job, nodes), snapshot, room)
+    return demand_of(job, snapshot, room)
+
+
+def _numbers(job: Job, snapshot: Snapshot) -> range:
+    request = job.request
+    least = max(request.min_nodes, 1)
+    parts = (snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions)
+    by_gpu = snapshot.settings.def_mem_per_gpu_mib or any(part.def_mem_per_gpu_mib for part in parts)
+    if by_gpu and gpus_in_all(request) and not (request.mem_per_node_mib or request.mem_per_cpu_mib):
+        # What its record says of memory holds for the fewest nodes (`memory_reading.py`).
+        return range(least, least + 1)
+    return range(least, min(request.max_nodes, least + MOST_TRIED) + 1)
+
+
+def _fixed(job: Job, nodes: int) -> Job:
+    return replace(job, request=replace(job.request, min_nodes=nodes, max_nodes=nodes))
+
+
+def _is_ever_met(demand: Demand, room: Room) -> bool:
+    if demand.unknown_gres:
+        return False
+    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
+    return large_enough >= demand.nodes or can_ever_be_spread(demand, room)

@@ -1,0 +1,131 @@
+"""TE jobs that leave their number of nodes open: the number is planned, and set when they are bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.change import Field
+from tesched_core.model.cluster import Partition, Request, SlurmSettings
+from tesched_core.model.decision import RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.refused import RefusedChange
+from tesched_core.model.resources import JobId
+from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.modelled import with_whole_tasks
+from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed
+from tesched_core.policy import MakeRoom, Proposal, View
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import NOW, cluster, node, running, share, view_of, waiting
+
+#: three GPUs for three tasks: no node has them by itself
+THREE = Request(cpus=3, tasks=3, cpus_per_task=1, max_nodes=3, mem_per_node_mib=1, gres_per_job=(("gpu", 3),))
+PAIRS = [node("n1", cpus=8, gres={"gpu": 2}), node("n2", cpus=8, gres={"gpu": 2})]
+BOTH_FULL = [running(one, share(f"n{one}", 1, 0, {"gpu": 2})) for one in (1, 2)]
+
+
+def plans(proposal: Proposal[None]) -> list[tuple[str, tuple[int, ...]]]:
+    return [(",".join(one.nodes), one.victim_ids) for one in proposal.plans if isinstance(one, MakeRoom)]
+
+
+def proposed(view: View) -> Proposal[None]:
+    return FitGpp().propose(view, None)
+
+
+def refused(proposal: Proposal[None]) -> list[RefusalCode]:
+    return [one.code for one in proposal.refusals if one.job_id == 9]
+
+
+def test_a_number_of_nodes_above_the_fewest_is_planned() -> None:
+    assert plans(proposed(view_of(cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])))) == [("n1,n2", (1, 2))]
+
+
+def test_the_number_with_the_fewest_victims_is_taken() -> None:
+    nodes = [node("n1", cpus=24), node("n2", cpus=12), node("n3", cpus=12)]
+    jobs = [running(one, share("n1", 8)) for one in (1, 2, 3)]
+    jobs += [running(4, share("n2", 6)), running(5, share("n3", 6))]
+    eight = Request(cpus=24, tasks=8, cpus_per_task=3, min_cpus_per_node=3, max_nodes=2, mem_per_node_mib=1)
+    # All of n1, or four tasks each on n2 and n3.
+    assert plans(proposed(view_of(cluster(nodes, [*jobs, waiting(9, eight)])))) == [("n2,n3", (4, 5))]
+
+
+REFUSED = RefusedChange(users=("alice",), last="alice", count=3, since=NOW, at=NOW, said="no")
+
+
+@pytest.mark.parametrize(
+    ("why", "change", "limits", "memory"),
+    [
+        ("no binding at all", {}, Limits(bind_for_s=0), Memory()),
+        ("a job array", {"array_job_id": JobId(9)}, Limits(), Memory()),
+        ("a part of a heterogeneous job", {"het_job_id": JobId(9)}, Limits(), Memory()),
+        ("Slurm refuses node lists", {"user": "alice"}, Limits(), Memory(refused={Field.NODES: REFUSED})),
+    ],
+)
+def test_where_it_can_not_be_set_no_victim_leaves_for_it(
+    why: str, change: dict[str, JobId], limits: Limits, memory: Memory
+) -> None:
+    te = replace(waiting(9, THREE), **change)  # type: ignore[arg-type] # of their fields' types
+    view = replace(view_of(cluster(PAIRS, [*BOTH_FULL, te])), limits=limits, memory=memory)
+    proposal = proposed(view)
+    assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED]), why
+
+
+def test_nodes_of_its_own_leave_the_number_open() -> None:
+    te = waiting(9, replace(THREE, required_nodes=("n1",)))
+    proposal = proposed(view_of(cluster(PAIRS, [*BOTH_FULL, te])))
+    assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED])
+
+
+#: the GPU brings two CPUs, and the two tasks want six
+FEW_CPUS = Request(cpus=6, tasks=2, cpus_per_task=3, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
+
+
+def test_what_slurm_starts_with_a_fixed_number_alone_is_planned_for() -> None:
+    settings = SlurmSettings(def_cpus_per_gpu=2, release="22.05.8")
+    full = cluster(PAIRS[:1], [*BOTH_FULL[:1], waiting(9, FEW_CPUS)], settings=settings)
+    assert plans(proposed(view_of(full))) == [("n1", (1,))]
+    # On what is free it is raised alone, as Slurm may start it there by itself.
+    free = proposed(view_of(cluster(PAIRS[:1], [waiting(9, FEW_CPUS)], settings=settings)))
+    assert (plans(free), refused(free)) == ([("n1", ())], [])
+
+
+def test_few_numbers_are_tried() -> None:
+    snapshot = cluster(
+        [node(f"n{one}") for one in range(9)], [waiting(9, replace(THREE, gres_per_job=(), max_nodes=9))]
+    )
+    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+    assert [one.nodes for one in found] == list(range(1, MOST_NUMBERS + 1))
+
+
+def test_a_number_that_its_partition_does_not_give_is_not_planned() -> None:
+    for limits, numbers in (({"max_nodes": 2}, [1, 2]), ({"min_nodes": 2}, [2, 3])):
+        part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), **limits)  # type: ignore[arg-type] # numbers
+        te = waiting(9, replace(THREE, gres_per_job=()))
+        snapshot = cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part])
+        found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+        assert [one.nodes for one in found] == numbers
+
+
+def test_all_memory_or_a_default_of_gpus_is_read_for_the_fewest_nodes() -> None:
+    te = waiting(9, replace(THREE, mem_per_node_mib=0, gres_per_node=(("gpu", 1),), gres_per_job=()))
+    snapshot = cluster(PAIRS, [te], settings=SlurmSettings(def_mem_per_gpu_mib=100))
+    found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
+    assert [one.nodes for one in found] == [1]
+
+
+def test_what_it_takes_of_its_orders_nodes_is_known_before_it_is_bound() -> None:
+    snapshot = cluster(PAIRS, [waiting(9, FEW_CPUS)], settings=SlurmSettings(def_cpus_per_gpu=2, release="22.05.8"))
+    room, te = room_of(snapshot), snapshot.jobs[JobId(9)]
+    assert demand_on(te, 1, snapshot, room).per_node.tolist()[:3] == [6, 1, 1]
+    with pytest.raises(UnsupportedRequestError):
+        demand_on(replace(te, array_tasks="1-2"), 1, snapshot, room)
+
+
+def test_mincpus_is_a_multiple_of_a_tasks_cpus_on_26_05() -> None:
+    request = Request(cpus=4, cpus_per_task=4, min_cpus_per_node=5)
+    assert with_whole_tasks(request, "26.05.5").min_cpus_per_node == 8
+    assert with_whole_tasks(request, "22.05.8").min_cpus_per_node == 5
+    assert with_whole_tasks(replace(request, cpus_per_task=1), "26.05.5").min_cpus_per_node == 5
