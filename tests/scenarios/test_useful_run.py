@@ -6,6 +6,8 @@ tenth of the job's time limit.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tesched_core.model.actions import Requeue
 from tesched_core.model.cluster import JobState
@@ -79,6 +81,25 @@ def test_the_wait_for_its_next_victims_doubles_and_then_it_has_none() -> None:
     drive.change(TE, time_limit_s=600)
     drive.cycle(100_002)
     assert asked(drive) == [BE]
+
+
+def test_neither_a_drained_node_nor_another_word_of_slurms_gives_it_one_more_try() -> None:
+    """A failed Prolog drains its node, and Slurm may say of the job whatever it likes meanwhile."""
+    drive = started(small())
+    comes_back(drive, 10)
+    drive.change(TE, reason="Resources")
+    drive.cycle(310)
+    comes_back(started(drive, 312), 320)
+    drive.change(TE, reason="Resources")
+    drive.cycle(1000)
+    drive.nodes["n1"] = replace(node("n1"), flags=frozenset({"DRAIN"}))
+    drive.cycle(1001)
+    drive.nodes["n1"] = node("n1")
+    drive.change(TE, reason="Licenses")
+    drive.cycle(1002)
+    drive.change(TE, reason="Resources")
+    drive.cycle(1003)
+    assert (asked(drive), drive.why_not(TE)) == ([], RefusalCode.FUTILE)
 
 
 def test_a_start_in_between_for_which_nobody_left_does_not_make_it_forget() -> None:
