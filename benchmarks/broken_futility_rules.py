@@ -122,21 +122,23 @@ FUTILITY_MUTATIONS = (
     Mutation("run: what happened between two polls", _RUN, "job.restarts > order.restarts", "False"),
     Mutation("run: not while nodes boot", _RUN, 'if "CONFIGURING" in job.flags:', "if False:"),
     Mutation("run: by this host's clock", _RUN, "context.now - seen_at)", "context.now - (job.start_time or 0.0))"),
-    Mutation("run: of an array a start", _RUN, "or run.array_job_id is not None or", "or"),
-    Mutation("run: a missing record says nothing", _RUN, "or order.preemptor in context.absent:", "or False:"),
+    Mutation("run: a missing record says nothing", _RUN, "or order.run_id in context.absent:", "or False:"),
     Mutation("run: who comes back waits", _FUTILITY, "        Ending.NO_RUN,\n", ""),
     Mutation("run: a tenth of the time limit", _FUTILITY, "job.time_limit_s * PART", "inf"),
     Mutation("run: ten seconds at least", _FUTILITY, "max(part_s, LEAST_S)", "part_s"),
     Mutation(
         "run: a start alone does not make it forget",
         _FUTILITY,
-        "(job.job_id in on_trial or _is_starting(job, context)):",
+        "(job.job_id in on_trial or _is_starting(job, one, context)):",
         "False:",
     ),
     Mutation(
-        "run: a drained node is no change", _FUTILITY, 'basis_of(job, "" if by_itself else nodes', "basis_of(job, nodes"
+        "run: a drained node is no change",
+        _FUTILITY,
+        'basis_of(job, "" if one.by_itself else nodes',
+        "basis_of(job, nodes",
     ),
-    Mutation("run: Slurm's word is no change", _FUTILITY, "!= one.said and not by_itself", "!= one.said"),
+    Mutation("run: Slurm's word is no change", _FUTILITY, "!= one.said and not one.by_itself", "!= one.said"),
     Mutation(
         "run: an order lasts until it is known",
         "core/tesched_core/orders/settled.py",

@@ -11,6 +11,7 @@ from benchmarks.broken_marking_rules import MARKING_MUTATIONS
 from benchmarks.broken_own_user_rules import OWN_USER_MUTATIONS
 from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
+from benchmarks.broken_release_rules import RELEASE_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.mutation import Mutation
@@ -419,8 +420,8 @@ MUTATIONS = (
     Mutation(
         "ending: a forgotten one is lost",
         "core/tesched_core/orders/advance.py",
-        "return lost(victim, why=why, order=order, context=context)",
-        "return victim",
+        "            return lost(victim, why=why, order=order, context=context)\n        if job.restarts",
+        "            return victim\n        if job.restarts",
     ),
     Mutation(
         "ending: dependents are mended",
@@ -630,6 +631,7 @@ MUTATIONS = (
     *RAISE_MUTATIONS,
     *REFUSED_MUTATIONS,
     *REST_MUTATIONS,
+    *RELEASE_MUTATIONS,
     *REQUEST_MUTATIONS,
     Mutation("text: letters that are drawn as nothing are escaped", _VISIBLE, " and not _BLANKS.match(character)", ""),
     Mutation("text: what is not printable is escaped", _VISIBLE, "return _escape(character)\n", "return character\n"),

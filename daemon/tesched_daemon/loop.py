@@ -47,10 +47,11 @@ from tesched_core.ports import (
 from tesched_core.step import step
 
 from tesched_daemon.marks_file import MarksFile
-from tesched_daemon.performing import perform
+from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.probes import SOON_S, Probes, notices_of
+from tesched_daemon.rate_limited import RpcBudget, with_limit
 from tesched_daemon.rates import PerMinute
 from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
@@ -82,6 +83,8 @@ class Turn:
     outcomes: tuple[Outcome, ...] = ()
     #: why nothing could be decided
     trouble: str = ""
+    #: seconds in which no poke may bring the next turn forward
+    pause_s: float = 0.0
     #: of `undo`: nothing is left that tesched has changed
     settled: bool = False
     #: of `undo`: how many changes are not seen to be put back
@@ -129,6 +132,8 @@ class Loop:
     _aside: SetAside = field(default_factory=SetAside)
     _rest: Rest = field(default_factory=Rest)
     _per_minute: PerMinute = field(default_factory=PerMinute)
+    _budget: RpcBudget = field(default_factory=RpcBudget)
+    _pause_s: float = 0.0
     _probes: Probes = field(default_factory=Probes)
     #: when the last good look began, or the memory was first read, by the stopwatch
     _looked_at: float = 0.0
@@ -237,9 +242,9 @@ class Loop:
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
-        if self.mode is not Mode.OBSERVE:
+        if self.mode is not Mode.OBSERVE and not self._pause_s:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
-        return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes)
+        return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s)
 
     def _next_probe_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
         """Return the seconds until the next turn, a probe or a poll; the next poll is so far away, or nearer."""
@@ -282,7 +287,7 @@ class Loop:
             # What shadow mode has only recorded holds no trial up.
             memory = memory.without_dry_runs()
         if self.mode is Mode.OBSERVE:
-            return _watched(memory, snapshot)
+            return watched(memory, snapshot)
         return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=self.telling)
 
     def undo(self, *, unseen_s: float = 0.0) -> Turn:
@@ -325,10 +330,12 @@ class Loop:
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
         """Return the seconds until the next poll."""
-        interval_s = self._rest.interval_s(self.pace, self.stopwatch())
-        if self.mode is Mode.OBSERVE:
-            return interval_s
-        return next_poll_in_s(memory, decision, snapshot, now, interval_s)
+        at = self.stopwatch()
+        interval_s = self._rest.interval_s(self.pace, at)
+        self._pause_s = self._budget.pause_s(snapshot, self.calls(), len(decision.actions), at)
+        if self.mode is not Mode.OBSERVE:
+            interval_s = next_poll_in_s(memory, decision, snapshot, now, interval_s)
+        return max(interval_s, self._pause_s)
 
     def _after_a_jump(self, memory: Memory, clocks: tuple[float, float]) -> Memory:
         """Return the memory as it is to be read if the clock was set since it was last written."""
@@ -360,7 +367,7 @@ class Loop:
         return CycleReport(
             at=at,
             mode=self.mode,
-            client=self.client_name,
+            client=with_limit(self.client_name, seen.settings.rate_limit if seen else None),
             observe_s=looked - began,
             step_s=step_s,
             failure=failure,
@@ -381,16 +388,3 @@ class Loop:
         if since_s > ACT_WITHIN_S:
             return f"it was meant {since_s:.0f} s ago, and the lease may have run out"
         return self.journal.lost()
-
-
-def _watched(memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
-    """Return the decision of a daemon that only watches. Orders of an earlier mode stay as they are."""
-    return memory, Decision(
-        cycle=memory.cycle,
-        at=snapshot.taken_at,
-        policy="",
-        actions=(),
-        refusals=(),
-        transitions=(),
-        summary="mode observe: watched, decided nothing",
-    )

@@ -1,4 +1,4 @@
-"""The actions of a turn, one after the other."""
+"""The actions of a turn, one after the other; and the decision of a daemon that takes none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable, Sequence
 
 from tesched_core.model.actions import Action, Failure, FailureKind, OrderId, Outcome, Status
+from tesched_core.model.decision import Decision
+from tesched_core.model.memory import Memory
+from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.visible import shortened
 from tesched_core.ports import Actuator, Barred
 
@@ -49,3 +52,16 @@ def _outcome(action: Action, actuator: Actuator, barred: Barred, clock: Callable
         log.exception("%s of job %s raised", type(action).__name__.lower(), action.job_id)
         failure = Failure(kind=FailureKind.UNKNOWN, message=shortened(f"{type(error).__name__}: {error}", _MOST_SHOWN))
         return Outcome(action=action, status=Status.FAILED, at=clock(), failure=failure)
+
+
+def watched(memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
+    """Return the decision of a daemon that only watches. Orders of an earlier mode stay as they are."""
+    return memory, Decision(
+        cycle=memory.cycle,
+        at=snapshot.taken_at,
+        policy="",
+        actions=(),
+        refusals=(),
+        transitions=(),
+        summary="mode observe: watched, decided nothing",
+    )

@@ -177,7 +177,13 @@ class Service:
         with self._planning:
             self._turning = False
             ended = time.monotonic()
-            self._agenda.ended(ended, took_s=ended - began, next_in_s=turn.next_in_s, troubled=bool(turn.trouble))
+            self._agenda.ended(
+                ended,
+                took_s=ended - began,
+                next_in_s=turn.next_in_s,
+                troubled=bool(turn.trouble),
+                pause_s=turn.pause_s,
+            )
             self._plan()
 
     def _cannot_turn(self, error: BaseException) -> None:

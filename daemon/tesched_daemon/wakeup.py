@@ -102,13 +102,14 @@ class Agenda:
             self._again = None
         return poked
 
-    def ended(self, at: float, *, took_s: float, next_in_s: float, troubled: bool) -> None:
+    def ended(self, at: float, *, took_s: float, next_in_s: float, troubled: bool, pause_s: float = 0.0) -> None:
         """Take in that a turn ended, and when the next poll is due.
 
         After a turn that was `troubled` that is the next turn: pokes must not wear down a Slurm that does not answer.
+        Nor is a poke served within `pause_s`.
         """
         self._poll_at = at + next_in_s
-        self._not_before = self._poll_at if troubled else at + max(PAUSE_S, took_s)
+        self._not_before = self._poll_at if troubled else at + max(PAUSE_S, took_s, pause_s)
 
     def wait_s(self, at: float) -> float:
         """Return the seconds from `at` until the next turn."""

@@ -21,6 +21,9 @@ from tesched_slurm.resting_observer import RestingObserver
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_settings
 
+#: the first release whose commands take SLUIDs (25.11 shows them only)
+BY_SLUID = (26, 5)
+
 
 class NoPyslurmError(Exception):
     """pyslurm was asked for and cannot be used. The text says why and what to do."""
@@ -59,7 +62,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
         return _by_commands(commands, release, f"pyslurm cannot be used: {why_not}")
     return Client(
         observer=RestingObserver(observer=PyslurmObserver(process=process, commands=commands), commands=commands),
-        actuator=PyslurmActuator(process=process, commands=commands),
+        actuator=PyslurmActuator(process=process, commands=commands, by_sluid=_takes_sluids(release)),
         watcher=PyslurmWatcher(process=process),
         declarations=ScriptDeclarations(commands=commands),
         name=f"pyslurm {version} (slurm {release})",
@@ -71,7 +74,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
     return Client(
         observer=RestingObserver(observer=CommandsObserver(commands=commands), commands=commands),
-        actuator=CommandsActuator(commands=commands),
+        actuator=CommandsActuator(commands=commands, by_sluid=_takes_sluids(release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
@@ -112,6 +115,10 @@ def _fitting(process: PyslurmProcess, release: str) -> tuple[str, str]:
     if major(answer.version) != major(release):
         return answer.version, f"it is {answer.version}, made for another release than Slurm {release}"
     return answer.version, ""
+
+
+def _takes_sluids(release: str) -> bool:
+    return major(release) >= BY_SLUID
 
 
 def major(version: str) -> tuple[int, ...]:

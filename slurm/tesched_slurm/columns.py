@@ -48,6 +48,8 @@ class Row(NamedTuple):
     batch_flag: str
     requeue: str
     restart_cnt: str
+    #: of the run: another one after each requeue (26.05; empty before)
+    sluid: str
     submit_time: str
     eligible_time: str
     start_time: str
@@ -113,6 +115,7 @@ COLUMNS: tuple[str, ...] = (
     "BatchFlag",
     "Requeue",
     "RestartCnt",
+    "SLUID",
     "SubmitTime",
     "EligibleTime",
     "StartTime",

@@ -1,7 +1,13 @@
-"""Acts on Slurm through its own commands, scontrol and scancel: Slurm 22.05 and later."""
+"""Acts on Slurm through its own commands, scontrol and scancel: Slurm 22.05 and later.
+
+A command that means one run of a job (its notice, its requeue, its suspension) rests on a look at the job right before.
+From 26.05 on it goes by the run's SLUID, which is another one after each requeue and never falls back to the job's id:
+one that comes late, however late, meets no later run.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,6 +54,9 @@ ONE_LOOK_S = 0.5
 #: not eligible to run again for longer than that.
 LOOK_HOLDS_S = 1.0
 LOOKS = 3
+
+#: Actions that mean one run of a job.
+OF_A_RUN = (Notify, Requeue, Suspend)
 
 #: scancel's word for which of a job's processes get a signal; without one it is the steps
 _SCANCEL: Mapping[Target, tuple[str, ...]] = MappingProxyType(
@@ -104,6 +113,8 @@ class CommandsActuator:
     """Acts through scontrol and scancel."""
 
     commands: Commands
+    #: the commands take SLUIDs (26.05 and later)
+    by_sluid: bool = False
     #: the job that was raised last, as it was then, and when
     _raised: tuple[float, Job] | None = None
 
@@ -113,17 +124,24 @@ class CommandsActuator:
         `seen` is the job if it has just been looked at; it is not the last task of an array.
         """
         began = time.time()
-        known = seen or self._just_raised(action, began)
+        known, sluid = seen or self._just_raised(action, began), ""
 
         def look() -> Job | Failure:
-            nonlocal known
+            nonlocal known, sluid
             first, known = known, None
-            return first or self.look(action.job_id)
+            if first is not None:
+                return first
+            row = look_at(self.commands, action.job_id)
+            if isinstance(row, Failure):
+                return row
+            sluid = row.sluid if self.by_sluid else ""
+            return _job_of(row)
 
-        seen_now = fresh_look(look, barred)
+        holds_s = math.inf if self.by_sluid and isinstance(action, OF_A_RUN) else LOOK_HOLDS_S
+        seen_now = fresh_look(look, barred, holds_s)
         if seen_now is None:
             return skipped(action, began)
-        failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now)
+        failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
         if isinstance(action, SetNice | SetPriority) and isinstance(seen_now, Job):
             self._raised = began, seen_now
         return Outcome(
@@ -142,22 +160,22 @@ class CommandsActuator:
                 return job
         return None
 
-    def _perform(self, action: Action, seen: Job) -> Failure | None:
+    def _perform(self, action: Action, seen: Job, sluid: str) -> Failure | None:
         job = _address(seen)
         match action:
             case Notify():
                 where = _SCANCEL[action.target]
-                return not_that_run(seen, action.restarts) or self._do(
-                    "scancel", f"--signal={action.signal}", *where, job
+                return not_that_run(seen, action.restarts) or self._do_to_run(
+                    seen, sluid, "scancel", f"--signal={action.signal}", *where
                 )
             case Requeue():
-                return self._requeue(action, seen)
+                return self._requeue(action, seen, sluid)
             case Rerun():
                 return not_ended_as(seen, action.restarts) or self._do("scontrol", "requeue", job)
             case SetDependency():
                 return self._do("scontrol", "update", f"jobid={job}", f"dependency={action.dependency}")
             case Suspend():
-                return self._do("scontrol", "suspend", job)
+                return self._do_to_run(seen, sluid, "scontrol", "suspend")
             case Resume():
                 return self._do("scontrol", "resume", job)
             case SetNice():
@@ -194,28 +212,49 @@ class CommandsActuator:
         details = row if isinstance(row, Failure) else details_alone(self.commands, row)
         return None if isinstance(details, Details) and details.throttle == action.throttle else failure
 
-    def _requeue(self, action: Requeue, seen: Job) -> Failure | None:
-        job = _address(seen)
+    def _requeue(self, action: Requeue, seen: Job, sluid: str) -> Failure | None:
         # incomplete: slurmctld leaves a job alone that has ended since the look, and answers as if it had done it.
-        failure = not_that_run(seen, action.restarts) or self._do("scontrol", "requeue", "incomplete", job)
+        failure = not_that_run(seen, action.restarts) or self._do_to_run(
+            seen, sluid, "scontrol", "requeue", "incomplete"
+        )
         if failure is None and seen.state is JobState.SUSPENDED:
             # Slurm puts a suspended job back in the queue held.
-            return self._do("scontrol", "release", job)
+            return self._do("scontrol", "release", _address(seen))
         return failure
 
     def look(self, job_id: JobId) -> Job | Failure:
         """Return the job as squeue shows it."""
         row = look_at(self.commands, job_id)
+        return row if isinstance(row, Failure) else _job_of(row)
+
+    def _do_to_run(self, seen: Job, sluid: str, *argv: str) -> Failure | None:
+        """Send a command to the run that was seen: by its SLUID, or without one to the job, with the run that it has.
+
+        Slurm's answer on a SLUID of the past is that there is no such job, or another (26.05.5: of a suspension
+        "Unexpected message received"): the job has gone on if it is known by another SLUID now.
+        """
+        if not sluid:
+            return self._do(*argv, _address(seen))
+        failure = self._do(*argv, sluid)
+        if failure is None or failure.kind in {FailureKind.UNREACHABLE, FailureKind.BUSY, FailureKind.DENIED}:
+            return failure
+        row = look_at(self.commands, seen.job_id)
         if isinstance(row, Failure):
-            return row
-        try:
-            return read_job(row, None)
-        except ValueError as error:
-            return strange("squeue", error)
+            return row if row.kind is FailureKind.NOT_FOUND else failure
+        if row.sluid == sluid:
+            return failure
+        return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} has gone on: run {sluid} is over")
 
     def _do(self, *argv: str) -> Failure | None:
         answer = self.commands.run(argv)
         return answer if isinstance(answer, Failure) else None
+
+
+def _job_of(row: Row) -> Job | Failure:
+    try:
+        return read_job(row, None)
+    except ValueError as error:
+        return strange("squeue", error)
 
 
 def _nodes(action: SetNodes) -> Iterator[str]:
@@ -242,10 +281,13 @@ def skipped(action: Action, began: float) -> Outcome:
     return Outcome(action=action, status=Status.SKIPPED, at=began, took_s=time.time() - began)
 
 
-def fresh_look(look: Callable[[], Job | Failure], barred: Barred) -> Job | Failure | None:
+def fresh_look(
+    look: Callable[[], Job | Failure], barred: Barred, holds_s: float = LOOK_HOLDS_S
+) -> Job | Failure | None:
     """Return the job as it is right before the command; None if nothing may be sent any more.
 
-    A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again.
+    A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again,
+    unless the look holds for so many seconds.
     """
     for _ in range(LOOKS):
         began = time.time()
@@ -254,7 +296,7 @@ def fresh_look(look: Callable[[], Job | Failure], barred: Barred) -> Job | Failu
             return seen
         if barred():
             return None
-        if 0 <= time.time() - began < LOOK_HOLDS_S:
+        if 0 <= time.time() - began < holds_s:
             return seen
     return None
 

@@ -13,7 +13,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_slurm.columns import Query, read_rows, rows_of, strange
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.queue import Queue
-from tesched_slurm.run_command import Commands
+from tesched_slurm.run_command import Commands, rpcs
 from tesched_slurm.scontrol_cluster import (
     has_topology,
     read_nodes,
@@ -58,6 +58,11 @@ _POLL = (
     ("scontrol", "-a", "-o", "show", "partition"),
     ("scontrol", "-a", "-o", "show", "reservation"),
 )
+
+
+def rpcs_of_a_poll() -> int:
+    """Return how many RPCs a whole poll is, but for the settings, and for what few jobs need besides."""
+    return sum(map(rpcs, (Query().argv, DetailsQuery().argv, *_POLL)))
 
 
 #: Up to so many jobs are read one by one: three RPCs each, and a whole poll is eight.

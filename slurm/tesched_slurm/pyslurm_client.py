@@ -11,6 +11,7 @@ What comes from where:
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down; and
   where nodes have GRES that are counted in units (`tmp:400G`), which it leaves out.
 - `scontrol -o show reservation`, while there are any; `scontrol show config`, every five minutes.
+- scontrol and scancel: what means one run of a job, from 26.05 on; they take its SLUID, and pyslurm does not.
 - `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. `scontrol
   requeue`: pyslurm's call requeues a job that has just ended, too. scontrol: the note for a preempted job's user.
   scontrol and scancel: an array, and its last task, which bears the array's id; pyslurm can only name job ids.
@@ -50,7 +51,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Barred, never_barred
 
 from tesched_slurm.columns import Query, Row, read_rows, rows_of, strange
-from tesched_slurm.commands_actuator import CommandsActuator, fresh_look, is_running, skipped
+from tesched_slurm.commands_actuator import OF_A_RUN, CommandsActuator, fresh_look, is_running, skipped
 from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
@@ -317,17 +318,22 @@ class PyslurmActuator:
 
     process: PyslurmProcess
     commands: Commands
+    #: the commands take SLUIDs, which pyslurm does not know
+    by_sluid: bool = False
 
     def act(self, action: Action, barred: Barred = never_barred) -> Outcome:
         """Perform the action; Slurm's errors come back as values."""
+        by_commands = CommandsActuator(commands=self.commands, by_sluid=self.by_sluid)
+        if self.by_sluid and isinstance(action, OF_A_RUN):
+            return by_commands.act(action, barred)
         began = time.time()
         seen = fresh_look(lambda: self._look(action.job_id), barred)
         if seen is None:
             return skipped(action, began)
         if isinstance(action, SetThrottle) or (isinstance(seen, Job) and seen.array_job_id == seen.job_id):
-            return CommandsActuator(commands=self.commands).act(action, barred)
+            return by_commands.act(action, barred)
         if isinstance(action, _BY_COMMANDS) and isinstance(seen, Job):
-            return CommandsActuator(commands=self.commands).act(action, barred, seen)
+            return by_commands.act(action, barred, seen)
         failure = seen if isinstance(seen, Failure) else self._perform(action, seen)
         return Outcome(
             action=action,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -18,6 +19,7 @@ from tesched_slurm.cluster_bounds import (
     partition_within_bounds,
     setting,
 )
+from tesched_slurm.rate_limits import limit_of
 
 _PAIR = re.compile(r"(?:^| )(\S+?)=(\S*)")
 _SETTING = re.compile(r"^(\S+)\s+= (.*)$", re.MULTILINE)
@@ -194,7 +196,7 @@ _ENFORCES_NO_LIMITS = frozenset({"none", "(null)", "associations", "wckeys", "no
 
 
 def read_settings(answer: str) -> SlurmSettings:
-    """Return what tesched must know of slurm.conf. Raises KeyError or ValueError for an answer of another form."""
+    """Return what this process must know of slurm.conf. Raises KeyError or ValueError for an answer of another form."""
     values = {key: value.strip() for key, value in _SETTING.findall(answer)}
 
     def number(key: str) -> int:
@@ -247,6 +249,7 @@ def read_settings(answer: str) -> SlurmSettings:
         def_mem_per_gpu_mib=job_default(values.get("JobDefaults", ""), "DefMemPerGPU"),
         def_mem_per_cpu_mib=memory("DefMemPerCPU", MOST_OF_EACH),
         def_mem_per_node_mib=memory("DefMemPerNode", MOST),
+        rate_limit=limit_of(values, os.geteuid()),
     )
 
 

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_db import migrate
 from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.rate_limits import SINCE
 from tesched_testcluster.definition import ClusterDefinition, NativePreemption, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.local import LocalCluster
@@ -247,6 +248,31 @@ def test_an_operator_has_the_rights(cluster: LocalCluster, monkeypatch: pytest.M
     config = site(cluster, cluster.shared)
     with somebody_else():
         assert doctor(config).lines["rights"][:2] == ("ok", "nobody may requeue and change everybody's jobs: Operator")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("more", "level"), [("", "warn"), (",rl_bucket_size=500,rl_refill_rate=100", "ok"), (",RL_Refill_Rate=1", "warn")]
+)
+def test_a_limit_on_the_rpcs_of_a_user_is_told(make_cluster: MakeCluster, more: str, level: str) -> None:
+    settings = {"SlurmctldParameters": f"idle_on_node_suspend,rl_enable{more}"}
+    cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, settings=settings))
+    config = site(cluster, cluster.shared)
+    config.chmod(0o644)
+    of_root = doctor(config).lines
+    with somebody_else():
+        of_user = doctor(config).lines
+    if cluster.release < SINCE:
+        assert "rate limit" not in {*of_root, *of_user}
+        return
+    assert of_root["rate limit"][0] == "ok"
+    assert "root is exempt" in of_root["rate limit"][1]
+    found, text, advice = of_user["rate limit"]
+    assert found == level
+    rate = re.search(r"rl_refill_rate=(\d+)", more.lower())
+    assert f"and {rate[1] if rate else 2} a second" in text
+    # What it advises is enough by its own count.
+    assert ("rl_bucket_size=278 and rl_refill_rate=19" in advice) == (level == "warn")
 
 
 @pytest.mark.parametrize(("shift_s", "way"), [(1000, "ahead of"), (-600, "behind")])

@@ -54,6 +54,58 @@ def test_one_that_requeues_itself_after_each_start_costs_two_victims(
         assert daemon.json("status")["tally"]["futile"] == 2
 
 
+@pytest.mark.parametrize("tasks", ["7", "0-1"])
+def test_each_task_of_an_array_that_requeues_itself_costs_two_victims(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, tasks: str
+) -> None:
+    configured(tmp_path)
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=NODES),)))
+    jobs = full(cluster)
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        # It is seen to run: one that is back before the next poll waits for its begin time then.
+        again = f"sleep 2; exit {cluster.definition.requeue_exit}"
+        array = cluster.sbatch("--job-name=te-again", f"--array={tasks}", *WHOLE, wrap=again, user=ordinary_user())
+        count = len(cluster.jobs(array)) if tasks == "7" else 2
+
+        def left_alone() -> bool:
+            known = [int(job["JobId"]) for job in cluster.jobs(array)]
+            said = [daemon.ask("explain", str(job_id)).stdout for job_id in known]
+            return len(known) == count and all("it is left alone" in text for text in said)
+
+        cluster.wait_for(left_alone, "each task to be left alone")
+        assert len(cluster.put_back(jobs)) == 2 * count
+        assert daemon.json("status")["tally"]["futile"] == 2 * count
+        # Nothing goes on behind the tests' back.
+        daemon.await_polls(cluster, 10)
+        assert len(cluster.put_back(jobs)) == 2 * count
+
+
+def test_a_task_that_comes_back_keeps_no_other_task_from_running(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    configured(tmp_path)
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=NODES),)))
+    jobs = full(cluster)
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        # The first task comes back each time, and the others run on.
+        script = (
+            f"[ $SLURM_ARRAY_TASK_ID != 0 ] || {{ sleep 2; exit {cluster.definition.requeue_exit}; }}; exec sleep 1000"
+        )
+        array = cluster.sbatch("--job-name=te-mixed", "--array=0-2", *WHOLE, wrap=script, user=ordinary_user())
+
+        def settled() -> bool:
+            states = {job.get("ArrayTaskId"): job for job in cluster.jobs(array)}
+            run = [task for task in ("1", "2") if task in states and states[task]["JobState"] == "RUNNING"]
+            if len(run) != 2 or "0" not in states:
+                return False
+            return "it is left alone" in daemon.ask("explain", states["0"]["JobId"]).stdout
+
+        cluster.wait_for(settled, "two tasks to run and one to be left alone")
+        # Another task may have taken what the first one has left.
+        assert len(cluster.put_back(jobs)) <= 4
+        assert daemon.json("status")["tally"]["futile"] == 2
+
+
 def test_one_whose_prolog_fails_costs_two_victims(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Release, Requeue, SetNice
+from tesched_core.model.order import Departure
 from tesched_core.model.resources import JobId
 
 from tests.builders import node, running, share, waiting
@@ -52,3 +53,22 @@ def test_an_expedited_one_that_failed_of_its_notice_is_released(
     drive.requeued(BE)
     drive.change(BE, priority=0, reason="job_requeued_in_held_state", flags=frozenset({flag} - {""}))
     assert (Release in map(type, drive.cycle(5))) is released
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_lost"),
+    [("JobHeldMaxPreemptRequeue", True), ("JobHoldMaxRequeue", True), ("JobHeldAdmin", False), ("BeginTime", False)],
+)
+def test_one_that_slurm_holds_since_it_was_put_back_too_often_is_lost(reason: str, is_lost: bool) -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=16)], graces={BE: 30})
+    drive.obeys(*drive.cycle(0))
+    drive.obeys(*drive.cycle(30))
+    held = reason != "BeginTime"
+    drive.change(BE, priority=0 if held else 100, reason=reason, flags=frozenset({"REQUEUE_HOLD"} if is_lost else ()))
+    drive.starts(TE, HALF, at_s=31)
+    actions = [*drive.cycle(32), *drive.cycle(33)]
+    (victim,) = drive.order().victims
+    assert (victim.departure is Departure.LOST) is is_lost
+    # An admin's and a user's hold is theirs; so is Slurm's own.
+    if is_lost or not held:
+        assert not any(isinstance(action, Release) for action in actions)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 
 
@@ -389,5 +390,7 @@ class SlurmSettings:
     #: memory of a job where neither it nor its partition says, for each CPU or on each node, MiB; 0: none
     def_mem_per_cpu_mib: int = 0
     def_mem_per_node_mib: int = 0
+    #: on the RPCs of this process's user; None: there is none
+    rate_limit: RateLimit | None = None
     #: leaves of the topology, where the site has told Slurm one
     switches: tuple[Switch, ...] = ()

@@ -33,6 +33,11 @@ class Futility:
     #: something that mattered has changed since
     changed: bool = False
 
+    @property
+    def by_itself(self) -> bool:
+        """Return whether the job, or this task of an array, came back from its start: that is no word on others."""
+        return self.ending is Ending.NO_RUN
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:

@@ -224,17 +224,23 @@ class Order:
     victims: tuple[Victim, ...]
     #: until when room is awaited that comes free by itself, before a victim is asked
     waits_until: UnixSeconds | None = None
-    #: the newest task that its preemptor, a job array, had started when the order was made; None: no array, or no task
+    #: of a preemptor that is a job array: the newest task that it had started when the order was made, and from its
+    #: start on the task that has started; None: no array, or no task
     newest_task: JobId | None = None
     #: what its preemptor asked for when it was made; None: not known
     size: Size | None = None
-    #: how often its preemptor had been requeued then, or at its start; None: not known, or a job array
+    #: how often its preemptor had been requeued then, or at its start; None: not known, or tasks of an array
     restarts: int | None = None
     #: since when its preemptor is seen to run, while that has yet to become a useful run (`orders/useful_run.py`)
     run_seen_at: UnixSeconds | None = None
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None
+
+    @property
+    def run_id(self) -> JobId:
+        """Return the job that has started: of a job array the task, which has a record of its own from then on."""
+        return self.preemptor if self.newest_task is None else self.newest_task
 
     @property
     def waits(self) -> bool:

@@ -42,17 +42,17 @@ from tesched_core.model.order import (
 )
 from tesched_core.model.size import growth, size_of
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice
+from tesched_core.orders.departures import DEPARTURE_TEXT, departure_of, had_its_notice, held_for_good
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
 from tesched_core.orders.first_look import look_is_overdue
-from tesched_core.orders.futility import came_to_nothing, family_of, was_asked
+from tesched_core.orders.futility import came_to_nothing, tries_of, was_asked
 from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.refused_changes import given_up
 from tesched_core.orders.settled import ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
-from tesched_core.orders.useful_run import came_back, judged, on_trial
+from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.can_return import why_it_cannot_return
 
 
@@ -63,7 +63,7 @@ def advance(
     missing = missing_since(memory, snapshot)
     context = CycleContext.of(memory, snapshot, columns, limits)
     context.paused = paused
-    context.retry_at = {family_of(one, snapshot): at for one, at in memory.retry_at.items() if at > snapshot.taken_at}
+    context.retry_at = {tries_of(one, context): at for one, at in memory.retry_at.items() if at > snapshot.taken_at}
     context.absent = frozenset(missing) | {job.job_id for job in snapshot.jobs.values() if job.doubt}
     context.preemptors = {order.preemptor for order in context.orders if order.state is OrderState.OPEN}
     context.returning = {
@@ -88,7 +88,7 @@ def advance(
         paid=lately(context.paid, snapshot.taken_at),
         past={job_id: past for job_id, past in context.past.items() if job_id in known},
         retry_at={one: at for one, at in context.retry_at.items() if one in known or context.tasks_of(one)},
-        futile=follow_futile(context, {one.preemptor for one in orders.values() if one.run_seen_at is not None}),
+        futile=follow_futile(context, {one.run_id for one in orders.values() if one.run_seen_at is not None}),
         declined=frozenset(one for one in context.declined if one in known or context.tasks_of(one)),
         shadowed={job_id: at for job_id, at in memory.shadowed.items() if at > snapshot.taken_at},
     ), context
@@ -133,8 +133,9 @@ def _look_at_preemptor(order: Order, context: CycleContext) -> Order:
     elif job.held:
         ending = Ending.PREEMPTOR_GONE
         text = f"job {job.label} is held now, and would not start"
-    elif came_back(order, job) and not _moves(order):
-        ending, text = Ending.NO_RUN, f"job {job.label} has started and is back in the queue already"
+    elif (back := returned(order, job, context)) is not None and not _moves(order):
+        order = of_run(order, back)
+        ending, text = Ending.NO_RUN, f"job {back.label} has started and is back in the queue already"
     elif grown := _grown(order, job, context):
         ending, text = Ending.GROWN, f"job {job.label} asks for more than when the order was made: {grown}"
     elif not _moves(order) and (why := blocked(job, at_the_head=order.waits)):
@@ -321,7 +322,8 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
         return replace(victim, departure=Departure.VANISHED)
     if job.pending:
-        return victim
+        why = held_for_good(job)
+        return lost(victim, why=why, order=order, context=context) if why else victim
     if job.start_time is not None and _ran_again(victim, job):
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"

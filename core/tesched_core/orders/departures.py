@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.notice import ExitZero
 from tesched_core.model.order import Departure, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
+
+#: What Slurm says of a job that it holds since it was put back in the queue too often.
+_MOST_REQUEUES = re.compile(r"^Job(Held|Hold)Max(Preempt)?Requeue")
 
 
 def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str = "") -> Departure | None:
@@ -26,6 +30,17 @@ def departure_of(victim: Victim, job: Job | None, now: UnixSeconds, release: str
     if job.finished and not job.completing:
         return _own_end(victim, job, now, release)
     return None
+
+
+def held_for_good(job: Job) -> str:
+    """Return why Slurm itself holds a job that waits to run again, until an admin releases it; empty if it does not.
+
+    Slurm does so where a site bounds how often a job may be put back. (MaxPreemptRequeue is of a release to come: its
+    reason word is read in the proposal, and was never seen.)
+    """
+    if not job.pending or not job.held or not _MOST_REQUEUES.search(job.reason):
+        return ""
+    return f"Slurm holds it, since it was put back as often as the site allows ({job.reason})"
 
 
 def had_its_notice(victim: Victim) -> bool:

@@ -8,8 +8,10 @@ The same plan, tried again, will most likely end the same way. So
   what the job asks for, its partition or priority class, the nodes of its partitions (which there are, their states,
   what they have), or what Slurm says of it; after one that ended at a limit also when a job of its user, account or
   QOS has ended; after one whose TE job came back from its start only what the job asks for;
-- it is forgotten when the job has had a useful run (`orders/useful_run.py`), or leaves. Of a job array the array
-  counts, not each task, and it is forgotten when a task starts.
+- it is forgotten when the job has had a useful run (`orders/useful_run.py`), or leaves.
+
+Of a job array the array counts, not each task, and it is forgotten when a task starts. But a task that came back from
+its start counts for itself, by the id of its own record: that is no word on the tasks that have not started.
 
 An order that asked no victim costs no job anything: its TE job is tried again after guard.retry_after_s.
 """
@@ -63,16 +65,24 @@ def family_of(job_id: JobId, snapshot: Snapshot) -> JobId:
     return job.array_job_id if job is not None and job.array_job_id is not None else job_id
 
 
+def tries_of(job_id: JobId, context: CycleContext) -> JobId:
+    """Return the id under which what is remembered by this one is to be found now."""
+    one = context.futile.get(job_id)
+    return job_id if one is not None and one.by_itself else family_of(job_id, context.snapshot)
+
+
 def came_to_nothing(order: Order, context: CycleContext) -> None:
     """Remember what came of an order when its preemptor has stopped waiting, in `context`."""
-    family = family_of(order.preemptor, context.snapshot)
+    family = order.run_id if order.ending is Ending.NO_RUN else family_of(order.preemptor, context.snapshot)
     if _was_declined(order, context):
         context.declined.add(family)
     asked = any(was_asked(victim) for victim in order.victims)
     left = any(victim.left_at is not None or victim.state is VictimState.REQUEUING for victim in order.victims)
     if order.ending is Ending.STARTED_HERE:
-        if order.run_seen_at is None:  # a start is enough
-            context.futile.pop(family, None)
+        one = context.futile.get(family)
+        # A start is enough, or a task of the array has made it; that its last task has come back is another matter.
+        if one is not None and (order.run_seen_at is None or (order.newest_task is not None and not one.by_itself)):
+            del context.futile[family]
         return
     job = context.snapshot.jobs.get(order.preemptor)
     # Of an array, other tasks still wait.
@@ -100,9 +110,9 @@ def _was_declined(order: Order, context: CycleContext) -> bool:
     return context.fits(order)
 
 
-def forget(preemptor: JobId, context: CycleContext) -> None:
-    """Forget what came of orders for a TE job, or for a task's array."""
-    context.futile.pop(family_of(preemptor, context.snapshot), None)
+def forget(run: JobId, context: CycleContext) -> None:
+    """Forget what came of orders for a TE job, or a task, that had a useful run."""
+    context.futile.pop(run, None)
 
 
 def useful_run_s(job: Job, limits: Limits) -> float:
@@ -126,25 +136,24 @@ def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> dict[JobI
     nodes: dict[tuple[str, ...], str] = {}
     for family, one in context.futile.items():
         job = context.snapshot.jobs.get(family)
-        if job is None or not job.pending:
+        if not one.by_itself and (job is None or not job.pending):
             job = next((task for task in context.tasks_of(family) if task.pending), job)
         if (job is None and family in context.absent) or (job is not None and job.job_id in context.absent):
             kept[family] = one
             continue
-        if job is not None and (job.job_id in on_trial or _is_starting(job, context)):
+        if job is not None and (job.job_id in on_trial or _is_starting(job, one, context)):
             kept[family] = one
         if job is None or not job.pending:
             continue
         if job.partitions not in nodes:
             nodes[job.partitions] = _digest(_of_nodes(job.partitions, context.snapshot))
         # A job that comes back from its start does so by itself: no node that is drained for it is a change.
-        by_itself = one.ending is Ending.NO_RUN
-        basis = basis_of(job, "" if by_itself else nodes[job.partitions], context)
+        basis = basis_of(job, "" if one.by_itself else nodes[job.partitions], context)
         fellows = _fellows(job, context.snapshot) if one.ending is Ending.BLOCKED else 0
-        said = job.reason not in _SAYS_NOTHING and job.reason != one.said and not by_itself
+        said = job.reason not in _SAYS_NOTHING and job.reason != one.said and not one.by_itself
         changed = one.changed or said or fellows < one.fellows or one.basis not in {"", basis}
         # Where Slurm refused a command, nothing was known of the job but its id.
-        kept[family_of(job.job_id, context.snapshot)] = replace(
+        kept[family if one.by_itself else family_of(job.job_id, context.snapshot)] = replace(
             one, basis=basis, fellows=max(fellows, one.fellows), changed=changed
         )
     return kept
@@ -200,9 +209,9 @@ def _digest(parts: Iterator[str]) -> str:
     return digest.hexdigest()
 
 
-def _is_starting(job: Job, context: CycleContext) -> bool:
+def _is_starting(job: Job, one: Futility, context: CycleContext) -> bool:
     """Return whether a job runs, and not for so long yet that its start counts as one; of an array each start does."""
-    if job.array_job_id is not None or not job.on_nodes or job.finished:
+    if (job.array_job_id is not None and not one.by_itself) or not job.on_nodes or job.finished:
         return False
     began = job.start_time
     return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)
@@ -211,9 +220,14 @@ def _is_starting(job: Job, context: CycleContext) -> bool:
 def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
     """Return why a waiting TE job is not tried again yet; None if it may be."""
     family = job.array_job_id if job.array_job_id is not None else job.job_id
+    its_own = memory.futile.get(job.job_id)
+    if its_own is not None and its_own.by_itself:
+        family = job.job_id
     one = memory.futile.get(family)
+    if one is not None and one.by_itself and family != job.job_id:
+        return None  # the last task, which bears the array's id, has come back
     if one is not None and one.count >= limits.max_futile_orders_per_job and not one.changed:
-        changes = "what it asks for changes" if one.ending is Ending.NO_RUN else _CHANGES
+        changes = "what it asks for changes" if one.by_itself else _CHANGES
         return RefusalCode.FUTILE, (
             f"{one.count} orders for it came to nothing (the last: {one.ending.value}{_said(one)}); it is left alone "
             f"until {changes}"

@@ -51,7 +51,7 @@ def open_order(plan: Plan, memory: Memory, context: CycleContext) -> Memory:
         waits_until=waits_until,
         newest_task=before.newest_task if before else newest_task(job, context),
         size=size_of(job, context.own_request(job)),
-        restarts=job.restarts if job.array_job_id is None else None,
+        restarts=None if job.array_tasks else job.restarts,
     )
     opened = OrderState.OPEN if before else ""
     context.moved(order_id, None, opened, OrderState.OPEN, f"room for job {job.label}{_where_from(plan, context.now)}")

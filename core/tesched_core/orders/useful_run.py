@@ -3,7 +3,8 @@
 Definitions
     useful run    a run of the TE job that has lasted `guard.useful_run_s`, or a tenth of its time limit where that is
                   shorter, but 10 s at least; or a shorter one that ended by itself with success.
-    on trial      an order with victims whose TE job has started, and has not had a useful run yet.
+    on trial      an order with victims whose TE job has started, and has not had a useful run yet. Of a job array it is
+                  the task that has started: Slurm gives it a record of its own then.
 
 Principle
     A job may be back in the queue right after its start: it requeues itself (RequeueExit), a Prolog or its node fails.
@@ -32,14 +33,15 @@ from tesched_core.orders.futility import came_to_nothing, forget, useful_run_s
 
 
 def on_trial(order: Order, run: Job, context: CycleContext) -> Order:
-    """Return an order whose TE job has just started, as this run; for a job array a start is enough.
-
-    Its other tasks wait on, and which of them comes back is no word on the rest.
-    """
-    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
-    if not order.victims or run.array_job_id is not None or not is_te:
+    """Return an order whose TE job, or a task of it, has just started, as this run."""
+    if not order.victims or context.snapshot.job_class(run.job_id) is not JobClass.TE:
         return order
-    return replace(order, restarts=run.restarts, run_seen_at=context.now)
+    return replace(of_run(order, run), restarts=run.restarts, run_seen_at=context.now)
+
+
+def of_run(order: Order, run: Job) -> Order:
+    """Return an order of which this job is the one that has started."""
+    return order if run.array_job_id is None else replace(order, newest_task=run.job_id)
 
 
 def came_back(order: Order, job: Job) -> bool:
@@ -47,12 +49,23 @@ def came_back(order: Order, job: Job) -> bool:
     return order.restarts is not None and job.restarts > order.restarts
 
 
+def returned(order: Order, job: Job, context: CycleContext) -> Job | None:
+    """Return what has started and is back in the queue since the order was made: the job, or a task of it."""
+    if came_back(order, job):
+        return job
+    if not job.array_tasks:
+        return None
+    since = order.newest_task if order.newest_task is not None else order.preemptor
+    tasks = context.tasks_of(order.preemptor)
+    return next((task for task in tasks if task.job_id > since and task.pending and task.restarts), None)
+
+
 def judged(order: Order, context: CycleContext) -> Order:
     """Return an order on trial as it is now: as it was, served, or come to nothing."""
     seen_at = order.run_seen_at
-    if seen_at is None or order.preemptor in context.absent:
+    if seen_at is None or order.run_id in context.absent:
         return order
-    job = context.snapshot.jobs.get(order.preemptor)
+    job = context.snapshot.jobs.get(order.run_id)
     if job is None:  # Slurm has forgotten it, and how it ended
         return replace(order, run_seen_at=None)
     enough_s = useful_run_s(job, context.limits)
@@ -63,7 +76,7 @@ def judged(order: Order, context: CycleContext) -> Order:
         order = replace(order, started_at=job.start_time)  # Slurm sets it anew when they are ready
     ran_s = _ran_s(order, job, context.now - seen_at)
     if ran_s >= enough_s or (not back and job.state is JobState.COMPLETED):
-        forget(order.preemptor, context)
+        forget(order.run_id, context)
         return replace(order, run_seen_at=None)
     if not back and not job.finished:
         return order

@@ -30,6 +30,7 @@ from tesched_daemon.doctor import plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
+from tesched_daemon.doctor.rate_limit import rate_limit
 from tesched_daemon.plugin_fit import user_name
 from tesched_daemon.settings import Mode
 
@@ -77,6 +78,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _release(settings)
     yield _client(config, commands)
     yield from _rights(config, commands, controller)
+    yield from rate_limit(config, controller.values, user_name(), os.geteuid())
     yield _job_requeue(settings)
     yield from _job_submit(controller)
     if settings.plugin is None:

@@ -1,0 +1,53 @@
+"""More rules that `python -m benchmarks.mutations` breaks: a limit on RPCs, SLUIDs, tasks that come back."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_LIMITS, _LIMITED = "slurm/tesched_slurm/rate_limits.py", "daemon/tesched_daemon/rate_limited.py"
+_ACTUATOR, _LOOP = "slurm/tesched_slurm/commands_actuator.py", "daemon/tesched_daemon/loop.py"
+_RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
+_DEPARTURES = "core/tesched_core/orders/departures.py"
+
+RELEASE_MUTATIONS = (
+    Mutation("limit: root and SlurmUser are exempt", _LIMITS, "None if user_id in exempt else", ""),
+    Mutation("limit: of releases that have it", _LIMITS, 'release < SINCE or "rl_enable"', '"rl_enable"'),
+    Mutation("limit: its period", _LIMITS, ' / number("rl_refill_period", 1)', ""),
+    Mutation("limit: what was spent counts", _LIMITED, "limit.burst) - spent,", "limit.burst),"),
+    Mutation("limit: what is to be done counts", _LIMITED, "self._left - actions * OF_AN_ACTION", "self._left"),
+    Mutation("limit: the bucket fills meanwhile", _LIMITED, "max(at - self._at, 0.0) * limit.per_s", "0.0"),
+    Mutation("limit: the poll waits", _LOOP, "return max(interval_s, self._pause_s)", "return interval_s"),
+    Mutation(
+        "limit: pokes wait", "daemon/tesched_daemon/wakeup.py", "max(PAUSE_S, took_s, pause_s)", "max(PAUSE_S, took_s)"
+    ),
+    Mutation(
+        "sluid: a run is meant",
+        _ACTUATOR,
+        "failure = self._do(*argv, sluid)",
+        "failure = self._do(*argv, _address(seen))",
+    ),
+    Mutation("sluid: where the commands take it", _ACTUATOR, 'row.sluid if self.by_sluid else ""', "row.sluid"),
+    Mutation("sluid: a run that is over is no error", _ACTUATOR, "if row.sluid == sluid:", "if True:"),
+    Mutation("sluid: another refusal is one", _ACTUATOR, "if row.sluid == sluid:", "if False:"),
+    Mutation(
+        "sluid: a slow look is enough", _ACTUATOR, "math.inf if self.by_sluid and isinstance", "0.0 if isinstance"
+    ),
+    Mutation(
+        "task: a start alone",
+        _RUN,
+        "if not order.victims or context",
+        "if not order.victims or run.array_job_id or context",
+    ),
+    Mutation("task: a start between two polls", _RUN, "if not job.array_tasks:", "if True:"),
+    Mutation("task: counts for itself", _FUTILITY, "order.run_id if order.ending is Ending.NO_RUN else", ""),
+    Mutation(
+        "task: no word on the others",
+        _FUTILITY,
+        "if one is not None and one.by_itself and family != job.job_id:",
+        "if False:",
+    ),
+    Mutation("task: is waited for", _FUTILITY, "    if its_own is not None and its_own.by_itself:", "    if False:"),
+    Mutation("task: a start does not make it forget", _FUTILITY, "and not one.by_itself)):", ")):"),
+    Mutation("held: by too many requeues", _DEPARTURES, "if not job.pending or not job.held or not", "if True or not"),
+    Mutation("held: by others is no loss", _DEPARTURES, " or not _MOST_REQUEUES.search(job.reason)", ""),
+)

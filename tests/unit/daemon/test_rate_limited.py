@@ -1,0 +1,118 @@
+"""Pace of the polls under slurmctld's limit on a user's RPCs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.rate_limit import RateLimit
+from tesched_core.model.snapshot import Snapshot
+from tesched_daemon.rate_limited import OF_AN_ACTION, RpcBudget
+from tesched_daemon.settings import Mode
+from tesched_daemon.wakeup import Agenda
+from tesched_slurm.commands_observer import rpcs_of_a_poll
+from tesched_slurm.rate_limits import limit_of, site_limit
+
+from tests.loop_parts import FULL_CLUSTER, TRIAL, VICTIM, Cluster, Notebook, loop_of
+
+DEFAULT = RateLimit(burst=30, per_s=2.0)
+LIMITED = replace(FULL_CLUSTER, settings=SlurmSettings(rate_limit=DEFAULT))
+OPERATOR = 1000
+
+
+def config(parameters: str, release: str = "26.05.5") -> dict[str, str]:
+    """Return what matters of what `scontrol show config` says."""
+    return {"SlurmctldParameters": parameters, "SLURM_VERSION": release, "SlurmUser": "slurm(64030)"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("rl_enable", DEFAULT),
+        ("idle_on_node_suspend,RL_Enable,rl_bucket_size=50", RateLimit(burst=50, per_s=2.0)),
+        ("rl_enable,rl_refill_rate=10,rl_refill_period=4", RateLimit(burst=30, per_s=2.5)),
+        ("rl_enable,rl_bucket_size=,rl_refill_rate=x", DEFAULT),
+        ("rl_enable,rl_bucket_size=0,rl_refill_period=0", RateLimit(burst=1, per_s=2.0)),
+        ("rl_bucket_size=50", None),
+        ("", None),
+    ],
+)
+def test_what_slurm_conf_says_of_the_limit(parameters: str, expected: RateLimit | None) -> None:
+    assert site_limit(config(parameters)) == expected
+    assert limit_of(config(parameters), OPERATOR) == expected
+
+
+@pytest.mark.parametrize("release", ["22.05.8", ""])
+def test_a_release_without_it_ignores_the_word(release: str) -> None:
+    assert site_limit(config("rl_enable", release)) is None
+
+
+def test_root_and_slurm_user_are_exempt() -> None:
+    assert [limit_of(config("rl_enable"), user) for user in (0, 64030)] == [None, None]
+
+
+def test_a_number_out_of_all_bounds_is_named() -> None:
+    with pytest.raises(ValueError, match="rl_bucket_size of SlurmctldParameters"):
+        site_limit(config(f"rl_enable,rl_bucket_size={10**30}"))
+
+
+def test_the_next_turn_begins_with_a_full_bucket() -> None:
+    budget = RpcBudget()
+    assert budget.pause_s(LIMITED, {"squeue": 2, "scontrol show job": 6}, 0, at=100.0) == 4.0
+    # 4 s later it is full again; a poll of eight and two actions of six at most.
+    assert budget.pause_s(LIMITED, {"squeue": 10, "scontrol show job": 6}, 2, at=104.0) == (8 + 2 * OF_AN_ACTION) / 2
+    # The actions took less: what was really spent counts. 10 s have brought more than that.
+    assert budget.pause_s(LIMITED, {"squeue": 20, "scontrol show job": 6}, 0, at=114.0) == 5.0
+    # After what empties it the whole bucket fills, and never more.
+    assert budget.pause_s(LIMITED, {"squeue": 900}, 50, at=115.0) == 15.0
+
+
+def test_without_a_limit_there_is_no_pause() -> None:
+    budget = RpcBudget()
+    for seen in (None, FULL_CLUSTER):
+        assert budget.pause_s(seen, {"squeue": 1000}, 50, at=100.0) == 0.0
+
+
+def turns(seen: Snapshot, mode: Mode) -> list[tuple[float, float]]:
+    """Return until the next turn, and until a poke may bring it forward, after two turns of eight RPCs each."""
+    calls: Counter[str] = Counter()
+    loop = loop_of(Cluster(seen=seen), Notebook(), mode)
+    loop.stopwatch = iter(range(100, 10_000, 100)).__next__
+    found = []
+    for _ in range(2):
+        calls["squeue"] += rpcs_of_a_poll()
+        loop.calls = lambda: calls
+        turn = loop.turn()
+        found.append((turn.next_in_s, turn.pause_s))
+    return found
+
+
+@pytest.mark.parametrize("mode", [Mode.OBSERVE, Mode.SHADOW, Mode.ENFORCE])
+def test_the_loop_rests_after_each_poll(mode: Mode) -> None:
+    quiet = replace(LIMITED, jobs={VICTIM.job_id: VICTIM, TRIAL.job_id: replace(TRIAL, reason="Licenses")})
+    assert turns(quiet, mode) == [(4.0, 4.0), (4.0, 4.0)]
+    unlimited = replace(quiet, settings=SlurmSettings())
+    assert all(next_in_s < 4.0 and pause_s == 0.0 for next_in_s, pause_s in turns(unlimited, mode))
+
+
+def test_no_poke_brings_the_turn_forward_while_it_rests() -> None:
+    agenda = Agenda()
+    agenda.ended(100.0, took_s=0.1, next_in_s=20.0, troubled=False, pause_s=4.0)
+    agenda.poke(101.0)
+    assert agenda.wait_s(101.0) == pytest.approx(3.0)
+    agenda = Agenda()
+    agenda.ended(100.0, took_s=0.1, next_in_s=20.0, troubled=False)
+    agenda.poke(101.0)
+    assert agenda.wait_s(101.0) < 1.0
+
+
+def test_tesched_status_names_the_limit_beside_the_client() -> None:
+    notebook = Notebook()
+    said: list[str] = []
+    loop = loop_of(Cluster(seen=LIMITED), notebook, Mode.OBSERVE)
+    loop.client_name = "commands (slurm 26.05.5)"
+    notebook.intend = lambda *known: said.append(known[3].client)  # type: ignore[method-assign]
+    loop.turn()
+    assert said == ["commands (slurm 26.05.5), limited to 2 RPCs a second, 30 at once (rl_enable)"]

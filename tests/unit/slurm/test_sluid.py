@@ -1,0 +1,125 @@
+"""Commands that mean one run of a job go by the run's SLUID, where the release's commands take it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from tesched_core.model.actions import (
+    Action,
+    Failure,
+    FailureKind,
+    Notify,
+    Reason,
+    ReasonCode,
+    Requeue,
+    SetNice,
+    Status,
+    Suspend,
+)
+from tesched_core.model.notice import Target
+from tesched_core.model.resources import JobId
+from tesched_slurm.columns import COLUMNS, Row
+from tesched_slurm.commands_actuator import CommandsActuator
+from tesched_slurm.errors import failure
+from tesched_slurm.run_command import Commands
+
+from tests.unit.slurm.squeue_says import PLAIN
+
+WHY = Reason(code=ReasonCode.NOTICE, text="why")
+JOB = JobId(1)
+OF_A_RUN: list[tuple[Action, tuple[str, ...]]] = [
+    (
+        Notify(job_id=JOB, reason=WHY, signal="USR1", target=Target.BATCH, restarts=0),
+        ("scancel", "--signal=USR1", "--batch"),
+    ),
+    (Requeue(job_id=JOB, reason=WHY, restarts=0), ("scontrol", "requeue", "incomplete")),
+    (Suspend(job_id=JOB, reason=WHY), ("scontrol", "suspend")),
+]
+FIRST, SECOND = "s0K9M8AN110R00", "s0K9M8AN17XB00"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers(Commands):
+    """squeue says so each time, the last of these for good; each other command fails with this text."""
+
+    seen: list[Row | Failure]
+    says: str = ""
+    sent: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        """Return the answer."""
+        if argv[0] != "squeue":
+            self.sent.append(tuple(argv))
+            return failure(self.says) if self.says else ""
+        row = self.seen.pop(0) if len(self.seen) > 1 else self.seen[0]
+        if isinstance(row, Failure):
+            return row
+        behind = [word.partition(":")[2] for word in (variables or {})["SQUEUE_FORMAT2"].split(",")]
+        assert len(behind) == len(COLUMNS)
+        return "".join(value + after for value, after in zip(row, behind, strict=True)) + "\n"
+
+
+def run_of(sluid: str, restarts: int = 0) -> Row:
+    return PLAIN._replace(sluid=sluid, restart_cnt=str(restarts))
+
+
+@pytest.mark.parametrize(("action", "command"), OF_A_RUN)
+def test_a_command_of_one_run_names_its_sluid(action: Action, command: tuple[str, ...]) -> None:
+    slurm = Answers(seen=[run_of(FIRST)])
+    assert CommandsActuator(commands=slurm, by_sluid=True).act(action).status is Status.SENT
+    assert slurm.sent == [(*command, FIRST)]
+
+
+@pytest.mark.parametrize(("action", "command"), OF_A_RUN)
+def test_a_release_whose_commands_take_none_gets_the_job_id(action: Action, command: tuple[str, ...]) -> None:
+    slurm = Answers(seen=[run_of(FIRST)])
+    assert CommandsActuator(commands=slurm).act(action).status is Status.SENT
+    assert slurm.sent == [(*command, "1")]
+
+
+def test_what_is_changed_of_a_job_and_not_of_a_run_goes_by_its_id() -> None:
+    slurm = Answers(seen=[run_of(FIRST)])
+    nice = SetNice(job_id=JOB, reason=WHY, nice=5, previous=0)
+    assert CommandsActuator(commands=slurm, by_sluid=True).act(nice).status is Status.SENT
+    assert slurm.sent == [("scontrol", "update", "jobid=1", "nice=5")]
+
+
+@pytest.mark.parametrize(("action", "command"), OF_A_RUN)
+@pytest.mark.parametrize(
+    "says", [f"Invalid job id specified for job {FIRST}", f"Unexpected message received for job {FIRST}"]
+)
+def test_a_run_that_is_over_by_then_is_no_error(action: Action, command: tuple[str, ...], says: str) -> None:
+    slurm = Answers(seen=[run_of(FIRST), run_of(SECOND, restarts=1)], says=says)
+    outcome = CommandsActuator(commands=slurm, by_sluid=True).act(action)
+    assert outcome.failure is not None
+    assert outcome.failure.kind is FailureKind.ALREADY_DONE
+    assert slurm.sent == [(*command, FIRST)], "the next run is sent nothing"
+
+
+@pytest.mark.parametrize(
+    ("then", "kind"),
+    [
+        (run_of(FIRST), FailureKind.UNKNOWN),
+        (Failure(kind=FailureKind.UNREACHABLE, message="timed out"), FailureKind.UNKNOWN),
+        (Failure(kind=FailureKind.NOT_FOUND, message="Invalid job id specified"), FailureKind.NOT_FOUND),
+    ],
+)
+def test_another_refusal_stays_what_it_is(then: Row | Failure, kind: FailureKind) -> None:
+    slurm = Answers(seen=[run_of(FIRST), then], says="Unexpected message received")
+    outcome = CommandsActuator(commands=slurm, by_sluid=True).act(Suspend(job_id=JOB, reason=WHY))
+    assert outcome.failure is not None
+    assert outcome.failure.kind is kind
+
+
+@pytest.mark.parametrize(("by_sluid", "status"), [(True, Status.SENT), (False, Status.SKIPPED)])
+def test_by_sluid_a_slow_look_is_enough(by_sluid: bool, status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit on RPCs (rl_enable) makes each look take a second and more."""
+    requeue = Requeue(job_id=JOB, reason=WHY, restarts=0)
+    slurm = Answers(seen=[run_of(FIRST)])
+    monkeypatch.setattr(time, "time", iter(range(100)).__next__)
+    assert CommandsActuator(commands=slurm, by_sluid=by_sluid).act(requeue).status is status
