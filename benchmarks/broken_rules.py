@@ -5,6 +5,7 @@ Over 400 lines: it is a list, one entry a rule.
 
 from __future__ import annotations
 
+from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
@@ -625,6 +626,7 @@ MUTATIONS = (
     ),
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
+    *BEGIN_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,
