@@ -14,6 +14,7 @@ from benchmarks.broken_raise_rules import RAISE_MUTATIONS
 from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
+from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -627,6 +628,7 @@ MUTATIONS = (
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *BEGIN_MUTATIONS,
+    *RETURN_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,
