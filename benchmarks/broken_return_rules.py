@@ -28,4 +28,13 @@ RETURN_MUTATIONS = (
         "    except UnsupportedConstraintError:\n        return True",
         "    except UnsupportedConstraintError:\n        return False",
     ),
+    Mutation(
+        "stuck: a limit of one job", "core/tesched_core/intake/pending_reason.py", "|(Assoc|QOS)Max\\w+PerJob|", "|"
+    ),
+    Mutation(
+        "stuck: as Slurm says",
+        "core/tesched_core/intake/pending_reason.py",
+        "is not None\n\n\ndef room",
+        "is None\n\n\ndef room",
+    ),
 )

@@ -95,5 +95,24 @@ def test_one_whose_account_or_qos_its_partition_bars_by_now_is_no_victim(
     cluster.wait_for(partial(_is_stuck, cluster, ids[-1]), "it to be stuck")
 
 
+def test_a_victim_that_would_not_start_again_by_now_is_shown(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    partitions = (PartitionDefinition(name="main", default=True), PartitionDefinition(name="shorter"))
+    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=1),), partitions=partitions))
+    victim = cluster.sbatch("--job-name=be", *WHOLE, "--partition=shorter", wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        trial = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
+        cluster.wait_state(trial, "RUNNING")
+        assert daemon.json("status")["tally"]["stuck"] == []
+        cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=30")
+        shown = f"job {victim}: PartitionTimeLimit"
+        cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [shown], "it to be shown")
+        assert f"would not start again as things are: {shown}" in daemon.ask("status").stdout
+        cluster.run("scontrol", "update", "partitionname=shorter", "maxtime=infinite")
+        cluster.wait_for(lambda: daemon.json("status")["tally"]["stuck"] == [], "it to be shown no more")
+
+
 def _is_stuck(cluster: LocalCluster, job_id: int) -> bool:
     return cluster.job(job_id)["Reason"].startswith(("Partition", "Job's_", "BadConstraints"))
