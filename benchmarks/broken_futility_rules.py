@@ -9,18 +9,9 @@ _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/o
 _CONTEXT, _BINDING = "core/tesched_core/levers/context.py", "core/tesched_core/levers/node_binding.py"
 _ADVANCE, _TIMES = "core/tesched_core/orders/advance.py", "core/tesched_core/intake/leave_times.py"
 
-_RETURN = "core/tesched_core/placement/can_return.py"
 _TOGETHER = "core/tesched_core/orders/leave_together.py"
 
 FUTILITY_MUTATIONS = (
-    Mutation("back: a deadline", _RETURN, "if job.deadline is not None:", "if False:"),
-    Mutation("back: a partition that is up", _RETURN, 'partition.state != "UP" or', ""),
-    Mutation("back: its time limit", _RETURN, "job.time_limit_s > longest", "False"),
-    Mutation("back: no time limit", _RETURN, "job.time_limit_s is None or ", ""),
-    Mutation("back: its most nodes", _RETURN, "fewest <= (partition.max_nodes or fewest) and", ""),
-    Mutation("back: any partition", _RETURN, "not any(_takes(one, job)", "not all(_takes(one, job)"),
-    Mutation("back: its reservation", _RETURN, "and reservation.end_time > now", ""),
-    Mutation("back: its licences", _RETURN, "< _LOSE_LICENSES[1]", "<= _LOSE_LICENSES[0]"),
     Mutation("back: a deadline that passed is a loss", _ADVANCE, "if job.state is JobState.DEADLINE:", "if False:"),
     Mutation(
         "together: the quick one waits",

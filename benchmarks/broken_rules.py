@@ -5,6 +5,7 @@ Over 400 lines: it is a list, one entry a rule.
 
 from __future__ import annotations
 
+from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
 from benchmarks.broken_marking_rules import MARKING_MUTATIONS
@@ -14,6 +15,7 @@ from benchmarks.broken_refused_rules import REFUSED_MUTATIONS
 from benchmarks.broken_release_rules import RELEASE_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
+from benchmarks.broken_return_rules import RETURN_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -626,6 +628,8 @@ MUTATIONS = (
     ),
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
+    *BEGIN_MUTATIONS,
+    *RETURN_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,

@@ -86,6 +86,7 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "can_return": ("tests/unit/core/placement/test_can_return.py",),
+    "begin_time": ("tests/scenarios/test_begin_time.py",),
     "leave_together": ("tests/scenarios/test_leave_together.py",),
     "held": ("tests/integration/test_leave_times.py",),
     "budget": ("tests/unit/core/guard/test_guard.py", "tests/unit/core/guard/test_budget.py", *_OWN),

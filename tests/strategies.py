@@ -20,6 +20,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     Resume,
+    SetBegin,
     SetDependency,
     SetMarks,
     SetNice,
@@ -317,6 +318,7 @@ actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Requeue, job_id=job_ids, reason=reasons, restarts=counts),
     st.builds(Rerun, job_id=job_ids, reason=reasons, restarts=counts),
     st.builds(SetDependency, job_id=job_ids, reason=reasons, dependency=words),
+    st.builds(SetBegin, job_id=job_ids, reason=reasons, begin=counts, previous=counts),
     st.builds(SetNice, job_id=job_ids, reason=reasons, nice=nice_values, previous=nice_values),
     st.builds(SetPriority, job_id=job_ids, reason=reasons, priority=counts, previous=counts),
     st.builds(

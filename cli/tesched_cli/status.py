@@ -333,6 +333,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
             f"{tally.died_of_notice})",
             style="bold red" if tally.lost else "green",
         ),
+        *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),
     ]
 

@@ -14,6 +14,7 @@ from tesched_core.model.actions import (
     Outcome,
     Release,
     Resume,
+    SetBegin,
     SetMarks,
     SetNice,
     SetNodes,
@@ -34,7 +35,16 @@ from tesched_db.engine import open_store
 from tesched_db.liveness import State
 from tesched_policies.registry import STATES
 
-from tesched_cli.common import config_option, configuration, console, json_option, print_json, table, writable_store
+from tesched_cli.common import (
+    clock,
+    config_option,
+    configuration,
+    console,
+    json_option,
+    print_json,
+    table,
+    writable_store,
+)
 from tesched_cli.health import health
 
 
@@ -112,6 +122,8 @@ def _change(action: Action) -> tuple[str, str, str]:
         case SetNodes():
             some = f"{action.count} of " if action.count else ""
             return "nodes", ",".join(action.previous), f"{some}{','.join(action.nodes) or 'any'}"
+        case SetBegin():
+            return "begin", clock(action.previous), clock(action.begin)
         case SetThrottle():
             return "throttle", str(action.previous), str(action.throttle or "none")
         case Resume():

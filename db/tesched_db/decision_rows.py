@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tesched_core.model.actions import Action, Notify, Outcome, Requeue, Rerun, SetNice, SetPriority, SetThrottle
+from tesched_core.model.actions import (
+    Action,
+    Notify,
+    Outcome,
+    Requeue,
+    Rerun,
+    SetBegin,
+    SetNice,
+    SetPriority,
+    SetThrottle,
+)
 from tesched_core.model.order import Transition
 
 from tesched_db.job_rows import Seen, Values
@@ -17,6 +27,8 @@ def action_values(action: Action, seen: Seen) -> Values:
         value, previous = action.nice, action.previous
     elif isinstance(action, SetPriority):
         value, previous = action.priority, action.previous
+    elif isinstance(action, SetBegin):
+        value, previous = action.begin, action.previous
     elif isinstance(action, SetThrottle):
         value, previous = action.throttle, action.previous
     return {

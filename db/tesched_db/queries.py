@@ -13,10 +13,11 @@ from typing import Any, TypedDict
 from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
+from tesched_core.intake.pending_reason import starts_no_more
 from tesched_core.model.actions import ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Departure, Ending, Order, Purpose, Transition, Victim
+from tesched_core.model.order import Departure, Ending, Order, Purpose, Transition, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
@@ -349,12 +350,28 @@ def _tally(session: Session, since: UnixSeconds) -> Tally:
         victims_saved=sum(victim.departure in _SAVED for victim in left),
         died_of_notice=sum(victim.departure is Departure.DIED_OF_NOTICE for victim in left),
         lost=sum(victim.departure is Departure.LOST for victim in departed),
+        stuck=_stuck(session),
         lost_node_s=sum(lost_node_s(victim) for victim in left),
         **_notes(session, since),
         turns=sum(order.ending is Ending.STARTED_HERE for order in every if order.order_id not in trials),
         gave_way=len(gave_way),
         turns_lost_node_s=sum(lost_node_s(victim) for victim in gave_way),
     )
+
+
+def _stuck(session: Session) -> tuple[str, ...]:
+    query = (
+        select(JobRow.label, JobRow.reason)
+        .join(VictimRow, VictimRow.job_key == JobRow.key)
+        .where(
+            VictimRow.state == VictimState.LEFT.value,
+            JobRow.last_seen.is_(None),
+            JobRow.state == JobState.PENDING.value,
+        )
+        .distinct()
+        .order_by(JobRow.label)
+    )
+    return tuple(f"job {row.label}: {row.reason}" for row in session.execute(query) if starts_no_more(row.reason))
 
 
 def _notes(session: Session, since: UnixSeconds) -> _Notes:

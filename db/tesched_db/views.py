@@ -278,6 +278,8 @@ class Tally:
     died_of_notice: int
     #: victims that were to run again and could not be put back in the queue: the goal is 0
     lost: int
+    #: victims that wait to run again and would not start as things are, whenever they left: the job, and Slurm's reason
+    stuck: tuple[str, ...]
     lost_node_s: float
     #: the same of BE policies that go in rounds, which are not counted above (but for `futile` and `lost`): jobs that
     #: started in their turn, victims that gave way to a turn, or moved, and what that cost

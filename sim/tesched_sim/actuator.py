@@ -13,6 +13,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     Resume,
+    SetBegin,
     SetDependency,
     SetMarks,
     SetNice,
@@ -80,6 +81,6 @@ class SimulatedActuator:
                 if state is not State.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
-            case Hold() | Release() | SetThrottle() | Rerun() | SetDependency() | TellUser():
+            case Hold() | Release() | SetThrottle() | SetBegin() | Rerun() | SetDependency() | TellUser():
                 return FailureKind.REFUSED
         return None

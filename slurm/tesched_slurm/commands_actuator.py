@@ -25,6 +25,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     Resume,
+    SetBegin,
     SetDependency,
     SetMarks,
     SetNice,
@@ -186,6 +187,9 @@ class CommandsActuator:
                 if not seen.pending:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "update", f"jobid={job}", *_nodes(action))
+            case SetBegin():
+                # Unix seconds, whatever the time zones here and there are.
+                return self._do("scontrol", "update", f"jobid={job}", f"starttime=uts{action.begin}")
             case SetThrottle():
                 return self._throttle(action)
             case Hold():

@@ -35,6 +35,7 @@ from tesched_core.model.actions import (
     Requeue,
     Rerun,
     Resume,
+    SetBegin,
     SetDependency,
     SetMarks,
     SetNice,
@@ -309,7 +310,7 @@ def _seen(process: PyslurmProcess, question: Question) -> Seen | Failure:
 
 
 #: What pyslurm can't say: scancel's targets, and a requeue of a job only if it has not ended yet.
-_BY_COMMANDS = (Notify, Requeue, Rerun, SetDependency, SetNodes, TellUser)
+_BY_COMMANDS = (Notify, Requeue, Rerun, SetDependency, SetNodes, SetBegin, TellUser)
 
 
 @dataclass(kw_only=True)
@@ -359,7 +360,9 @@ class PyslurmActuator:
                 return self._do(seen, "hold")
             case Release():
                 return self._do(seen, "release")
-            case Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetThrottle() | TellUser():
+            case (
+                Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetBegin() | SetThrottle() | TellUser()
+            ):
                 raise AssertionError("this goes through Slurm's commands")
             case SetMarks():
                 raise AssertionError("the daemon writes the marks by itself")

@@ -24,7 +24,7 @@ from tesched_core.model.actions import (
     Suspend,
     TellUser,
 )
-from tesched_core.model.change import NODE_BINDING
+from tesched_core.model.change import BEGIN_TIME, NODE_BINDING
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import Decision
 from tesched_core.model.limits import Limits, YieldBy
@@ -42,6 +42,8 @@ from tesched_policies.fitgpp import FitGpp
 from tests.examples import examples
 from tests.properties.toy_slurm import FORGOTTEN_AFTER_S, ToySlurm
 
+#: why the record of a best-effort job is changed
+OF_VICTIMS = frozenset({ReasonCode.BACK_TO_THE_HEAD, ReasonCode.STAYS_AWAY, ReasonCode.ORDER_ENDED})
 LIMITS = Limits(min_run_time_s=0, cool_down_s=0, order_timeout_s=16, retry_after_s=10)
 TELLING = Telling(record=Record.ADMIN_COMMENT, by_command=True)
 #: after these it is certain that a command did not reach the job
@@ -138,7 +140,7 @@ class Daemon:
             else:
                 assert not job.finished
                 if snapshot.job_class(action.job_id) is JobClass.BE:
-                    assert action.reason.code in {ReasonCode.BACK_TO_THE_HEAD, ReasonCode.ORDER_ENDED}
+                    assert action.reason.code in OF_VICTIMS
                     assert job.pending or action.reason.code is ReasonCode.ORDER_ENDED
         asked = [(type(action), action.job_id) for action in decision.actions]
         assert len(set(asked)) == len(asked)
@@ -160,6 +162,8 @@ class Daemon:
                 # Known, so that it can be put back; the newest may be on its way.
                 assert job_id in self.memory.changes_of(NODE_BINDING)
                 assert job.request.required_nodes in self.bound_to[job_id]
+            if job.pending and job_id in self.slurm.deferred:
+                assert job_id in self.memory.changes_of(BEGIN_TIME)
             if job_id not in under_way:
                 assert job_id not in self.slurm.suspended_by_tesched
             if job_id not in under_way and not job.finished:

@@ -9,7 +9,18 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from tesched_core.levers.all import LEVERS
 from tesched_core.model.actions import Status
-from tesched_core.model.change import HOLD, MARK, NODE_BINDING, REQUEUE, THROTTLE, Change, Field, Mark, Nodes
+from tesched_core.model.change import (
+    BEGIN_TIME,
+    HOLD,
+    MARK,
+    NODE_BINDING,
+    REQUEUE,
+    THROTTLE,
+    Change,
+    Field,
+    Mark,
+    Nodes,
+)
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -19,7 +30,14 @@ from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import Driver
 
 #: fields by lever, for those that set another one than the nice value
-FIELDS = {HOLD: Field.HOLD, REQUEUE: Field.HOLD, NODE_BINDING: Field.NODES, THROTTLE: Field.THROTTLE, MARK: Field.MARK}
+FIELDS = {
+    BEGIN_TIME: Field.BEGIN,
+    HOLD: Field.HOLD,
+    REQUEUE: Field.HOLD,
+    NODE_BINDING: Field.NODES,
+    THROTTLE: Field.THROTTLE,
+    MARK: Field.MARK,
+}
 KEEPS_CHANGES = [lever.name for lever in LEVERS if lever.name not in {"notice", "suspend"}]
 #: undo asks once, and sees it done the next time; a value that may be on its way is awaited for some seconds
 ENOUGH, EVERY_S = 4, 6
@@ -36,6 +54,7 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
         Field.NICE: (0, -500),
         Field.HOLD: (0, 1),
         Field.THROTTLE: (0, 3),
+        Field.BEGIN: (int(NOW) - 5, int(NOW) + 500),
         Field.NODES: (Nodes(), Nodes(names=("n1",))),
         Field.MARK: (marked, replace(marked, order=3)),
     }
@@ -51,7 +70,7 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
         since=NOW - 1000,
         dry=draw(st.booleans()) and field is Field.THROTTLE,
     )
-    arrived, others = draw(st.booleans()), draw(st.booleans()) and field in {Field.NICE, Field.THROTTLE}
+    arrived, others = draw(st.booleans()), draw(st.booleans()) and field in {Field.NICE, Field.THROTTLE, Field.BEGIN}
     shown: Any = OTHERS if others else value if arrived and not change.dry else previous
     event(f"{lever}: {'of others' if others else 'arrived' if arrived else 'did not arrive'}")
     job = waiting(job_id, priority=100)
@@ -61,6 +80,8 @@ def changed_jobs(draw: st.DrawFn, lever: str, job_id: int) -> tuple[Change[Any],
         job = replace(job, request=replace(job.request, required_nodes=shown.names))
     elif field is Field.THROTTLE:
         job = replace(job, array_job_id=JobId(job_id), array_tasks="0-9", array_throttle=shown)
+    elif field is Field.BEGIN:
+        job = replace(job, eligible_time=float(shown))
     elif field is not Field.MARK:
         job = replace(job, nice=shown)
     if draw(st.booleans()) and field not in {Field.HOLD, Field.THROTTLE}:
@@ -87,10 +108,12 @@ def test_after_undo_no_lever_has_anything_outstanding(some: list[tuple[Change[An
         job, earlier = drive.jobs[one.job_id], before[one.job_id]
         if job.finished:
             assert job == earlier, "a job that has ended is left alone"
-        elif OTHERS in {earlier.nice, earlier.array_throttle}:
+        elif OTHERS in {earlier.nice, earlier.array_throttle, earlier.eligible_time}:
             assert job == earlier, "what others have set is theirs"
         elif one.field is Field.NODES and not job.pending:
             assert job == earlier, "Slurm changes nothing of a running job's nodes"
+        elif one.field is Field.BEGIN:
+            assert not job.pending or (job.eligible_time or 0) <= NOW + ENOUGH * EVERY_S
         else:
             own = (0, 0, False, frozenset(one.previous.names) if one.field is Field.NODES else frozenset())
             assert (job.nice, job.array_throttle, job.held, frozenset(job.request.required_nodes)) == own

@@ -18,10 +18,12 @@ from tesched_core.model.actions import (
     Hold,
     Notify,
     Outcome,
+    ReasonCode,
     Release,
     Requeue,
     Rerun,
     Resume,
+    SetBegin,
     SetDependency,
     SetNice,
     SetNodes,
@@ -78,6 +80,8 @@ class ToySlurm:
         self.requeued: list[tuple[JobId, int]] = []
         #: preemptions that users were told of: the job, and which one of its it was
         self.told: list[tuple[JobId, int]] = []
+        #: jobs that wait with a begin time that tesched has put later
+        self.deferred: set[JobId] = set()
         self._eligible: dict[JobId, float] = {}
         for job_id in range(1, be_jobs + 1):
             self._submit(job_id, JobClass.BE)
@@ -167,6 +171,13 @@ class ToySlurm:
                 return FailureKind.ALREADY_DONE
             case SetNodes():
                 self.jobs[job.job_id] = replace(job, request=replace(job.request, required_nodes=action.nodes))
+            case SetBegin():
+                assert job.pending
+                self._begins(job, max(action.begin, self.now))
+                if action.reason.code is ReasonCode.STAYS_AWAY:
+                    self.deferred.add(job.job_id)
+                else:
+                    self.deferred.discard(job.job_id)
             case Suspend() if job.state is not JobState.RUNNING or job.completing:
                 return FailureKind.ALREADY_DONE
             case Suspend():
@@ -220,7 +231,6 @@ class ToySlurm:
     def _gone(self, job: Job) -> None:
         """Give the room back."""
         if job.state is JobState.PENDING:
-            self._eligible[job.job_id] = self.now + REQUEUE_DELAY_S
             job = replace(job, restarts=job.restarts + 1, start_time=None, end_time=None, submit_time=self.now)
             if self.chance.random() < 0.5 and job.job_id not in self.explicit | self.undone.keys() and job.priority:
                 # Newer releases give a requeued job a new, lower priority.
@@ -229,6 +239,12 @@ class ToySlurm:
                 self.submitted[job.job_id] = (nice, fresh - nice)
                 job = replace(job, priority=fresh - job.nice)
         self.jobs[job.job_id] = replace(job, allocation=(), flags=frozenset())
+        if job.state is JobState.PENDING:
+            self._begins(self.jobs[job.job_id], self.now + REQUEUE_DELAY_S)
+
+    def _begins(self, job: Job, at: float) -> None:
+        self._eligible[job.job_id] = at
+        self.jobs[job.job_id] = replace(job, eligible_time=at)
 
     # Time.
 
@@ -289,6 +305,7 @@ class ToySlurm:
             if name is None:
                 continue
             free[name] -= job.request.cpus
+            self.deferred.discard(job.job_id)
             held = NodeShare(node=name, tres=Tres(cpus=job.request.cpus))
             self.jobs[job.job_id] = replace(
                 job, state=JobState.RUNNING, start_time=self.now, allocation=(held,), reason=""

@@ -25,6 +25,7 @@ from tesched_core.model.actions import (
     Release,
     Requeue,
     Resume,
+    SetBegin,
     SetMarks,
     SetNice,
     SetNodes,
@@ -221,6 +222,8 @@ class Driver:
                         cpus=action.count.cpus or job.request.cpus * action.count.least // job.request.min_nodes,
                     )
                 self.change(job.job_id, request=request)
+            elif isinstance(action, SetBegin):
+                self.change(job.job_id, eligible_time=float(max(action.begin, int(NOW + self.at_s))))
             elif isinstance(action, SetThrottle):
                 self.throttled(action.job_id, action.throttle)
             elif isinstance(action, Requeue):

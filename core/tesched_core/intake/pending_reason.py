@@ -47,6 +47,12 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
 )
 
 
+#: What Slurm says of a job that does not start whatever else ends, unless an admin or its user changes something. Not a
+#: limit of several jobs together: that such a one is 0 is not said (tried on 22.05).
+_NEVER = re.compile(
+    r"InvalidQOS|InvalidAccount|BadConstraints|AccountNotAllowed|QOSNotAllowed|Job's[ _](account|QOS)"
+    r"|Partition(Config|TimeLimit|NodeLimit)|(Assoc|QOS)Max\w+PerJob|Job(Hold|Held)Max"
+)
 #: Beginnings of what Slurm says of a run that has failed: by an exit code, or by a signal (on 22.05, and since then).
 _FAILURES = ("NonZeroExitCode", "JobLaunchFailure", "RaisedSignal")
 
@@ -68,6 +74,11 @@ _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 def has_failed(job: Job) -> bool:
     """Check whether a job's run has failed. While it is completing its state is hidden, and its reason tells."""
     return job.state is JobState.FAILED or (job.completing and job.reason.startswith(_FAILURES))
+
+
+def starts_no_more(reason: str) -> bool:
+    """Check whether a pending job with this reason word does not start again as things are, whatever else ends."""
+    return _NEVER.match(reason) is not None
 
 
 def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:

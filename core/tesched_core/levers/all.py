@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tesched_core.levers.begin_time import BEGIN_TIME_LEVER
 from tesched_core.levers.contract import Lever
 from tesched_core.levers.hold import HOLD_LEVER
 from tesched_core.levers.mark import MARK_LEVER
@@ -21,6 +22,7 @@ LEVERS: tuple[Lever, ...] = (
     REQUEUE_LEVER,
     PRIORITY_LEVER,
     VICTIM_BOOST_LEVER,
+    BEGIN_TIME_LEVER,
     HOLD_LEVER,
     THROTTLE_LEVER,
     NODE_BINDING_LEVER,

@@ -46,6 +46,8 @@ class ReasonCode(StrEnum):
     SET_FREE = "set_free"
     #: a victim waits to run again, ahead of the other best-effort jobs
     BACK_TO_THE_HEAD = "back_to_the_head"
+    #: a victim that has left does not start again while others of its order still leave
+    STAYS_AWAY = "stays_away"
     #: it fits into room that is left over, and is brought to the head of the best-effort queue
     FILLS_ROOM = "fills_room"
     #: it has started, or others took the room: its place in the queue is its own again
@@ -186,6 +188,18 @@ class SetNodes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetBegin:
+    """Set the time before which a pending job does not start (--begin)."""
+
+    job_id: JobId
+    reason: Reason
+    #: Unix seconds; what has passed is now
+    begin: int
+    #: what it was before
+    previous: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetThrottle:
     """Set how many tasks of a job array may run at once (ArrayTaskThrottle); those that run are left alone."""
 
@@ -291,6 +305,7 @@ Action: TypeAlias = (
     | SetNice
     | SetPriority
     | SetNodes
+    | SetBegin
     | SetThrottle
     | Hold
     | Release

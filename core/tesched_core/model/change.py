@@ -19,6 +19,7 @@ QUEUE_BOOST = "queue_boost"
 NODE_BINDING = "node_binding"
 HOLD = "hold"
 THROTTLE = "throttle"
+BEGIN_TIME = "begin_time"
 REQUEUE = "requeue"
 MARK = "mark"
 
@@ -31,6 +32,8 @@ class Field(StrEnum):
     #: 1: held, 0: not
     HOLD = "hold"
     NODES = "nodes"
+    #: begin time, Unix seconds
+    BEGIN = "begin"
     #: of a job array
     THROTTLE = "throttle"
     #: the job's line in the file of Slurm's plugin

@@ -60,10 +60,14 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.CANNOT_RETURN, "it must end by a time (--deadline); back in the queue it might never run again"),
     (
         RefusalCode.CANNOT_RETURN,
-        "its partition is not up, or has a lower limit than it needs: it would not start again",
+        "its partition is down, bars its account or QOS, or has a lower limit than it needs: it would not start again",
     ),
     (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
     (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),
+    (
+        RefusalCode.CANNOT_RETURN,
+        "its nodes are not its partition's any more, or lack a feature that it asks for: it might not start again",
+    ),
 )
 
 

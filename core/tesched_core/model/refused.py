@@ -1,7 +1,7 @@
 """Kinds of change that Slurm refuses on this site: learned from its answers, and tried less and less often.
 
 Definitions
-    kind       the field of a job's record that is set: nice value, priority, nodes, hold, throttle.
+    kind       the field of a job's record that is set: nice value, priority, nodes, begin time, hold, throttle.
     refusal    slurmctld answered that it does not make the change: a job_submit plugin of the site's
                (slurm_job_modify), a missing right.
 
@@ -40,6 +40,7 @@ from tesched_core.model.actions import (
     Outcome,
     ReasonCode,
     Release,
+    SetBegin,
     SetNice,
     SetNodes,
     SetPriority,
@@ -59,6 +60,7 @@ _FIELDS: Mapping[type[Action], Field] = MappingProxyType(
         SetNice: Field.NICE,
         SetPriority: Field.PRIORITY,
         SetNodes: Field.NODES,
+        SetBegin: Field.BEGIN,
         SetThrottle: Field.THROTTLE,
         Hold: Field.HOLD,
         Release: Field.HOLD,
@@ -70,6 +72,7 @@ WORDS: Mapping[Field, str] = MappingProxyType(
         Field.NICE: "nice values",
         Field.PRIORITY: "priorities",
         Field.NODES: "node lists",
+        Field.BEGIN: "begin times",
         Field.THROTTLE: "array throttles",
         Field.HOLD: "holds",
     }

@@ -40,6 +40,8 @@ _LET: Mapping[Field, str] = MappingProxyType(
         "pass the daemon's user, which needs the rights of an Operator",
         Field.NODES: "TE jobs are not bound to where victims leave, and may start elsewhere; let a job_submit plugin "
         "pass the daemon's user",
+        Field.BEGIN: "a victim that has left may be back on its nodes before the others of its order have left; "
+        "let a job_submit plugin pass the daemon's user",
         Field.THROTTLE: "elastic arrays keep their size; let a job_submit plugin pass the daemon's user",
         Field.HOLD: "policies that go in rounds need holds; let a job_submit plugin pass the daemon's user",
     }

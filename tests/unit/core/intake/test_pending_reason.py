@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import room_would_not_help, starts_no_more
 from tesched_core.model.actions import OrderId
 from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import Job, JobState
@@ -226,3 +226,26 @@ class TestAJobAtWhichSlurmHasNotLooked:
             columns_of(cluster([], [limited])).trials, Memory(), NOW, Limits(await_first_look=False)
         )
         assert refusal.code is C.LIMIT
+
+
+@pytest.mark.parametrize(
+    ("reason", "never"),
+    [
+        ("InvalidQOS", True),
+        ("BadConstraints", True),
+        ("AssocMaxWallDurationPerJobLimit", True),
+        ("QOSMaxWallDurationPerJobLimit", True),
+        ("AssocMaxCpuPerJobLimit", True),
+        ("Job's_account_not_permitted_to_use_this_partition_(p0_allows_a1_not_a4)", True),
+        ("PartitionTimeLimit", True),
+        ("JobHoldMaxRequeue", True),
+        ("AssocGrpJobsLimit", False),
+        ("AssocMaxJobsLimit", False),
+        ("QOSMaxJobsPerUserLimit", False),
+        ("JobHeldAdmin", False),
+        ("BeginTime", False),
+        ("PartitionDown", False),
+    ],
+)
+def test_what_slurm_says_of_a_job_that_starts_no_more_as_things_are(reason: str, never: bool) -> None:
+    assert starts_no_more(reason) is never

@@ -68,6 +68,43 @@ def test_one_partition_of_its_list_is_enough_and_one_that_is_not_read_says_nothi
     assert why(replace(JOB, partitions=("gone",))) == ""
 
 
+@pytest.mark.parametrize(
+    ("partition", "returns"),
+    [
+        (replace(UP, allow_accounts=frozenset({"lab", "other"})), True),
+        (replace(UP, allow_accounts=frozenset({"other"})), False),
+        (replace(UP, allow_qos=frozenset({"normal"})), True),
+        (replace(UP, allow_qos=frozenset({"high"})), False),
+    ],
+)
+def test_a_partition_that_does_not_allow_its_account_or_qos_starts_it_no_more(
+    partition: Partition, returns: bool
+) -> None:
+    job = replace(JOB, account="lab", qos="normal")
+    assert (why(job, partition) == "") is returns
+    settings = SlurmSettings(limits_enforced=False)
+    anyone = cluster([node("n1")], [job], partitions=[partition], settings=settings)
+    assert why_it_cannot_return(job, anyone) == 0, "where neither is checked"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "found"), [({"n1", "n2"}, ""), ({"n2"}, "nodes"), (set(), "")], ids=["its own", "others", "not read"]
+)
+def test_one_whose_nodes_have_left_its_partition_might_not_start_again(nodes: set[str], found: str) -> None:
+    assert why(JOB, replace(UP, nodes=frozenset(nodes))) == found
+
+
+@pytest.mark.parametrize(
+    ("constraint", "returns"), [("fast", True), ("fast&big", False), ("slow|fast", True), ("[fast*2]", True)]
+)
+def test_one_whose_nodes_have_lost_a_feature_that_it_asks_for_might_not_start_again(
+    constraint: str, returns: bool
+) -> None:
+    job = replace(JOB, request=replace(JOB.request, features=constraint))
+    snapshot = cluster([replace(node("n1"), features=frozenset({"fast"}))], [job], partitions=[UP])
+    assert (why_it_cannot_return(job, snapshot) == 0) is returns
+
+
 def test_a_reservation_that_is_over_or_gone_starts_no_job_again() -> None:
     inside = replace(JOB, reservation="course")
     course = Reservation(name="course", start_time=NOW - 10, end_time=NOW + 1)
