@@ -19,9 +19,10 @@ finish, or ignore it. TE jobs come evenly, at any moment between two passes of S
                              half a compressed minute later
 
 What the guard counts in minutes or by the hour is compressed, too: guard.useful_run_s is `--minute` seconds instead of
-60, guard.retry_after_s five of them, and what any hour may cost is what 60 of them may (an hour of real time holds 12
-of the compressed ones). Slurm's own intervals, the Epilog and the polls are not: they are as long as at any site, so
-that a job of a compressed minute meets them more often than one of a real minute.
+60, guard.retry_after_s five of them, guard.wait_for_free_s a sixth of one (jobs end 12 times as often as at a site),
+and what any hour may cost is what 60 of them may (an hour of real time holds 12 of the compressed ones). Slurm's own
+intervals, the Epilog and the polls are not: they are as long as at any site, so that a job of a compressed minute meets
+them more often than one of a real minute.
 
 Printed, from the state store, from Slurm and from what the jobs wrote themselves: what was preempted, what of it in
 vain, and what was lost. A TE job that requeues itself, or fails in its Prolog, is known as such only afterwards: what
@@ -131,6 +132,7 @@ def drop_in(minute_s: float) -> str:
         "cool_down_s": 30,
         "useful_run_s": minute_s,
         "retry_after_s": 5 * minute_s,
+        "wait_for_free_s": 10 * minute_s / 60,
         "max_futile_orders_per_job": BOUND,
         **{name: round(limit * 60 / minute_s) for name, limit in BY_THE_HOUR.items()},
     }
@@ -280,9 +282,10 @@ def _submit_all(
 
 def _kept(folder: Path, cluster: LocalCluster, where: Path) -> None:
     where.mkdir(parents=True, exist_ok=True)
-    files = [*folder.glob("tesched.*"), *folder.glob("*.log"), cluster.shared / EVENTS, cluster.slurmctld_log]
-    for file in files:
-        if file.exists():
+    # A job's output is empty, unless something was wrong.
+    files = [*folder.glob("tesched.*"), *folder.glob("*.log"), *cluster.shared.glob("*.out")]
+    for file in (*files, cluster.shared / EVENTS, cluster.slurmctld_log):
+        if file.exists() and file.stat().st_size:
             (where / file.name).write_bytes(file.read_bytes())
 
 
