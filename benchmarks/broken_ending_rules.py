@@ -34,4 +34,22 @@ ENDING_MUTATIONS = (
         "    if job.completing:",
         "    if job.completing and job.restarts == victim.restarts:",
     ),
+    Mutation(
+        "ending: no Epilog is part of a TE job's run",
+        "core/tesched_core/orders/useful_run.py",
+        "over = job.completing and not job.finished",
+        "over = False",
+    ),
+    Mutation(
+        "ending: what came of a run is remembered in its Epilog",
+        "core/tesched_core/orders/futility.py",
+        "if job.completing:  # its run is over",
+        "if False:  # its run is over",
+    ),
+    Mutation(
+        "ending: a TE job that is completing has started",
+        "core/tesched_core/orders/started.py",
+        "over = job is not None and itself is None and",
+        "over = False and itself is None and",
+    ),
 )

@@ -9,6 +9,12 @@ _QUEUE, _VICTIM = "core/tesched_core/levers/queue_boost.py", "core/tesched_core/
 
 RAISE_MUTATIONS = (
     Mutation("raise: by Priority", _NICE, "job.nice == one.value and job.priority == one.shown", "False"),
+    Mutation(
+        "raise: nothing while it is completing",
+        _NICE,
+        "return job.completing or awaits_release(",
+        "return awaits_release(",
+    ),
     Mutation("raise: not for ever", _NICE, "one.undone >= MOST_AGAIN *", "one.undone >= 100 *"),
     Mutation(
         "raise: a victim's, not for ever",
@@ -67,5 +73,5 @@ RAISE_MUTATIONS = (
         "and not _awaits_release(one, context)",
         "",
     ),
-    Mutation("put back: lifts no hold", _NICE, "return job.held and one.field", "return False and one.field"),
+    Mutation("put back: lifts no hold", _NICE, "return _is_held(job) and one.field", "return False and one.field"),
 )

@@ -69,6 +69,9 @@ class LoadJob:
     checkpoint_s: float = 0.0
     #: ticks between checkpoints without a notice; 0 for none
     checkpoint_every: int = 0
+    #: an ordinary script's first runs that end with RequeueExit, each after so many ticks
+    requeues: int = 0
+    requeue_after: int = 0
     #: further sbatch options, such as --partition=debug
     options: tuple[str, ...] = ()
 
@@ -76,6 +79,8 @@ class LoadJob:
         """Raise ValueError for a job that could not do what is asked of it."""
         if self.on_notice == "unaware" and (self.checkpoint_s or self.checkpoint_every):
             raise ValueError(f"{self.name} is an ordinary script, which writes no checkpoint: say on_notice")
+        if self.requeues and (self.on_notice != "unaware" or self.requeue_after >= self.ticks):
+            raise ValueError(f"{self.name} can't requeue itself: it saves its work, or ends before")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +169,8 @@ def submit(cluster: Cluster, job: LoadJob, folder: Path, *, script: Path = JOB_S
             str(folder),
             # Not by --export: a list of variables makes Slurm run a login shell for each job.
             str(cluster.definition.requeue_exit),
+            str(job.requeues),
+            str(job.requeue_after),
         ),
         user=user,
     )

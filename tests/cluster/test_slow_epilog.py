@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,65 @@ def test_one_that_dies_of_its_notice_runs_again_though_the_te_job_was_cancelled_
         cluster.wait_for(lambda: cluster.put_back([victim]) == [victim], "it to be put back in the queue")
         cluster.wait_for(lambda: "died of its notice" in daemon.ask("explain", str(victim)).stdout, "what it died of")
         assert daemon.json("status")["tally"]["lost"] == 0
+
+
+def judges_runs(folder: Path) -> None:
+    """Ask for a useful run of the site's default length."""
+    (folder / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\n")
+
+
+def with_a_victim_that_left(cluster: LocalCluster, hold: Path, wrap: str) -> int:
+    """Give a TE job that runs where a victim has left; each Epilog from now on waits."""
+    hold.unlink()
+    victim = cluster.sbatch("--job-name=be-1", *WHOLE, wrap="sleep 1000")
+    cluster.wait_state(victim, "RUNNING")
+    te = cluster.sbatch("--job-name=te", *WHOLE, wrap=wrap, user=ordinary_user())
+    cluster.wait_for(lambda: cluster.put_back([victim]) == [victim], "the victim to leave")
+    return te
+
+
+@pytest.mark.gate
+def test_the_epilog_of_a_te_job_that_requeues_itself_is_no_part_of_its_run(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    cluster = make_cluster(site(tmp_path, nodes=1))
+    judges_runs(tmp_path)
+    go = cluster.shared / "go"
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        script = f"while [ ! -e {go} ]; do sleep 0.1; done; exit {cluster.definition.requeue_exit}"
+        te = with_a_victim_that_left(cluster, hold, script)
+        cluster.wait_for(lambda: "started on n1" in daemon.ask("explain", str(te)).stdout, "its start to be seen")
+        hold.touch()
+        go.touch()
+        cluster.wait_for(lambda: daemon.json("status")["tally"]["futile"] == 1, "its victim to have left for nothing")
+        assert cluster.job(te)["JobState"] == "COMPLETING"
+        assert "goes back to the queue" in daemon.ask("explain", str(te)).stdout
+
+
+@pytest.mark.gate
+def test_a_te_job_that_slurm_holds_for_its_prolog_while_its_epilog_runs_stays_held(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    """With priority/basic a change of its nice value would release it, as the last in the queue."""
+    prolog = tmp_path / "prolog"
+    prolog.write_text(
+        f"#!/bin/bash\n[[ $SLURM_JOB_USER != {ordinary_user()} ]] && exit 0\n: >{hold}; [[ -e {tmp_path}/mended ]]\n"
+    )
+    prolog.chmod(0o755)
+    made = site(tmp_path, nodes=1)
+    judges_runs(tmp_path)
+    settings = {**made.settings, "Prolog": str(prolog), "PrologFlags": "Alloc"}
+    cluster = make_cluster(replace(made, settings=settings))
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = with_a_victim_that_left(cluster, hold, "sleep 1000")
+        cluster.wait_for(lambda: daemon.json("status")["tally"]["futile"] == 1, "its Prolog to have failed")
+        daemon.await_polls(cluster)
+        assert cluster.job(te)["Priority"] == "0"
+        hold.unlink()
+        cluster.wait_for(lambda: "held" in cluster.job(te)["Reason"].lower(), "it to be back in the queue")
+        daemon.await_polls(cluster)
+        assert cluster.job(te)["Priority"] == "0"
+        (tmp_path / "mended").touch()
+        cluster.resume_node("n1")
+        cluster.run("scontrol", "release", str(te))
+        cluster.wait_for(lambda: cluster.job(te)["Nice"] == "0", "its nice value to be put back")

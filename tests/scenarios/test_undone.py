@@ -259,6 +259,22 @@ class TestAdmin:
         assert drive.jobs[JobId(TE)].priority == 50
         assert drive.memory.changes_of(PRIORITY) == {}
 
+    @pytest.mark.parametrize("priority", [0, 50 + 1001])
+    def test_of_a_job_that_is_completing_it_is_put_back_when_it_is_in_the_queue(self, priority: int) -> None:
+        """Slurm refuses it then; or the job is to be held, and with priority/basic its hold would be lifted."""
+        drive = drive_on(BASIC)
+        done(drive, drive.cycle(0))
+        drive.starts(TE, HALF)
+        drive.completing(TE, JobState.UNKNOWN)
+        drive.change(TE, priority=priority, reason="launch_failed_requeued_held", restarts=1)
+        assert [one for one in drive.cycle(2) if one.job_id == TE] == []
+        drive.requeued(TE)
+        assert bool([one for one in drive.cycle(4) if one.job_id == TE]) is (priority != 0)
+        drive.change(TE, priority=50 + 1001, nice=-1001, reason="Priority")
+        done(drive, drive.cycle(10))
+        drive.cycle(12)
+        assert (drive.jobs[JobId(TE)].nice, drive.jobs[JobId(TE)].priority) == (0, 50)
+
     def test_undo_lifts_no_hold_either_and_says_that_something_is_left(self) -> None:
         drive = drive_on(BASIC)
         done(drive, drive.cycle(0))

@@ -367,3 +367,40 @@ def test_one_that_starts_elsewhere_and_comes_back_waits_too() -> None:
 def test_how_long_a_useful_run_takes(limit_s: int | None, useful_s: float, wanted_s: float) -> None:
     job = waiting(TE, time_limit_s=limit_s)
     assert useful_run_s(job, Limits(useful_run_s=useful_s)) == wanted_s
+
+
+def ends_to_come_back(drive: Driver, *, restarts: int = 0) -> None:
+    """Let the TE job's run end with RequeueExit: while its Epilog takes its time it is no state that squeue names."""
+    drive.completing(TE, JobState.UNKNOWN)
+    drive.change(TE, reason="NonZeroExitCode", restarts=restarts)
+
+
+def test_its_epilog_is_no_part_of_a_run() -> None:
+    drive = started(small())
+    ends_to_come_back(drive)
+    drive.cycle(10)
+    assert (drive.order().ending, drive.order().futile) == (Ending.NO_RUN, True)
+    assert any("goes back to the queue 7 s after its start" in one.text for one in drive.decision.transitions)
+    drive.cycle(500)
+    assert drive.memory.futile[JobId(TE)].count == 1, "remembered for as long as the Epilog takes"
+    comes_back(drive, 501)
+    assert drive.memory.futile[JobId(TE)].count == 1
+
+
+def test_a_run_that_was_long_enough_before_its_epilog_has_served() -> None:
+    drive = started(small())
+    ends_to_come_back(drive)
+    drive.cycle(63)
+    assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_one_that_began_and_is_completing_by_the_next_poll_has_started(restarts: int) -> None:
+    drive = small()
+    drive.change(TE, reason="Resources")
+    drive.obeys(*drive.cycle(0))
+    drive.starts(TE, HALF, at_s=2)
+    ends_to_come_back(drive, restarts=restarts)
+    drive.cycle(3)
+    assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.NO_RUN)
+    assert drive.memory.futile[JobId(TE)].count == 1

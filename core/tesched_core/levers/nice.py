@@ -114,7 +114,7 @@ def put_back(
         # What it had before is not its own any more: once it is released it gets a new priority.
         context.changes_of(one.lever)[one.job_id] = replace(one, own=None)
     if any(not is_futile(one, job) for job, _ in needed):
-        free = [(job, action) for job, action in needed if not awaits_release(job, one, context.snapshot)]
+        free = [(job, action) for job, action in needed if not _must_wait(job, one, context.snapshot)]
         context.actions += [action for job, action in free if not is_refused(action, job, context)]
         return False
     if one.order_id is not None:
@@ -139,7 +139,7 @@ def with_own(one: Change[int], job: Job) -> Change[int]:
 
     Newer releases give a requeued job a new one, and a release after a hold does.
     """
-    if one.own is None or job.held or not is_ours(job, one):
+    if one.own is None or _is_held(job) or not is_ours(job, one):
         return one
     requeued = job.restarts != one.restarts
     is_old = (job.priority == one.own or one.undone) if requeued else job.priority in _known(one, one.own)
@@ -155,7 +155,17 @@ def is_refused(action: Action, job: Job, context: CycleContext) -> bool:
 
 def awaits_release(job: Job, one: Change[Any], snapshot: Snapshot) -> bool:
     """Check whether the change stays for as long as the job is held: with priority/basic nice=0 would release it."""
-    return job.held and one.field is Field.NICE and snapshot.settings.priority_type == BASIC
+    return _is_held(job) and one.field is Field.NICE and snapshot.settings.priority_type == BASIC
+
+
+def _must_wait(job: Job, one: Change[Any], snapshot: Snapshot) -> bool:
+    """Check whether Slurm would take no change of the job now: it is completing, and refuses most of them."""
+    return job.completing or awaits_release(job, one, snapshot)
+
+
+def _is_held(job: Job) -> bool:
+    """Check whether a job is held, or will be once its nodes are free: after a failed Prolog, or a requeuehold."""
+    return job.priority == 0 and (job.pending or job.completing)
 
 
 def restoring(one: Change[int], job: Job, reason: Reason) -> Release | SetNice | SetPriority | None:
@@ -193,7 +203,7 @@ def counted(one: Change[int], outcomes: Sequence[Outcome]) -> Change[int]:
 def _lost_place(one: Change[int], job: Job) -> int | None:
     """Return the job's own priority if nice alone would not give it back; None: it would, or Slurm works one out."""
     own = one.own
-    if own is None or one.field is not Field.NICE or job.held or job.restarts != one.restarts:
+    if own is None or one.field is not Field.NICE or _is_held(job) or job.restarts != one.restarts:
         return None
     known = job.priority in _known(one, own)
     if is_ours(job, one):

@@ -210,9 +210,11 @@ def _digest(parts: Iterator[str]) -> str:
 
 
 def _is_starting(job: Job, one: Futility, context: CycleContext) -> bool:
-    """Return whether a job runs, and not for so long yet that its start counts as one; of an array each start does."""
+    """Check whether a job runs, and its start does not count as one yet; of an array each start does."""
     if (job.array_job_id is not None and not one.by_itself) or not job.on_nodes or job.finished:
         return False
+    if job.completing:  # its run is over, and it goes back to the queue
+        return True
     began = job.start_time
     return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)
 

@@ -21,7 +21,9 @@ def started_run(order: Order, context: CycleContext) -> Job | None:
     itself = next((victim for victim in order.victims if victim.job_id == order.preemptor), None)
     if itself is not None and (job is None or job.restarts <= itself.restarts):
         return None  # it moves, and has not left yet
-    if job is not None and _has_started(job):
+    # One that completes, and not for good, began and ended between two polls, and goes back to the queue.
+    over = job is not None and itself is None and job.completing and job.on_nodes and job.array_job_id is None
+    if job is not None and (over or _has_started(job)):
         return job
     if job is not None and job.array_job_id is None:
         return None

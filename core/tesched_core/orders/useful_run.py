@@ -12,7 +12,8 @@ Principle
     an order stays on trial until its TE job has had a useful run. Before that, one
     that is back in the queue, or has ended without success, has come to nothing (`orders/futility.py`).
 
-    What happened between two polls shows in Slurm's count of the job's restarts.
+    What happened between two polls shows in Slurm's count of the job's restarts. A run is over when its job is seen to
+    be completing: Slurm puts it back in the queue, and counts its wait from there, only after the Epilog.
 
 Parameters
     guard.useful_run_s
@@ -70,7 +71,8 @@ def judged(order: Order, context: CycleContext) -> Order:
         return replace(order, run_seen_at=None)
     enough_s = useful_run_s(job, context.limits)
     back = job.pending or came_back(order, job)
-    if not back and not job.finished:
+    over = job.completing and not job.finished  # it goes back to the queue, however long its Epilog takes
+    if not back and not job.finished and not over:
         if "CONFIGURING" in job.flags:  # its nodes boot, or a Prolog runs: it has not begun
             return replace(order, run_seen_at=context.now, started_at=None)
         order = replace(order, started_at=job.start_time)  # Slurm sets it anew when they are ready
@@ -78,9 +80,9 @@ def judged(order: Order, context: CycleContext) -> Order:
     if ran_s >= enough_s or (not back and job.state is JobState.COMPLETED):
         forget(order.run_id, context)
         return replace(order, run_seen_at=None)
-    if not back and not job.finished:
+    if not back and not job.finished and not over:
         return order
-    what = "is back in the queue" if back else f"ended {job.state}"
+    what = "is back in the queue" if back else "goes back to the queue" if over else f"ended {job.state}"
     text = f"job {job.label} {what} {ran_s:.0f} s after its start: its victims left for nothing"
     context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(order, ending=Ending.NO_RUN, run_seen_at=None)
