@@ -69,7 +69,10 @@ def test_where_it_can_not_be_set_no_victim_leaves_for_it(
     why: str, change: dict[str, JobId], limits: Limits, memory: Memory
 ) -> None:
     te = replace(waiting(9, THREE), **change)  # type: ignore[arg-type] # of their fields' types
-    view = replace(view_of(cluster(PAIRS, [*BOTH_FULL, te])), limits=limits, memory=memory)
+    at_once = replace(traits(JobClass.BE), notice_signal="")
+    snapshot = cluster(PAIRS, [*BOTH_FULL, te])
+    snapshot = snapshot.with_traits(dict.fromkeys(snapshot.jobs, at_once))
+    view = replace(view_of(snapshot), limits=limits, memory=memory)
     proposal = proposed(view)
     assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED]), why
 
