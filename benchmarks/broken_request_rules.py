@@ -47,7 +47,7 @@ REQUEST_MUTATIONS = (
     ),
     Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or is_open(job))", "in_round"),
     Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
-    Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "view.limits.bind_for_s > 0", "True"),
+    Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
     Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
     Mutation(
         "number of nodes: with no nodes of its own", _CANDIDATES, "        and not job.request.required_nodes\n", ""
@@ -56,6 +56,26 @@ REQUEST_MUTATIONS = (
     Mutation(
         "number of nodes: the order's, before it is bound", _NUMBER, "is_open(job) and job.pending and", "False and"
     ),
+    Mutation(
+        "number of nodes: victims leave while it is bound",
+        "policies/tesched_policies/victim_search.py",
+        "if self._leave_within(pair[1], candidates.bound_for_s)]",
+        "]",
+    ),
+    Mutation("number of nodes: bound for the rest alone", _CANDIDATES, "else view.now - one.since)", "else 0.0)"),
+    Mutation(
+        "number of nodes: its user's stays",
+        _BINDING,
+        "own is None or asked != (own.least, own.most) or",
+        "own is None or",
+    ),
+    Mutation(
+        "number of nodes: its user's counts",
+        "core/tesched_core/model/change.py",
+        "if own is None or not is_as_set(job, binding):",
+        "if own is None:",
+    ),
+    Mutation("number of nodes: tasks are left alone", _BINDING, "    if not with_tasks:\n", "    if False:\n"),
     Mutation("number of nodes: few are tried", _NUMBER, "if found == most:", "if False:"),
     Mutation(
         "number of nodes: memory is read for the fewest",

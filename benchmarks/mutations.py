@@ -75,7 +75,8 @@ NEAR = {
     "hold": ("tests/scenarios/test_refused_changes.py",),
     "eligibility": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_several_orders.py"),
     "admission": ("tests/unit/core/guard/test_guard.py",),
-    "victim_search": ("tests/scenarios/test_several_orders.py",),
+    "victim_search": ("tests/scenarios/test_several_orders.py", "tests/unit/core/placement/test_node_count.py"),
+    "change": ("tests/scenarios/test_binding.py",),
     "tell_users": ("tests/scenarios/test_told.py",),
     "node_binding": (
         "tests/scenarios/test_binding.py",

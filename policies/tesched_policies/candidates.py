@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tesched_core.model.change import Field
+from tesched_core.model.change import NODE_BINDING, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
@@ -22,12 +22,17 @@ class Candidates:
 
     #: as its request stands: what Slurm takes if it has a choice
     as_asked: tuple[Demand, ...]
-    #: what victims may leave for
-    planned: tuple[Demand, ...]
-    #: it will be bound with the number of nodes of the plan, and gets no fewer
-    fixed: bool
+    #: with a number of nodes that is set when it is bound for them; empty if that can't be done, or need not
+    fixed: tuple[Demand, ...] = ()
+    #: how long it may be bound, seconds from now: victims that take longer leave for a job whose number is open again
+    bound_for_s: float = 0.0
     #: why it can never start, where there are none of these
     impossible: str = ""
+
+    @property
+    def any(self) -> tuple[Demand, ...]:
+        """Return all of them, as it asks for them first."""
+        return self.as_asked + self.fixed
 
 
 def candidates_of(job: Job, view: View, room: Room) -> Candidates:
@@ -35,33 +40,51 @@ def candidates_of(job: Job, view: View, room: Room) -> Candidates:
 
     Raises UnsupportedRequestError if it asks for something that is not modelled.
     """
-    fixed = tuple(demands_if_fixed(job, view.snapshot, room)) if can_be_fixed(job, view) else ()
+    fixable, snapshot, left_s = can_be_fixed(job, view), view.snapshot, _may_be_bound_for_s(job, view)
     try:
-        demands = demands_of(job, view.snapshot, room)
+        demands = demands_of(job, snapshot, room)
     except UnsupportedRequestError:
+        fixed = tuple(demands_if_fixed(job, snapshot, room)) if fixable else ()
         if not fixed:
             raise
-        return Candidates(as_asked=(), planned=fixed, fixed=True)
+        return Candidates(as_asked=(), fixed=fixed, bound_for_s=left_s)
     impossible = [why_impossible(demand, room) for demand in demands]
     possible = tuple(demand for demand, why in zip(demands, impossible, strict=True) if not why)
+    fixed = ()
+    if fixable and (possible or (_takes_fewest_nodes(job, view) and any(one.allowed.any() for one in demands))):
+        first = min((demand.nodes for demand in possible), default=1)
+        fixed = tuple(demands_if_fixed(job, snapshot, room, first))
     return Candidates(
         as_asked=possible,
-        planned=fixed or possible,
-        fixed=bool(fixed),
+        fixed=fixed,
+        bound_for_s=left_s,
         impossible="" if possible or fixed else impossible[0],
     )
 
 
 def can_be_fixed(job: Job, view: View) -> bool:
-    """Check whether the job's number of nodes is open, and will be set when it is bound for a plan of this cycle."""
+    """Check whether the job's number of nodes is open, and can be set when it is bound for a plan of this cycle."""
     refused = view.memory.refused.get(Field.NODES)
     return (
         is_open(job)
         and is_bindable(job)
         and not job.request.required_nodes
-        and view.limits.bind_for_s > 0
+        and _may_be_bound_for_s(job, view) > 0
         and not (refused is not None and refused.holds(job.user, view.now))
     )
+
+
+def _may_be_bound_for_s(job: Job, view: View) -> float:
+    """Return for how long the job may be bound from now on (`guard.bind_for_s` from its first binding in this wait)."""
+    one = view.memory.changes_of(NODE_BINDING).get(job.job_id)
+    return view.limits.bind_for_s - (0.0 if one is None or one.since is None else view.now - one.since)
+
+
+def _takes_fewest_nodes(job: Job, view: View) -> bool:
+    """Check whether of a job with an open number the fewest nodes alone are modelled (`placement/demand.py`)."""
+    parts = (view.snapshot.partitions.get(name) for name in job.partitions)
+    alone = any(part is not None and part.oversubscribe == "EXCLUSIVE" for part in parts)
+    return bool(job.request.cpus_per_gres) or job.request.exclusive or alone
 
 
 def why_impossible(demand: Demand, room: Room) -> str:

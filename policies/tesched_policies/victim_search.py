@@ -13,6 +13,7 @@ Two searches, both ending with a set from which no victim can be left out:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from tesched_core.placement.spread import fewer_may_do, spreads
 from tesched_core.placement.what_if import WhatIf
 from tesched_core.policy import AwaitRoom, ChosenVictim, Eligibility, MakeRoom, Plan, Proposal, View
 
-from tesched_policies.candidates import candidates_of, first_free
+from tesched_policies.candidates import Candidates, candidates_of, first_free
 
 
 class Found(NamedTuple):
@@ -157,7 +158,7 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
         if candidates.impossible:
             refusals.append(_of_preemptor(job, RefusalCode.IMPOSSIBLE, candidates.impossible))
             continue
-        at_once = first_free(candidates.as_asked, room) or first_free(candidates.planned, room)
+        at_once = first_free(candidates.any, room)
         if at_once is not None:
             demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
         else:
@@ -166,27 +167,14 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             asker = "" if eligibility is view.eligibility else job.user
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
-            demand = candidates.planned[0]
+            demand = candidates.any[0]
             if pool.any():
-                answers: list[tuple[Demand, Found]] = []
-                for one in candidates.planned:  # each partition alone, as Slurm tries them
-                    if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
-                        break  # no larger number of nodes costs less
-                    if (asker, *one.shape) not in hopeless:
-                        victims = search(one, running, pool, score, room)
-                        if victims is None:
-                            hopeless.add((asker, *one.shape))
-                        else:
-                            answers.append((one, victims))
-                certain = [pair for pair in answers if candidates.fixed or not _may_shrink(pair, room, running)]
-                if min((len(found.victims) for _, found in certain), default=2) > 1:
-                    uneven = _unevenly(candidates.planned, running, pool, score, room, search)
-                    certain += [pair for pair in uneven if candidates.fixed or not _may_shrink(pair, room, running)]
-                    if (answers or uneven) and not certain:
-                        refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
-                        continue
-                if certain:
-                    demand, answer = min(certain, key=lambda pair: _price(pair[1], score))
+                ground = _Ground(view=view, room=room, pool=pool, score=score, search=search, hopeless=hopeless)
+                pair, may_shrink = ground.cheapest(candidates, asker)
+                if may_shrink:
+                    refusals.append(_of_preemptor(job, RefusalCode.UNSUPPORTED, _MAY_SHRINK))
+                    continue
+                demand, answer = pair or (demand, None)
             until = patience(view, job, answer) if patience and answer else 0.0
             if until > view.snapshot.taken_at:
                 plans.append(AwaitRoom(preemptor=job.job_id, until=until))
@@ -224,22 +212,62 @@ def _chosen(row: int, running: Running, score: NDArray[np.float64], why: str) ->
     return ChosenVictim(job_id=job_id, score=float(score[row]), why=why.format(score=float(score[row])))
 
 
-def _unevenly(  # noqa: PLR0917 - what a search is given
-    demands: Sequence[Demand],
-    running: Running,
-    pool: NDArray[np.bool_],
-    score: NDArray[np.float64],
-    room: Room,
-    search: Search,
-) -> list[tuple[Demand, Found]]:
-    """Return the victims that make room for the job's tasks where no even share of them finds any."""
-    answers = []
-    for demand in demands:
-        for one in spreads(demand, room, running, pool):
-            victims = search(one, running, pool, score, room)
-            if victims is not None:
-                answers.append((one, victims))
-    return answers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """All that a search for one TE job needs."""
+
+    view: View
+    room: Room
+    #: [running] who may be a victim, and each one's score
+    pool: NDArray[np.bool_]
+    score: NDArray[np.float64]
+    search: Search
+    #: shapes, by asker, for which there are no victims
+    hopeless: set[tuple[object, ...]]
+
+    def cheapest(self, candidates: Candidates, asker: str) -> tuple[tuple[Demand, Found] | None, bool]:
+        """Return the fewest and cheapest victims, and whether there are only such as may leave for nothing.
+
+        With a fixed number of nodes the job is bound to, it starts there; its victims have to leave while it is bound.
+        """
+        found = self._all(candidates.fixed, candidates.any, asker) if candidates.fixed else []
+        certain = [pair for pair in found if self._leave_within(pair[1], candidates.bound_for_s)]
+        if not certain:
+            as_asked = self._all(candidates.as_asked, candidates.as_asked, asker)
+            certain = [pair for pair in as_asked if not _may_shrink(pair, self.room, self.view.running)]
+            found += as_asked
+        if not certain:
+            return None, bool(found)
+        return min(certain, key=lambda pair: _price(pair[1], self.score)), False
+
+    def _all(self, demands: Sequence[Demand], uneven: Sequence[Demand], asker: str) -> list[tuple[Demand, Found]]:
+        """Return victims for each of the demands, and unevenly spread where one victim is not enough."""
+        answers: list[tuple[Demand, Found]] = []
+        for one in demands:  # each partition alone, as Slurm tries them
+            if any(one.nodes > demand.nodes and len(found.victims) == 1 for demand, found in answers):
+                break  # no larger number of nodes costs less
+            if (asker, *one.shape) not in self.hopeless:
+                victims = self._search(one)
+                if victims is None:
+                    self.hopeless.add((asker, *one.shape))
+                else:
+                    answers.append((one, victims))
+        if min((len(found.victims) for _, found in answers), default=2) > 1:
+            for demand in uneven:
+                for one in spreads(demand, self.room, self.view.running, self.pool):
+                    victims = self._search(one)
+                    if victims is not None:
+                        answers.append((one, victims))
+        return answers
+
+    def _search(self, demand: Demand) -> Found | None:
+        return self.search(demand, self.view.running, self.pool, self.score, self.room)
+
+    def _leave_within(self, found: Found, limit_s: float) -> bool:
+        """Check whether victims that save their work have left by then; one that is ending is awaited in any case."""
+        jobs = (JobId(int(self.view.running.job_id[row])) for row in found.victims)
+        traits = (self.view.snapshot.traits[job_id] for job_id in jobs)
+        return all(not one.notice_signal or one.grace_period_s <= limit_s for one in traits)
 
 
 def _may_shrink(pair: tuple[Demand, Found], room: Room, running: Running) -> bool:

@@ -213,13 +213,14 @@ class Driver:
             elif isinstance(action, SetNodes):
                 request = replace(job.request, required_nodes=action.nodes)
                 if action.count is not None:
-                    tasks = action.count.tasks or action.count.least
+                    # A task for each node at least; those that there are stay.
+                    tasks = action.count.tasks or max(job.request.tasks, action.count.least)
                     request = replace(
                         request,
                         min_nodes=action.count.least,
                         max_nodes=action.count.most,
                         tasks=tasks,
-                        cpus=action.count.cpus or job.request.cpus * action.count.least // job.request.min_nodes,
+                        cpus=action.count.cpus or job.request.cpus * tasks // max(job.request.tasks, 1),
                     )
                 self.change(job.job_id, request=request)
             elif isinstance(action, SetBegin):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tesched_core.model.actions import (
     FailureKind,
     NodeCount,
@@ -71,7 +72,7 @@ def bound() -> Driver:
 
 #: two tasks, on one node or two
 OPEN = Request(cpus=16, tasks=2, cpus_per_task=8, max_nodes=2, mem_per_node_mib=1)
-ITS_OWN = NodeCount(least=1, most=2, tasks=2, cpus=16)
+ITS_OWN = NodeCount(least=1, most=2)
 
 
 def nodes_asked(drive: Driver) -> list[SetNodes]:
@@ -96,6 +97,30 @@ def test_a_number_of_nodes_that_it_leaves_open_is_set_with_them_and_put_back() -
     assert nodes_asked(drive) == [replace(FREE, count=ITS_OWN)]
     drive.obeys(*drive.decision.actions)
     assert drive.jobs[JobId(TE)].request == OPEN
+
+
+@pytest.mark.parametrize("more", [{"tasks": 3, "cpus": 24}, {"min_nodes": 2, "max_nodes": 2}])
+def test_what_its_user_makes_of_it_while_it_is_bound_is_its_own(more: dict[str, int]) -> None:
+    drive = two_nodes(request=OPEN)
+    drive.obeys(*drive.cycle(0))
+    changed = replace(drive.jobs[JobId(TE)].request, **more)  # type: ignore[arg-type] # numbers
+    drive.change(TE, request=changed)
+    drive.cycle(5)
+    assert drive.order().ending is Ending.GROWN
+    drive.obeys(*drive.decision.actions)
+    drive.cycle(6)
+    left = drive.jobs[JobId(TE)].request
+    own = (left.tasks, left.cpus, left.required_nodes)
+    assert own == (changed.tasks, changed.cpus, ())
+    assert (left.min_nodes, left.max_nodes) == ((2, 2) if "min_nodes" in more else (1, 2))
+
+
+def test_fewer_tasks_of_its_user_s_stay_and_no_number_of_nodes_is_set_again() -> None:
+    drive = two_nodes(request=replace(OPEN, max_nodes=3))
+    drive.obeys(*drive.cycle(0))
+    drive.change(TE, request=replace(drive.jobs[JobId(TE)].request, tasks=1, cpus=8, max_nodes=2))
+    drive.cycle(5)
+    assert nodes_asked(drive) == []
 
 
 def test_tasks_for_each_node_are_left_as_they_are() -> None:

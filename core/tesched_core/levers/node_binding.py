@@ -6,8 +6,9 @@ cannot be taken back. Slurm's scheduler then starts any job that fits on the oth
 
 A best-effort job for which a round makes room is bound however long it takes.
 
-A job that leaves its number of nodes open (-n alone, --nodes=2-4) is told at the same time how many of them it gets:
-Slurm may do with fewer than those that it is bound to, or add others (`placement/node_count.py`).
+Of a job that leaves its number of nodes open (-n alone, --nodes=2-4) the number is set at the same time: Slurm may do
+with fewer than those that it is bound to, or add others (`placement/node_count.py`). Another number that its user sets
+meanwhile is its user's.
 
 A job is set free when its order no longer makes room, and in any case `guard.bind_for_s` after it was bound for the
 first time: a TE job whose victim has a long grace period does not wait beside an empty node. Only a victim that is
@@ -25,7 +26,7 @@ from dataclasses import replace
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import MAY_HAVE_ARRIVED, Lever, Orders, open_now
 from tesched_core.model.actions import NodeCount, OrderId, Outcome, Reason, ReasonCode, SetNodes, Status
-from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
+from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes, is_as_set
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
@@ -54,7 +55,7 @@ class NodeBindingLever(Lever):
         nodes = tuple(sorted(order.nodes))
         if one is not None and one.order_id == order.order_id and one.value.names == nodes:
             moved = _now(job) == nodes or _now(job) not in {one.previous.names, _before(one)}
-            arrived = moved and (one.previous.count is None or _counted(job, one))
+            arrived = moved and _has_arrived(job, one)
             if arrived or unwanted or _long_enough(job.job_id, order, context):
                 return
         elif _long_enough(job.job_id, order, context) or (one is None and job.request.required_nodes):
@@ -64,7 +65,7 @@ class NodeBindingLever(Lever):
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
             if previous.count is None and (in_round or is_open(job)):
-                previous = replace(previous, count=_own_count(job, len(nodes)))
+                previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
             count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
             since = earlier.since if earlier is not None else None
             one = Change(
@@ -118,7 +119,7 @@ class NodeBindingLever(Lever):
             elif not one.restored and _is_over(job_id, one, holding, context):
                 # A command may be on its way: a reverted value is believed only after a while.
                 may_arrive = context.now - one.at <= RESEND_AFTER_S and one.order_id in holding
-                if _ours(job, one) or _counted(job, one):
+                if _ours(job, one) or is_as_set(job, one):
                     refused = context.is_refused(Field.NODES, job.user, puts_back=True)
                     context.actions += [] if refused else [_free(one, job)]
                 elif not may_arrive:
@@ -176,21 +177,25 @@ def _long_enough(job_id: JobId, order: Order, context: CycleContext) -> bool:
     return context.now - since > most_s
 
 
-def _own_count(job: Job, nodes: int) -> NodeCount | None:
+def _own_count(job: Job, nodes: int, *, with_tasks: bool) -> NodeCount | None:
     """Return how many nodes the job asks for, if it has to be told that it gets so many: Slurm gives as many as it may.
 
     With a list of required nodes alone Slurm 22.05 adds others to it, or says BadConstraints where the tasks are fewer.
+    Of a turn in a round the nodes may be more than the tasks, which Slurm then adds to. Of a TE job it leaves tasks and
+    CPUs alone, and so does tesched: what its user makes of them is its user's.
     """
     request = job.request
     if request.min_nodes == request.max_nodes == nodes:
         return None
+    if not with_tasks:
+        return NodeCount(least=request.min_nodes, most=request.max_nodes)
     return NodeCount(least=request.min_nodes, most=request.max_nodes, tasks=request.tasks, cpus=request.cpus)
 
 
-def _counted(job: Job, one: Change[Nodes]) -> bool:
-    """Return whether the job asks for the number of nodes that it was told, and for another one by itself."""
+def _has_arrived(job: Job, one: Change[Nodes]) -> bool:
+    """Return whether the number of nodes is no longer the job's own: the one that was set, or its user's since then."""
     own, asked = one.previous.count, (job.request.min_nodes, job.request.max_nodes)
-    return own is not None and asked == (len(one.value.names),) * 2 != (own.least, own.most)
+    return own is None or asked != (own.least, own.most) or asked == (len(one.value.names),) * 2
 
 
 def _free(one: Change[Nodes], job: Job) -> SetNodes:
@@ -198,7 +203,7 @@ def _free(one: Change[Nodes], job: Job) -> SetNodes:
     reason = Reason(code=ReasonCode.SET_FREE, text=text, preemptor=one.job_id, order_id=one.order_id)
     # What others have set in the meantime stays.
     nodes = one.previous.names if _ours(job, one) else _now(job)
-    count = one.previous.count if _counted(job, one) else None
+    count = one.previous.count if is_as_set(job, one) else None
     return SetNodes(job_id=one.job_id, reason=reason, nodes=nodes, previous=one.value.names, count=count)
 
 

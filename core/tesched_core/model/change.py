@@ -122,10 +122,26 @@ class Change(Generic[V]):
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:
-    """Return what the job asks for by itself, without the nodes to which tesched has bound it."""
+    """Return what the job asks for by itself, without the nodes to which tesched has bound it.
+
+    A number of nodes that is neither its own nor the one that was set is its user's, and is what it asks for.
+    """
     if binding is None or binding.restored:
         return job.request
     request, own = replace(job.request, required_nodes=binding.previous.names), binding.previous.count
-    if own is None:
+    if own is None or not is_as_set(job, binding):
         return request
-    return replace(request, min_nodes=own.least, max_nodes=own.most, tasks=own.tasks, cpus=own.cpus)
+    # Without numbers of these Slurm has left them alone (`levers/node_binding.py`).
+    return replace(
+        request,
+        min_nodes=own.least,
+        max_nodes=own.most,
+        tasks=own.tasks or request.tasks,
+        cpus=own.cpus or request.cpus,
+    )
+
+
+def is_as_set(job: Job, binding: Change[Nodes]) -> bool:
+    """Return whether the job asks for the number of nodes that tesched has set, and for another one by itself."""
+    own, asked = binding.previous.count, (job.request.min_nodes, job.request.max_nodes)
+    return own is not None and asked == (len(binding.value.names),) * 2 != (own.least, own.most)

@@ -12,8 +12,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-#: sets that are compared at most on one node; where there are more, the cheapest first is good enough
-MOST_SETS = 5000
+#: sets that are compared at most on one node, and jobs of a set; above that the cheapest first is good enough
+MOST_SETS, MOST_JOBS = 5000, 6
 
 
 def fewest_that_free(
@@ -29,10 +29,13 @@ def fewest_that_free(
         return ()
     deficit = wanted[missing]
     useful = np.minimum(frees[:, missing], deficit)
-    for size in range(max(_least(useful, deficit), 2), less_than):
-        rows = _worth_trying(useful, score, size)
-        if len(rows) < size or comb(len(rows), size) > MOST_SETS:
-            continue
+    sizes = range(max(_least(useful, deficit), 2), min(less_than, MOST_JOBS + 1))
+    if not sizes:
+        return ()
+    rows = _worth_trying(useful, score, sizes[-1])
+    for size in sizes:
+        if comb(len(rows), size) > MOST_SETS:
+            break
         sets = np.fromiter(chain.from_iterable(combinations(rows, size)), dtype=np.intp).reshape(-1, size)
         enough = np.flatnonzero(np.all(useful[sets].sum(axis=1) >= deficit, axis=1))
         if len(enough):

@@ -10,6 +10,9 @@ Principle
     number the job gets exactly the nodes that it is bound to. So each number that the job allows may be planned for,
     and the plan with the fewest victims wins.
 
+    While it is bound: after `guard.bind_for_s` its number is open again. So victims that may save their work for longer
+    are asked only where an open number would do, too.
+
     Not so for a job that can't be bound: one with nodes of its own, a job array, a part of a heterogeneous job; nor
     where `guard.bind_for_s` is 0 or Slurm refuses changes of node lists.
 
@@ -54,13 +57,13 @@ def is_bindable(job: Job) -> bool:
     return not job.array_tasks and job.array_job_id is None and job.het_job_id is None
 
 
-def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room) -> Iterator[Demand]:
-    """Yield what an open job wants for a few fixed numbers of nodes, the fewest first, in each of its partitions.
+def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room, first: int = 1) -> Iterator[Demand]:
+    """Yield what an open job wants for a few fixed numbers of nodes from `first` on, in each of its partitions.
 
     Numbers that are not modelled, or with which it could never start, are left out.
     """
     found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
-    for nodes in _numbers(job, snapshot):
+    for nodes in _numbers(job, snapshot, first):
         try:
             demands = [one for one in demands_of(_fixed(job, nodes), snapshot, room) if _is_ever_met(one, room)]
         except UnsupportedRequestError:
@@ -81,15 +84,16 @@ def demand_on(job: Job, nodes: int, snapshot: Snapshot, room: Room) -> Demand:
     return demand_of(job, snapshot, room)
 
 
-def _numbers(job: Job, snapshot: Snapshot) -> range:
+def _numbers(job: Job, snapshot: Snapshot, first: int) -> range:
     request = job.request
-    least = max(request.min_nodes, 1)
+    least = max(request.min_nodes, first)
     parts = (snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions)
     by_gpu = snapshot.settings.def_mem_per_gpu_mib or any(part.def_mem_per_gpu_mib for part in parts)
     if by_gpu and gpus_in_all(request) and not (request.mem_per_node_mib or request.mem_per_cpu_mib):
         # What its record says of memory holds for the fewest nodes (`memory_reading.py`).
-        return range(least, least + 1)
-    return range(least, min(request.max_nodes, least + MOST_TRIED) + 1)
+        return range(max(request.min_nodes, 1), max(request.min_nodes, 1) + 1)
+    # Slurm makes a task for each node where there are fewer.
+    return range(least, min(request.max_nodes, max(request.tasks, least), least + MOST_TRIED) + 1)
 
 
 def _fixed(job: Job, nodes: int) -> Job:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.change import Field
+from tesched_core.model.change import NODE_BINDING, Change, Field, Nodes
 from tesched_core.model.cluster import Partition, Request, SlurmSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass
 from tesched_core.placement.columns_of import room_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.modelled import with_whole_tasks
@@ -19,7 +20,7 @@ from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_i
 from tesched_core.policy import MakeRoom, Proposal, View
 from tesched_policies.fitgpp import FitGpp
 
-from tests.builders import NOW, cluster, node, running, share, view_of, waiting
+from tests.builders import NOW, cluster, node, running, share, traits, view_of, waiting
 
 #: three GPUs for three tasks: no node has them by itself
 THREE = Request(cpus=3, tasks=3, cpus_per_task=1, max_nodes=3, mem_per_node_mib=1, gres_per_job=(("gpu", 3),))
@@ -68,9 +69,40 @@ def test_where_it_can_not_be_set_no_victim_leaves_for_it(
     why: str, change: dict[str, JobId], limits: Limits, memory: Memory
 ) -> None:
     te = replace(waiting(9, THREE), **change)  # type: ignore[arg-type] # of their fields' types
-    view = replace(view_of(cluster(PAIRS, [*BOTH_FULL, te])), limits=limits, memory=memory)
+    at_once = replace(traits(JobClass.BE), notice_signal="")
+    snapshot = cluster(PAIRS, [*BOTH_FULL, te])
+    snapshot = snapshot.with_traits(dict.fromkeys(snapshot.jobs, at_once))
+    view = replace(view_of(snapshot), limits=limits, memory=memory)
     proposal = proposed(view)
     assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED]), why
+
+
+def test_victims_that_save_for_longer_than_it_is_bound_leave_for_no_fixed_number() -> None:
+    """Once it is bound no more its number of nodes is open again, and they would leave for nothing."""
+    snapshot = cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])
+    for grace_s, planned in ((60.0, True), (61.0, False)):
+        saving = snapshot.with_traits({job_id: traits(JobClass.BE, grace_s) for job_id in snapshot.jobs})
+        proposal = proposed(view_of(saving))
+        assert bool(plans(proposal)) is planned, grace_s
+        assert refused(proposal) == ([] if planned else [RefusalCode.UNSUPPORTED])
+
+
+def test_one_that_was_bound_before_is_bound_for_the_rest_alone() -> None:
+    before = Change(
+        lever=NODE_BINDING,
+        job_id=JobId(9),
+        field=Field.NODES,
+        previous=Nodes(names=()),
+        value=Nodes(names=("n1",)),
+        at=NOW - 50,
+        since=NOW - 50,
+        restored=True,
+    )
+    snapshot = cluster(PAIRS, [*BOTH_FULL, waiting(9, THREE)])
+    saving = snapshot.with_traits({job_id: traits(JobClass.BE, 30) for job_id in snapshot.jobs})
+    memory = Memory(changes={NODE_BINDING: {JobId(9): before}})
+    assert plans(proposed(replace(view_of(saving), memory=memory))) == []
+    assert plans(proposed(view_of(saving))) == [("n1,n2", (1, 2))]
 
 
 def test_nodes_of_its_own_leave_the_number_open() -> None:
@@ -94,7 +126,8 @@ def test_what_slurm_starts_with_a_fixed_number_alone_is_planned_for() -> None:
 
 def test_few_numbers_are_tried() -> None:
     snapshot = cluster(
-        [node(f"n{one}") for one in range(9)], [waiting(9, replace(THREE, gres_per_job=(), max_nodes=9))]
+        [node(f"n{one}") for one in range(9)],
+        [waiting(9, replace(THREE, gres_per_job=(), tasks=9, cpus=9, max_nodes=9))],
     )
     found = demands_if_fixed(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot))
     assert [one.nodes for one in found] == list(range(1, MOST_NUMBERS + 1))
