@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _LIMITS, _LIMITED = "slurm/tesched_slurm/rate_limits.py", "daemon/tesched_daemon/rate_limited.py"
 _ACTUATOR, _LOOP = "slurm/tesched_slurm/commands_actuator.py", "daemon/tesched_daemon/loop.py"
+_CLIENTS = "slurm/tesched_slurm/clients.py"
 _RUN, _FUTILITY = "core/tesched_core/orders/useful_run.py", "core/tesched_core/orders/futility.py"
 _DEPARTURES = "core/tesched_core/orders/departures.py"
 
@@ -15,6 +16,25 @@ RELEASE_MUTATIONS = (
     Mutation("limit: its period", _LIMITS, ' / number("rl_refill_period", 1)', ""),
     Mutation("limit: what was spent counts", _LIMITED, "limit.burst) - spent,", "limit.burst),"),
     Mutation("limit: what is to be done counts", _LIMITED, "self._left - actions * OF_AN_ACTION", "self._left"),
+    Mutation(
+        "limit: of actions those that are sent",
+        _LOOP,
+        "len(decision.actions) if self.mode is",
+        "len(decision.actions) if True or self.mode is",
+    ),
+    Mutation(
+        "limit: a rest has a bound",
+        _LIMITED,
+        "max(lacking, 0.0) / limit.per_s, MOST_S",
+        "max(lacking, 0.0) / limit.per_s, 1e9",
+    ),
+    Mutation(
+        "limit: a poll and an order are enough",
+        _LIMITED,
+        "return min(limit.burst, OF_A_POLL",
+        "return max(limit.burst, OF_A_POLL",
+    ),
+    Mutation("limit: no probes", _LOOP, "and snapshot.settings.rate_limit is None:", "and not self._pause_s:"),
     Mutation("limit: the bucket fills meanwhile", _LIMITED, "max(at - self._at, 0.0) * limit.per_s", "0.0"),
     Mutation("limit: the poll waits", _LOOP, "return max(interval_s, self._pause_s)", "return interval_s"),
     Mutation(
@@ -26,12 +46,16 @@ RELEASE_MUTATIONS = (
         "failure = self._do(*argv, sluid)",
         "failure = self._do(*argv, _address(seen))",
     ),
-    Mutation("sluid: where the commands take it", _ACTUATOR, 'row.sluid if self.by_sluid else ""', "row.sluid"),
+    Mutation("sluid: where the commands take it", _ACTUATOR, "by_run = self.by_sluid and", "by_run ="),
     Mutation("sluid: a run that is over is no error", _ACTUATOR, "if row.sluid == sluid:", "if True:"),
     Mutation("sluid: another refusal is one", _ACTUATOR, "if row.sluid == sluid:", "if False:"),
+    Mutation("sluid: a slow look is enough", _ACTUATOR, "math.inf if sluid else", "0.0 if sluid else"),
     Mutation(
-        "sluid: a slow look is enough", _ACTUATOR, "math.inf if self.by_sluid and isinstance", "0.0 if isinstance"
+        "sluid: without one no slow look is", _ACTUATOR, "math.inf if sluid else", "math.inf if self.by_sluid else"
     ),
+    Mutation("sluid: of the known form", _ACTUATOR, "_SLUID.fullmatch(row.sluid)", "row.sluid"),
+    Mutation("sluid: where the commands take it, too", _CLIENTS, "min(major(release), major(said))", "major(release)"),
+    Mutation("sluid: where slurmctld takes it, too", _CLIENTS, "min(major(release), major(said))", "major(said)"),
     Mutation(
         "task: a start alone",
         _RUN,

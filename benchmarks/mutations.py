@@ -166,6 +166,7 @@ NEAR = {
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
     "rate_limited": ("tests/unit/daemon/test_rate_limited.py",),
     "commands_actuator": ("tests/unit/slurm/test_sluid.py",),
+    "clients": ("tests/unit/slurm/test_sluid.py",),
     "probes": ("tests/unit/daemon/test_probes.py", "tests/integration/test_loop.py"),
     "wakeup": (
         "tests/unit/daemon/test_wakeup.py",

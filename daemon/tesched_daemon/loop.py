@@ -242,7 +242,7 @@ class Loop:
             self._memory = memory
             self.journal.conclude(memory, decision, outcomes, transitions)
         self._summary = decision.summary
-        if self.mode is not Mode.OBSERVE and not self._pause_s:
+        if self.mode is not Mode.OBSERVE and snapshot.settings.rate_limit is None:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s)
 
@@ -332,7 +332,8 @@ class Loop:
         """Return the seconds until the next poll."""
         at = self.stopwatch()
         interval_s = self._rest.interval_s(self.pace, at)
-        self._pause_s = self._budget.pause_s(snapshot, self.calls(), len(decision.actions), at)
+        sent = len(decision.actions) if self.mode is Mode.ENFORCE else 0
+        self._pause_s = self._budget.pause_s(snapshot, self.calls(), sent, at)
         if self.mode is not Mode.OBSERVE:
             interval_s = next_poll_in_s(memory, decision, snapshot, now, interval_s)
         return max(interval_s, self._pause_s)

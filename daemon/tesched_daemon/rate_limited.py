@@ -4,11 +4,14 @@ Principle
     With an empty bucket each RPC waits for a second in its client, so that nothing that is read of a job is fresh
     enough for a command to rest on it (`fresh_look`). A daemon that polls on at its interval stays there: on 26.05.5
     one that ran as an Operator, with four TE jobs to serve, sent no requeue in 90 s, at 11 s a poll. So it counts
-    what it spends, and begins each turn with a full bucket.
+    what it spends, and begins each turn with the RPCs of one poll and one order, or with a full bucket where that is
+    less. It rests for half a minute at most: a requeue at the end of a grace period must not be minutes late.
 
 Worked example
     30 RPCs at once and 2 a second, a whole poll of 8 RPCs and no action: the next poll comes after 4 s. With two
-    actions of 6 RPCs each, after 10 s. It is never more than 15 s, in which the whole bucket fills.
+    actions of 6 RPCs each, after 10 s, and after 15 s at most, in which the whole bucket fills. With 100 at once there
+    are 92 left after that poll, and it does not rest. With 30 at once and 2 a minute it rests for 30 s, and then waits
+    for each RPC as Slurm has it.
 
 Source
     tesched's own.
@@ -22,8 +25,15 @@ from dataclasses import dataclass
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
 
+#: RPCs of a whole poll by the commands, but for the settings.
+OF_A_POLL = 8
 #: RPCs of one action at most: its job is read, and its command sent (scancel is three, a change of nodes too).
 OF_AN_ACTION = 6
+#: Actions of an order with one victim: its TE job is raised, bound and put back, its victim notified and requeued.
+OF_AN_ORDER = 5
+#: Seconds of a rest at most. Half an RPC a second brings a poll and one action in them; where a site gives less, each
+#: RPC waits, whatever the pace of the polls.
+MOST_S = 30.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,7 +46,7 @@ class RpcBudget:
     _made: int = 0
 
     def pause_s(self, seen: Snapshot | None, calls: Mapping[str, int], actions: int, at: float) -> float:
-        """Return the seconds that slurmctld is to be left alone for after so many actions, until the bucket is full.
+        """Return the seconds, at most `MOST_S`, that slurmctld is to be left alone for after so many actions are sent.
 
         `calls` counts the RPCs since the start, and `at` is the stopwatch's. 0 where there is no limit.
         """
@@ -48,7 +58,18 @@ class RpcBudget:
             return 0.0
         filled = limit.burst if self._at is None else self._left + max(at - self._at, 0.0) * limit.per_s
         self._left, self._at = max(min(filled, limit.burst) - spent, 0.0), at
-        return (limit.burst - max(self._left - actions * OF_AN_ACTION, 0.0)) / limit.per_s
+        lacking = _enough(limit) - max(self._left - actions * OF_AN_ACTION, 0.0)
+        return min(max(lacking, 0.0) / limit.per_s, MOST_S)
+
+
+def longest_s(limit: RateLimit) -> float:
+    """Return the seconds of the longest rest under this limit: the bucket is empty."""
+    return min(_enough(limit) / limit.per_s, MOST_S)
+
+
+def _enough(limit: RateLimit) -> int:
+    """Return how many RPCs a turn begins with: those of a poll and an order, as far as the bucket holds them."""
+    return min(limit.burst, OF_A_POLL + OF_AN_ORDER * OF_AN_ACTION)
 
 
 def with_limit(client: str, limit: RateLimit | None) -> str:

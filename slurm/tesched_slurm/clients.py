@@ -62,7 +62,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
         return _by_commands(commands, release, f"pyslurm cannot be used: {why_not}")
     return Client(
         observer=RestingObserver(observer=PyslurmObserver(process=process, commands=commands), commands=commands),
-        actuator=PyslurmActuator(process=process, commands=commands, by_sluid=_takes_sluids(release)),
+        actuator=PyslurmActuator(process=process, commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=PyslurmWatcher(process=process),
         declarations=ScriptDeclarations(commands=commands),
         name=f"pyslurm {version} (slurm {release})",
@@ -74,7 +74,7 @@ def choose(wish: ClientChoice, commands: Commands) -> Client:
 def _by_commands(commands: Commands, release: str, why: str) -> Client:
     return Client(
         observer=RestingObserver(observer=CommandsObserver(commands=commands), commands=commands),
-        actuator=CommandsActuator(commands=commands, by_sluid=_takes_sluids(release)),
+        actuator=CommandsActuator(commands=commands, by_sluid=takes_sluids(commands, release)),
         watcher=CommandsWatcher(commands=commands),
         declarations=ScriptDeclarations(commands=commands),
         name=f"commands (slurm {release})" if release else "commands",
@@ -117,8 +117,13 @@ def _fitting(process: PyslurmProcess, release: str) -> tuple[str, str]:
     return answer.version, ""
 
 
-def _takes_sluids(release: str) -> bool:
-    return major(release) >= BY_SLUID
+def takes_sluids(commands: Commands, release: str) -> bool:
+    """Return whether slurmctld, of this release, and this host's commands both take SLUIDs.
+
+    slurmctld is upgraded first: the commands of 25.11 show SLUIDs and take none.
+    """
+    said = commands.run(("scontrol", "--version"))
+    return not isinstance(said, Failure) and min(major(release), major(said)) >= BY_SLUID
 
 
 def major(version: str) -> tuple[int, ...]:

@@ -2,12 +2,13 @@
 
 A command that means one run of a job (its notice, its requeue, its suspension) rests on a look at the job right before.
 From 26.05 on it goes by the run's SLUID, which is another one after each requeue and never falls back to the job's id:
-one that comes late, however late, meets no later run.
+one that comes late, however late, meets no later run. Of a run without a SLUID that is not so: it goes by the job's id.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -58,6 +59,9 @@ LOOKS = 3
 
 #: Actions that mean one run of a job.
 OF_A_RUN = (Notify, Requeue, Suspend)
+
+#: A SLUID, as in "s0K9M8AN110R00"; nothing, "N/A" and the number 0 are none.
+_SLUID = re.compile(r"s(?!0*$)[0-9A-Za-z]+", re.ASCII)
 
 #: scancel's word for which of a job's processes get a signal; without one it is the steps
 _SCANCEL: Mapping[Target, tuple[str, ...]] = MappingProxyType(
@@ -135,11 +139,11 @@ class CommandsActuator:
             row = look_at(self.commands, action.job_id)
             if isinstance(row, Failure):
                 return row
-            sluid = row.sluid if self.by_sluid else ""
+            by_run = self.by_sluid and isinstance(action, OF_A_RUN) and _SLUID.fullmatch(row.sluid)
+            sluid = row.sluid if by_run else ""
             return _job_of(row)
 
-        holds_s = math.inf if self.by_sluid and isinstance(action, OF_A_RUN) else LOOK_HOLDS_S
-        seen_now = fresh_look(look, barred, holds_s)
+        seen_now = fresh_look(look, barred, lambda: math.inf if sluid else LOOK_HOLDS_S)
         if seen_now is None:
             return skipped(action, began)
         failure = seen_now if isinstance(seen_now, Failure) else self._perform(action, seen_now, sluid)
@@ -286,12 +290,12 @@ def skipped(action: Action, began: float) -> Outcome:
 
 
 def fresh_look(
-    look: Callable[[], Job | Failure], barred: Barred, holds_s: float = LOOK_HOLDS_S
+    look: Callable[[], Job | Failure], barred: Barred, holds_s: Callable[[], float] = lambda: LOOK_HOLDS_S
 ) -> Job | Failure | None:
     """Return the job as it is right before the command; None if nothing may be sent any more.
 
     A process, or a machine, that was frozen after its look may wake up to another run of the job: it looks again,
-    unless the look holds for so many seconds.
+    unless the look holds for so many seconds, which is asked after it.
     """
     for _ in range(LOOKS):
         began = time.time()
@@ -300,7 +304,7 @@ def fresh_look(
             return seen
         if barred():
             return None
-        if 0 <= time.time() - began < holds_s:
+        if 0 <= time.time() - began < holds_s():
             return seen
     return None
 

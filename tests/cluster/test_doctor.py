@@ -254,7 +254,7 @@ def test_an_operator_has_the_rights(cluster: LocalCluster, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("more", "level"), [("", "warn"), (",rl_bucket_size=500,rl_refill_rate=100", "ok"), (",RL_Refill_Rate=1", "warn")]
 )
-def test_a_limit_on_the_rpcs_of_a_user_is_told(make_cluster: MakeCluster, more: str, level: str) -> None:
+def test_a_limit_on_the_rpcs_of_a_user_is_reported(make_cluster: MakeCluster, more: str, level: str) -> None:
     settings = {"SlurmctldParameters": f"idle_on_node_suspend,rl_enable{more}"}
     cluster = make_cluster(ClusterDefinition(groups=ONE_NODE, settings=settings))
     config = site(cluster, cluster.shared)

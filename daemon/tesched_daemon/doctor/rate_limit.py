@@ -20,10 +20,10 @@ from tesched_slurm.rate_limits import limit_of, site_limit
 
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
-from tesched_daemon.rate_limited import OF_AN_ACTION
+from tesched_daemon.rate_limited import MOST_S, OF_AN_ACTION, OF_AN_ORDER, longest_s
 
-#: Actions of an order with one victim; those of one victim.
-OF_AN_ORDER, OF_A_VICTIM = 5, 2
+#: Actions of one victim.
+OF_A_VICTIM = 2
 
 
 def wanted(config: Config) -> tuple[int, int]:
@@ -47,11 +47,11 @@ def rate_limit(config: Config, values: Mapping[str, str], user: str, user_id: in
         yield ok("rate limit", f"{text}: as much as a daemon needs that runs as {user}")
         return
     poll = rpcs_of_a_poll()
-    best_s = max(poll / site.per_s, config.loop.poll_interval_s)
+    best_s = max(min(poll / site.per_s, MOST_S), config.loop.poll_interval_s)
     text = (
         f"{text}. A whole poll takes {poll}, an order with one victim up to {OF_AN_ORDER * OF_AN_ACTION}: as {user} "
         f"the daemon polls every {best_s:g} s at best while a trial-and-error "
-        f"job waits, and after an order it rests for up to {site.burst / site.per_s:g} s"
+        f"job waits, and after an order it rests for up to {longest_s(site):g} s"
     )
     advice = (
         f"run the daemon as SlurmUser, who is exempt; or set rl_bucket_size={burst} and rl_refill_rate={per_s} in "

@@ -9,7 +9,7 @@ import pytest
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
-from tesched_daemon.rate_limited import OF_AN_ACTION, RpcBudget
+from tesched_daemon.rate_limited import MOST_S, OF_A_POLL, OF_AN_ACTION, OF_AN_ORDER, RpcBudget, longest_s
 from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup import Agenda
 from tesched_slurm.commands_observer import rpcs_of_a_poll
@@ -69,6 +69,30 @@ def test_the_next_turn_begins_with_a_full_bucket() -> None:
     assert budget.pause_s(LIMITED, {"squeue": 900}, 50, at=115.0) == 15.0
 
 
+def test_a_turn_begins_with_the_rpcs_of_a_poll_and_an_order() -> None:
+    assert rpcs_of_a_poll() == OF_A_POLL
+    budget, enough = RpcBudget(), OF_A_POLL + OF_AN_ORDER * OF_AN_ACTION
+    large = replace(FULL_CLUSTER, settings=SlurmSettings(rate_limit=RateLimit(burst=100, per_s=2.0)))
+    assert budget.pause_s(large, {"squeue": 8}, 0, at=100.0) == 0.0
+    assert budget.pause_s(large, {"squeue": 16}, 9, at=100.0) == (enough - (100 - 16 - 9 * OF_AN_ACTION)) / 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "after_a_poll_s", "longest"),
+    [
+        (DEFAULT, 4.0, 15.0),
+        (RateLimit(burst=30, per_s=2 / 60), MOST_S, MOST_S),
+        (RateLimit(burst=30, per_s=0.5), 16.0, MOST_S),
+        (RateLimit(burst=1000, per_s=2.0), 0.0, 19.0),
+        (RateLimit(burst=1, per_s=2.0), 0.5, 0.5),
+    ],
+)
+def test_a_rest_has_an_upper_bound(limit: RateLimit, after_a_poll_s: float, longest: float) -> None:
+    seen = replace(FULL_CLUSTER, settings=SlurmSettings(rate_limit=limit))
+    assert RpcBudget().pause_s(seen, {"squeue": OF_A_POLL}, 0, at=100.0) == after_a_poll_s
+    assert RpcBudget().pause_s(seen, {"squeue": 10_000}, 50, at=100.0) == longest_s(limit) == longest
+
+
 def test_without_a_limit_there_is_no_pause() -> None:
     budget = RpcBudget()
     for seen in (None, FULL_CLUSTER):
@@ -95,6 +119,28 @@ def test_the_loop_rests_after_each_poll(mode: Mode) -> None:
     assert turns(quiet, mode) == [(4.0, 4.0), (4.0, 4.0)]
     unlimited = replace(quiet, settings=SlurmSettings())
     assert all(next_in_s < 4.0 and pause_s == 0.0 for next_in_s, pause_s in turns(unlimited, mode))
+
+
+@pytest.mark.parametrize("mode", [Mode.SHADOW, Mode.ENFORCE])
+def test_actions_count_where_they_are_sent(mode: Mode) -> None:
+    loop = loop_of(Cluster(seen=LIMITED), Notebook(), mode)
+    loop.calls = lambda: {"squeue": OF_A_POLL}
+    turn = loop.turn()
+    assert turn.outcomes, "an order has begun"
+    sent = len(turn.outcomes) if mode is Mode.ENFORCE else 0
+    assert turn.pause_s == (OF_A_POLL + sent * OF_AN_ACTION) / 2
+
+
+@pytest.mark.parametrize(("limit", "probes"), [(RateLimit(burst=1000), False), (None, True)])
+def test_no_job_is_probed_under_a_limit_that_needs_no_rest(limit: RateLimit | None, probes: bool) -> None:
+    """Ten probes a second would empty any bucket before the next poll."""
+    new = replace(TRIAL, reason="None", submit_time=FULL_CLUSTER.taken_at)
+    jobs = {VICTIM.job_id: VICTIM, new.job_id: new}
+    loop = loop_of(Cluster(seen=replace(LIMITED, jobs=jobs, settings=SlurmSettings(rate_limit=limit))), Notebook())
+    loop.pace = replace(loop.pace, poll_interval_s=4.0)
+    turn = loop.turn()
+    assert turn.pause_s == 0.0
+    assert (turn.next_in_s < 1.0) is probes
 
 
 def test_no_poke_brings_the_turn_forward_while_it_rests() -> None:

@@ -21,6 +21,7 @@ from tesched_core.model.actions import (
 )
 from tesched_core.model.notice import Target
 from tesched_core.model.resources import JobId
+from tesched_slurm.clients import takes_sluids
 from tesched_slurm.columns import COLUMNS, Row
 from tesched_slurm.commands_actuator import CommandsActuator
 from tesched_slurm.errors import failure
@@ -47,12 +48,15 @@ class Answers(Commands):
 
     seen: list[Row | Failure]
     says: str = ""
+    release: str = "slurm 26.05.5\n"
     sent: list[tuple[str, ...]] = field(default_factory=list)
 
     def run(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> str | Failure:
         """Return the answer."""
+        if tuple(argv) == ("scontrol", "--version"):
+            return self.release or failure("scontrol: no such command")
         if argv[0] != "squeue":
             self.sent.append(tuple(argv))
             return failure(self.says) if self.says else ""
@@ -123,3 +127,37 @@ def test_by_sluid_a_slow_look_is_enough(by_sluid: bool, status: Status, monkeypa
     slurm = Answers(seen=[run_of(FIRST)])
     monkeypatch.setattr(time, "time", iter(range(100)).__next__)
     assert CommandsActuator(commands=slurm, by_sluid=by_sluid).act(requeue).status is status
+
+
+@pytest.mark.parametrize("none", ["", "N/A", "(null)", "None", "s", "s0000000000000", "1"])
+@pytest.mark.parametrize(("action", "command"), OF_A_RUN)
+def test_without_a_sluid_the_job_id_goes_with_a_fresh_read_alone(
+    action: Action, command: tuple[str, ...], none: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = Answers(seen=[run_of(none)])
+    actuator = CommandsActuator(commands=slurm, by_sluid=True)
+    assert actuator.act(action).status is Status.SENT
+    assert slurm.sent == [(*command, "1")]
+    slurm.sent.clear()
+    monkeypatch.setattr(time, "time", iter(range(100)).__next__)
+    assert actuator.act(action).status is Status.SKIPPED
+    assert not slurm.sent
+
+
+@pytest.mark.parametrize(
+    ("slurmctld", "commands", "expected"),
+    [
+        ("26.05.5", "slurm 26.05.5\n", True),
+        ("26.05.5", "slurm-wlm 26.11.0\n", True),
+        ("26.05.5", "slurm 25.11.3\n", False),
+        ("25.11.3", "slurm 26.05.5\n", False),
+        ("26.05.5", "", False),
+        ("26.05.5", "slurm\n", False),
+        ("", "slurm 26.05.5\n", False),
+    ],
+)
+def test_sluids_are_used_where_slurmctld_and_the_commands_take_them(
+    slurmctld: str, commands: str, expected: bool
+) -> None:
+    """At an upgrade slurmctld comes first; the commands of 25.11 show SLUIDs and take none."""
+    assert takes_sluids(Answers(seen=[], release=commands), slurmctld) is expected
