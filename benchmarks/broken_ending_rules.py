@@ -41,6 +41,36 @@ ENDING_MUTATIONS = (
         "over = False",
     ),
     Mutation(
+        "ending: what is completing may end with success",
+        "core/tesched_core/orders/useful_run.py",
+        "goes_back = over and _goes_back(job, context)",
+        "goes_back = over",
+    ),
+    Mutation(
+        "ending: an exit code of the site's says that it goes back",
+        "core/tesched_core/orders/useful_run.py",
+        "or job.exit_status in settings.requeue_exit | settings.requeue_exit_hold",
+        "",
+    ),
+    Mutation(
+        "ending: what was a short run before its Epilog stays one",
+        "core/tesched_core/orders/useful_run.py",
+        "return replace(order, started_at=None) if over else order",
+        "return order",
+    ),
+    Mutation(
+        "ending: one that is back by its first poll is no new run",
+        "core/tesched_core/orders/useful_run.py",
+        "restarts = order.restarts if gone else run.restarts",
+        "restarts = run.restarts",
+    ),
+    Mutation(
+        "ending: nothing of an Epilog counts while it goes on",
+        "core/tesched_core/orders/useful_run.py",
+        "if job.completing and order.started_at is None:",
+        "if False:",
+    ),
+    Mutation(
         "ending: what came of a run is remembered in its Epilog",
         "core/tesched_core/orders/futility.py",
         "if job.completing:  # its run is over",

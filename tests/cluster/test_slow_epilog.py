@@ -147,21 +147,46 @@ def with_a_victim_that_left(cluster: LocalCluster, hold: Path, wrap: str) -> int
 
 
 @pytest.mark.gate
+@pytest.mark.parametrize("again", ["exit", "scontrol requeue"])
 def test_the_epilog_of_a_te_job_that_requeues_itself_is_no_part_of_its_run(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path, again: str
 ) -> None:
     cluster = make_cluster(site(tmp_path, nodes=1))
     judges_runs(tmp_path)
     go = cluster.shared / "go"
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
-        script = f"while [ ! -e {go} ]; do sleep 0.1; done; exit {cluster.definition.requeue_exit}"
+        what = cluster.definition.requeue_exit if again == "exit" else "$SLURM_JOB_ID; sleep 1000"
+        script = f"while [ ! -e {go} ]; do sleep 0.1; done; {again} {what}"
         te = with_a_victim_that_left(cluster, hold, script)
         cluster.wait_for(lambda: "started on n1" in daemon.ask("explain", str(te)).stdout, "its start to be seen")
         hold.touch()
         go.touch()
         cluster.wait_for(lambda: daemon.json("status")["tally"]["futile"] == 1, "its victim to have left for nothing")
         assert cluster.job(te)["JobState"] == "COMPLETING"
-        assert "goes back to the queue" in daemon.ask("explain", str(te)).stdout
+        said = "goes back to the queue" if again == "exit" else "is back in the queue"
+        assert said in daemon.ask("explain", str(te)).stdout
+
+
+@pytest.mark.gate
+def test_a_short_te_job_that_ends_with_success_has_served_though_its_epilog_hides_that(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
+) -> None:
+    cluster = make_cluster(site(tmp_path, nodes=1))
+    judges_runs(tmp_path)
+    go = cluster.shared / "go"
+    with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
+        te = with_a_victim_that_left(cluster, hold, f"while [ ! -e {go} ]; do sleep 0.1; done")
+        cluster.wait_for(lambda: "started on n1" in daemon.ask("explain", str(te)).stdout, "its start to be seen")
+        hold.touch()
+        go.touch()
+        cluster.wait_for(lambda: cluster.job(te)["JobState"] == "COMPLETING", "its Epilog")
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+        hold.unlink()
+        cluster.wait_state(te, "COMPLETED")
+        daemon.await_polls(cluster)
+        assert daemon.json("status")["tally"]["futile"] == 0
+        assert "for nothing" not in daemon.ask("explain", str(te)).stdout
 
 
 @pytest.mark.gate

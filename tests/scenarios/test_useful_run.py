@@ -243,8 +243,9 @@ def test_how_long_a_useful_run_takes(limit_s: int | None, useful_s: float, wante
 
 def ends_to_come_back(drive: Driver, *, restarts: int = 0) -> None:
     """Let the TE job's run end with RequeueExit: while its Epilog takes its time it is no state that squeue names."""
+    drive.requeue_exit = frozenset({99})
     drive.completing(TE, JobState.UNKNOWN)
-    drive.change(TE, reason="NonZeroExitCode", restarts=restarts)
+    drive.change(TE, reason="NonZeroExitCode", exit_status=99, restarts=restarts)
 
 
 def test_its_epilog_is_no_part_of_a_run() -> None:
@@ -266,13 +267,83 @@ def test_a_run_that_was_long_enough_before_its_epilog_has_served() -> None:
     assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {})
 
 
-@pytest.mark.parametrize("restarts", [0, 1])
-def test_one_that_began_and_is_completing_by_the_next_poll_has_started(restarts: int) -> None:
+@pytest.mark.parametrize(("exit_status", "restarts"), [(99, 0), (99, 1), (0, 1)])
+def test_one_that_began_and_is_completing_by_the_next_poll_has_started(exit_status: int, restarts: int) -> None:
     drive = small()
     drive.change(TE, reason="Resources")
     drive.obeys(*drive.cycle(0))
     drive.starts(TE, HALF, at_s=2)
     ends_to_come_back(drive, restarts=restarts)
+    drive.change(TE, exit_status=exit_status)
     drive.cycle(3)
     assert (drive.order().state, drive.order().ending) == (OrderState.SETTLING, Ending.NO_RUN)
     assert drive.memory.futile[JobId(TE)].count == 1
+
+
+def in_its_epilog(drive: Driver, exit_status: int) -> Driver:
+    """Let the TE job's run end after 17 s, of which 16 s are seen; its Epilog takes longer than a useful run."""
+    drive.requeue_exit = frozenset({99})
+    drive.completing(TE, JobState.UNKNOWN)
+    drive.change(TE, reason="" if exit_status == 0 else "NonZeroExitCode", exit_status=exit_status)
+    for at_s in (19, 30, 500):
+        drive.cycle(at_s)
+        assert (drive.order().ending, drive.memory.futile) == (Ending.STARTED_HERE, {}), "how it ended is not known"
+        assert drive.order().state is OrderState.SETTLING
+    return drive
+
+
+def test_a_short_run_with_success_that_is_seen_in_its_epilog_has_served() -> None:
+    drive = in_its_epilog(started(small()), 0)
+    drive.at_s = 19
+    drive.ends(TE)
+    drive.starts(BE, FREE_AGAIN, at_s=501)
+    drive.cycle(501)
+    assert (drive.order().ending, drive.order().futile, drive.memory.futile) == (Ending.STARTED_HERE, False, {})
+    assert drive.order().state is OrderState.ENDED
+
+
+@pytest.mark.parametrize(
+    ("exit_status", "state", "ended_at_s", "ending"),
+    [
+        (1, JobState.FAILED, 19, Ending.NO_RUN),
+        (0, JobState.CANCELLED, 19, Ending.NO_RUN),
+        (1, JobState.FAILED, 67, Ending.STARTED_HERE),
+    ],
+)
+def test_how_a_run_ended_is_judged_after_its_epilog_by_slurms_times(
+    exit_status: int, state: JobState, ended_at_s: float, ending: Ending
+) -> None:
+    drive = in_its_epilog(started(small()), exit_status)
+    drive.at_s = ended_at_s  # it may be seen late: 17 s of it then
+    drive.ends(TE, state)
+    drive.cycle(501)
+    assert (drive.order().ending, drive.order().run_seen_at) == (ending, None)
+
+
+@pytest.mark.parametrize("still_completing", [True, False])
+def test_one_that_its_user_requeues_in_its_epilog_has_come_back_from_a_short_run(still_completing: bool) -> None:
+    drive = in_its_epilog(started(small()), 1)
+    if still_completing:
+        drive.completing(TE, JobState.PENDING)
+        drive.change(TE, restarts=1)
+    else:
+        drive.requeued(TE)
+        drive.change(TE, submit_time=NOW + 501)
+    drive.cycle(501)
+    assert drive.order().ending is Ending.NO_RUN
+    assert drive.memory.futile[JobId(TE)].count == 1
+    assert any("soon after its start" in one.text for one in drive.decision.transitions)
+
+
+def test_what_is_remembered_lasts_through_an_epilog_until_it_shows_how_the_run_ended() -> None:
+    drive = started(small())
+    comes_back(drive, 10)
+    started(drive, 312)
+    drive.completing(TE, JobState.UNKNOWN)
+    for at_s in (320, 1000):
+        drive.cycle(at_s)
+        assert drive.memory.futile[JobId(TE)].count == 1
+    drive.at_s = 320
+    drive.ends(TE)
+    drive.cycle(1001)
+    assert (drive.order(2).ending, drive.memory.futile) == (Ending.STARTED_HERE, {})

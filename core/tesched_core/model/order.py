@@ -233,6 +233,7 @@ class Order:
     restarts: int | None = None
     #: since when its preemptor is seen to run, while that has yet to become a useful run (`orders/useful_run.py`)
     run_seen_at: UnixSeconds | None = None
+    #: Slurm's start of that run; None: it has not begun, or it was short and is over, and how it ended is not known yet
     started_at: UnixSeconds | None = None
     ending: Ending | None = None
     ended_at: UnixSeconds | None = None

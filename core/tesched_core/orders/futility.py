@@ -213,7 +213,7 @@ def _is_starting(job: Job, one: Futility, context: CycleContext) -> bool:
     """Check whether a job runs, and its start does not count as one yet; of an array each start does."""
     if (job.array_job_id is not None and not one.by_itself) or not job.on_nodes or job.finished:
         return False
-    if job.completing:  # its run is over, and it goes back to the queue
+    if job.completing:  # its run is over, and it may go back to the queue: that shows after its Epilog
         return True
     began = job.start_time
     return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)

@@ -21,7 +21,7 @@ def started_run(order: Order, context: CycleContext) -> Job | None:
     itself = next((victim for victim in order.victims if victim.job_id == order.preemptor), None)
     if itself is not None and (job is None or job.restarts <= itself.restarts):
         return None  # it moves, and has not left yet
-    # One that completes, and not for good, began and ended between two polls, and goes back to the queue.
+    # One that completes, and not for good, began and ended between two polls, in whatever way.
     over = job is not None and itself is None and job.completing and job.on_nodes and job.array_job_id is None
     if job is not None and (over or _has_started(job)):
         return job

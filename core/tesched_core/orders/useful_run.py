@@ -13,13 +13,16 @@ Principle
     that is back in the queue, or has ended without success, has come to nothing (`orders/futility.py`).
 
     What happened between two polls shows in Slurm's count of the job's restarts. A run is over when its job is seen to
-    be completing: Slurm puts it back in the queue, and counts its wait from there, only after the Epilog.
+    be completing: Slurm puts it back in the queue, and counts its wait from there, only after the Epilog. By its exit
+    code (RequeueExit) it is known before that it goes back. Of any other job that is completing squeue may not say how
+    it ended, and it may be a success. Its run stays on trial, and grows no longer, until the state is shown.
 
 Parameters
     guard.useful_run_s
 
 Source
-    tesched's own.
+    tesched's own. Slurm 22.05.8 shows COMPLETING in the place of each state that a job has meanwhile
+    (`job_state_string`).
 """
 
 from __future__ import annotations
@@ -37,7 +40,10 @@ def on_trial(order: Order, run: Job, context: CycleContext) -> Order:
     """Return an order whose TE job, or a task of it, has just started, as this run."""
     if not order.victims or context.snapshot.job_class(run.job_id) is not JobClass.TE:
         return order
-    return replace(of_run(order, run), restarts=run.restarts, run_seen_at=context.now)
+    # Where the run is over already, and was one of a job that Slurm has put back since, its count says so.
+    gone = run.completing and not run.finished and came_back(order, run)
+    restarts = order.restarts if gone else run.restarts
+    return replace(of_run(order, run), restarts=restarts, run_seen_at=context.now)
 
 
 def of_run(order: Order, run: Job) -> Order:
@@ -71,7 +77,8 @@ def judged(order: Order, context: CycleContext) -> Order:
         return replace(order, run_seen_at=None)
     enough_s = useful_run_s(job, context.limits)
     back = job.pending or came_back(order, job)
-    over = job.completing and not job.finished  # it goes back to the queue, however long its Epilog takes
+    over = job.completing and not job.finished  # its run is, however long its Epilog takes
+    goes_back = over and _goes_back(job, context)
     if not back and not job.finished and not over:
         if "CONFIGURING" in job.flags:  # its nodes boot, or a Prolog runs: it has not begun
             return replace(order, run_seen_at=context.now, started_at=None)
@@ -80,14 +87,22 @@ def judged(order: Order, context: CycleContext) -> Order:
     if ran_s >= enough_s or (not back and job.state is JobState.COMPLETED):
         forget(order.run_id, context)
         return replace(order, run_seen_at=None)
-    if not back and not job.finished and not over:
-        return order
+    if not back and not job.finished and not goes_back:
+        # How it ended shows after its Epilog, which is no part of its run: that it was a short one is kept.
+        return replace(order, started_at=None) if over else order
     what = "is back in the queue" if back else "goes back to the queue" if over else f"ended {job.state}"
-    text = f"job {job.label} {what} {ran_s:.0f} s after its start: its victims left for nothing"
+    after = f"{ran_s:.0f} s after its start" if job.finished or order.started_at is not None else "soon after its start"
+    text = f"job {job.label} {what} {after}: its victims left for nothing"
     context.moved(order.order_id, None, order.state, order.state, text)
     order = replace(order, ending=Ending.NO_RUN, run_seen_at=None)
     came_to_nothing(order, context)
     return order
+
+
+def _goes_back(job: Job, context: CycleContext) -> bool:
+    """Return whether Slurm puts a job that is completing back in the queue, not whatever else it may do then."""
+    settings = context.snapshot.settings
+    return job.state is JobState.PENDING or job.exit_status in settings.requeue_exit | settings.requeue_exit_hold
 
 
 def _ran_s(order: Order, job: Job, seen_s: float) -> float:
@@ -96,9 +111,12 @@ def _ran_s(order: Order, job: Job, seen_s: float) -> float:
     The times of a run that is over are Slurm's, that of one that goes on is this host's: they are not compared.
     """
     if job.pending or came_back(order, job):
-        # Slurm counts a job's wait from its requeue on. One that was never seen to run after its Prolog has not run.
+        # Slurm counts a job's wait from its requeue on. One that was never seen to run after its Prolog has not run;
+        # one that was seen to be completing had a short run.
         return max(job.submit_time - order.started_at, 0.0) if order.started_at is not None else 0.0
     if job.finished:
         began = job.start_time if job.start_time is not None else order.started_at
         return 0.0 if job.end_time is None or began is None else max(job.end_time - began, 0.0)
+    if job.completing and order.started_at is None:
+        return 0.0  # of what is seen since, its Epilog is a part
     return max(seen_s, 0.0)
