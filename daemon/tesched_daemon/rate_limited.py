@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
 
+from tesched_daemon.settings import Pace
+
 #: RPCs of one action at most: its job is read, and its command sent (scancel is three, a change of nodes too).
 OF_AN_ACTION = 6
 
@@ -49,6 +51,12 @@ class RpcBudget:
         filled = limit.burst if self._at is None else self._left + max(at - self._at, 0.0) * limit.per_s
         self._left, self._at = max(min(filled, limit.burst) - spent, 0.0), at
         return (limit.burst - max(self._left - actions * OF_AN_ACTION, 0.0)) / limit.per_s
+
+
+def longest_wait_s(pace: Pace, limit: RateLimit | None) -> float:
+    """Return the longest time from one poll to the next, in seconds, while slurmctld and the daemon are up."""
+    fills_s = limit.burst / limit.per_s if limit is not None else 0.0
+    return max(pace.poll_interval_s, pace.backoff_max_s, fills_s)
 
 
 def with_limit(client: str, limit: RateLimit | None) -> str:
