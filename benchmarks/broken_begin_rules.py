@@ -14,7 +14,12 @@ BEGIN_MUTATIONS = (
         "for job_id, order in away.items():\n            self._defer",
         "for job_id, order in ():\n            self._defer",
     ),
-    Mutation("away: not before it is about to come", _BEGIN, "job.eligible_time - context.now <= SOON_S", "True"),
+    Mutation(
+        "away: not before it is about to come",
+        _BEGIN,
+        "job.eligible_time - context.now <= _step_s(context) / 2",
+        "True",
+    ),
     Mutation("away: one that is held", _BEGIN, "or job.held or", "or"),
     Mutation("away: not the preemptor", _BEGIN, " and victim.job_id not in context.preemptors", ""),
     Mutation(
@@ -42,4 +47,16 @@ BEGIN_MUTATIONS = (
     Mutation("away: a refusal", _BEGIN, "if context.is_refused(Field.BEGIN, job.user):", "if False:"),
     Mutation("away: a refusal ends no order", "core/tesched_core/orders/outcomes.py", " | SetBegin)", ")"),
     Mutation("away: shadow mode", _BEGIN, " and outcome.status is not Status.WOULD", ""),
+    Mutation("away: a step at a time", _BEGIN, "context.now + _step_s(context)", "order.expires_at"),
+    Mutation("away: long polls", _BEGIN, "max(LEAST_S, 2 * (context.longest_wait_s + SPARE_S))", "LEAST_S"),
+    Mutation("away: too busy", _BEGIN, "if not final(outcome) and", "if outcome.status is Status.SENT and"),
+    Mutation("away: nothing in place", _BEGIN, "shown if in_place else None", "None if one is None else shown"),
+    Mutation(
+        "away: it is said once",
+        _BEGIN,
+        "            elif not _is_ours(one, job) and job.eligible_time != one.previous:",
+        "            elif not _is_ours(one, job) and not _is_on_its_way(one, job, context):",
+    ),
+    Mutation("away: the bucket fills", "daemon/tesched_daemon/rate_limited.py", ", rest_s)", ")"),
+    Mutation("away: the loop's pace", "daemon/tesched_daemon/loop.py", "longest_wait_s=wait_s", "longest_wait_s=0.0"),
 )

@@ -49,13 +49,14 @@ def step(
     *,
     paused: str = "",
     telling: Telling | None = None,
+    longest_wait_s: float = 0.0,
     levers: Sequence[Lever] = LEVERS,
 ) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
 
     While it is `paused` (why, in words), what is under way goes on, and no policy is asked. `telling` says how users
-    are told; None: they are not. Pure: the same arguments give the same two. The snapshot must be classified
-    (`classify.classified`).
+    are told; None: they are not. The next poll comes within `longest_wait_s`, in seconds, unless Slurm fails or the
+    daemon does. Pure: the same arguments give the same two. The snapshot must be classified (`classify.classified`).
     """
     before = memory
     # Here and not by the observer: the memory is what was learned.
@@ -63,6 +64,7 @@ def step(
     columns = snapshot.columns or columns_of(snapshot)
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
+    context.longest_wait_s = longest_wait_s
     memory = see_what_slurm_did(reopened(memory, context), context)
     for lever in levers:
         lever.follow(context)

@@ -51,7 +51,7 @@ from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
 from tesched_daemon.plugin_fit import marks_trouble
 from tesched_daemon.probes import SOON_S, Probes, notices_of
-from tesched_daemon.rate_limited import RpcBudget, with_limit
+from tesched_daemon.rate_limited import RpcBudget, longest_wait_s, with_limit
 from tesched_daemon.rates import PerMinute
 from tesched_daemon.rest import Rest, all_is_due, next_poll_in_s
 from tesched_daemon.set_aside import Meant, SetAside
@@ -288,7 +288,8 @@ class Loop:
             memory = memory.without_dry_runs()
         if self.mode is Mode.OBSERVE:
             return watched(memory, snapshot)
-        return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=self.telling)
+        wait_s, telling = longest_wait_s(self.pace, snapshot.settings.rate_limit), self.telling
+        return step(memory, snapshot, self.policies, self.limits, paused=paused, telling=telling, longest_wait_s=wait_s)
 
     def undo(self, *, unseen_s: float = 0.0) -> Turn:
         """Put back what tesched has changed, as far as one look allows; `settled` says whether nothing is left.

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
 
+from tesched_daemon.settings import Pace
+
 #: RPCs of a whole poll by the commands, but for the settings.
 OF_A_POLL = 8
 #: RPCs of one action at most: its job is read, and its command sent (scancel is three, a change of nodes too).
@@ -70,6 +72,12 @@ def longest_s(limit: RateLimit) -> float:
 def _enough(limit: RateLimit) -> int:
     """Return how many RPCs a turn begins with: those of a poll and an order, as far as the bucket holds them."""
     return min(limit.burst, OF_A_POLL + OF_AN_ORDER * OF_AN_ACTION)
+
+
+def longest_wait_s(pace: Pace, limit: RateLimit | None) -> float:
+    """Return the longest time from one poll to the next, in seconds, while slurmctld and the daemon are up."""
+    rest_s = longest_s(limit) if limit is not None else 0.0
+    return max(pace.poll_interval_s, pace.backoff_max_s, rest_s)
 
 
 def with_limit(client: str, limit: RateLimit | None) -> str:

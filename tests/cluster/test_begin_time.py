@@ -32,8 +32,9 @@ from tesched_testcluster.users import ordinary_user
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 WHY = Reason(code=ReasonCode.ADMIN, text="a test")
-#: seconds; a begin time that lies further ahead is none of Slurm's own
-FAR_S = 60.0
+#: seconds; a begin time that lies further ahead is none of Slurm's own, and none of tesched's lies further than a step
+#: and the rest of a second
+FAR_S, STEP_S = 45.0, 91.0
 #: step before which a daemon stops itself: it is killed before
 NEVER = 1_000_000
 
@@ -127,6 +128,16 @@ def test_one_that_has_left_does_not_start_again_before_the_other_one_has(stage: 
     assert daemon.json("status")["tally"]["futile"] == 0
 
 
+def test_its_begin_time_is_put_later_for_as_long_as_the_other_one_saves(stage: Stage) -> None:
+    stage.await_deferred()
+    first = begin_time(stage.cluster, stage.left)
+    stage.cluster.wait_for(
+        lambda: begin_time(stage.cluster, stage.left) > first, "it to be put later", timeout_s=STEP_S
+    )
+    assert stage.cluster.state(stage.left) == "PENDING"
+    assert 0 < stage.begins_in_s() <= STEP_S
+
+
 def test_a_trial_that_is_cancelled_lets_it_start_again_at_once(stage: Stage) -> None:
     stage.await_deferred()
     stage.cluster.run("scancel", str(stage.te))
@@ -144,9 +155,10 @@ def test_undo_after_a_crash_lets_it_start_again(halves: Halves, tmp_path: Path, 
     with crashing_daemon(config, NEVER) as daemon:
         stage = halves.first_has_left(daemon)
         stage.await_deferred()
+    assert stage.begins_in_s() <= STEP_S, "without `undo` it would pass by itself"
     said = run_tesched("undo", TESCHED_CONFIG=str(config))
     assert (said.returncode, said.stderr) == (0, ""), said.stdout
-    assert stage.begins_in_s() <= 0
+    assert stage.begins_in_s() < FAR_S / 2, "Slurm's own may lie ahead by some seconds"
     halves.cluster.wait_state(stage.left, "RUNNING")
 
 

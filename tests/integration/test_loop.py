@@ -22,11 +22,13 @@ from tesched_core.model.actions import (
     Status,
 )
 from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.ports import Lead, never_barred
+from tesched_core.step import step
 from tesched_daemon.loop import ACT_WITHIN_S, NEW_FOR_S
 from tesched_daemon.performing import perform
 from tesched_daemon.probes import PROBES, SOON_S
@@ -163,6 +165,20 @@ def test_the_next_look_is_no_later_than_the_end_of_a_grace_period(
     loop.clock = lambda: clock
     assert loop.turn().next_in_s == pytest.approx(next_in_s)
     assert kinds(cluster) == [SetNice, SetNodes, Notify]
+
+
+def test_a_decision_knows_how_far_apart_two_polls_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[float] = []
+
+    def watched(*args: Any, longest_wait_s: float, **options: Any) -> tuple[Memory, Decision]:
+        known.append(longest_wait_s)
+        return step(*args, longest_wait_s=longest_wait_s, **options)
+
+    monkeypatch.setattr("tesched_daemon.loop.step", watched)
+    loop = loop_of(Cluster(), Notebook())
+    loop.pace = Pace(poll_interval_s=2.0, backoff_max_s=45.0)
+    loop.turn()
+    assert known == [45.0]
 
 
 def test_a_grace_period_that_is_over_keeps_nobody_busy() -> None:

@@ -121,6 +121,8 @@ class Driver:
         #: of Slurm; empty stands for an old one
         self.release = ""
         self.requeue_delay_s = 121
+        #: the longest time between two polls, in seconds
+        self.longest_wait_s = 0.0
         #: exit codes after which Slurm itself puts a job back in the queue, and holds it
         self.requeue_exit: frozenset[int] = frozenset()
         self.requeue_exit_hold: frozenset[int] = frozenset()
@@ -165,7 +167,12 @@ class Driver:
     def cycle(self, at_s: float) -> tuple[Action, ...]:
         """Look at this time and return what is to be done."""
         self.memory, self.decision = step(
-            self.memory, self.snapshot(at_s), self.entries(), self.limits, levers=self.levers
+            self.memory,
+            self.snapshot(at_s),
+            self.entries(),
+            self.limits,
+            longest_wait_s=self.longest_wait_s,
+            levers=self.levers,
         )
         self._transitions += self.decision.transitions
         return self.decision.actions

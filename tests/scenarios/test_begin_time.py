@@ -23,9 +23,8 @@ from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
 
 OTHER, OTHER_HALF = 2, share("n1", 16)
-#: seconds: when job 1 may start again by Slurm, when that comes within 30 s, and when the longest grace period and
-#: KillWait are over
-OWN, SOON, UNTIL = 126, 96, 630
+#: seconds: when job 1 may start again by Slurm, when that comes within half a step of 60 s, and one step after that
+OWN, SOON, UNTIL = 126, 96, 156
 
 
 def one_has_left() -> Driver:
@@ -77,11 +76,11 @@ def test_one_that_would_not_start_by_itself_is_left_alone(change: dict[str, int 
     assert begins(drive.cycle(SOON)) == []
 
 
-@pytest.mark.parametrize(("at_s", "begin"), [(SOON + 5, OWN), (240, 240)])
+@pytest.mark.parametrize(("at_s", "begin"), [(SOON + 5, OWN), (127, 127)])
 def test_once_the_te_job_waits_no_more_it_may_start_when_it_could_have_or_now(at_s: int, begin: int) -> None:
     drive = deferred()
     drive.requeued(OTHER)
-    assert begins(drive.cycle(at_s - 1)) == [], "the TE job has not started"
+    assert begins(drive.cycle(SOON + 4)) == [], "the TE job has not started"
     drive.starts(TE, share("n1", 32), at_s=at_s)
     actions = drive.cycle(at_s)
     assert begins(actions) == [(BE, begin, UNTIL)]
@@ -91,7 +90,25 @@ def test_once_the_te_job_waits_no_more_it_may_start_when_it_could_have_or_now(at
     assert changes(drive) == {}
 
 
-def test_an_order_that_goes_on_for_longer_keeps_it_away_bit_by_bit() -> None:
+def test_it_is_put_later_step_by_step_when_less_than_half_a_step_is_left() -> None:
+    drive, until = deferred(), UNTIL
+    for _ in range(5):
+        assert begins(drive.cycle(until - 31)) == []
+        actions = drive.cycle(until - 30)
+        assert begins(actions) == [(BE, until + 30, until)]
+        drive.obeys(*actions)
+        until += 30
+
+
+@pytest.mark.parametrize(("longest_wait_s", "soon", "until"), [(10, 96, 156), (30, 81, 171), (50, 61, 191)])
+def test_half_a_step_outlasts_the_longest_time_between_two_polls(longest_wait_s: int, soon: int, until: int) -> None:
+    drive = one_has_left()
+    drive.longest_wait_s = longest_wait_s
+    assert begins(drive.cycle(soon - 1)) == []
+    assert begins(drive.cycle(soon)) == [(BE, until, OWN)]
+
+
+def test_an_order_that_goes_on_for_longer_keeps_it_away_step_by_step() -> None:
     drive = deferred()
     drive.completing(OTHER, JobState.FAILED)
     assert begins(drive.cycle(UNTIL - 31)) == []
@@ -119,12 +136,22 @@ def test_one_that_runs_again_is_forgotten() -> None:
     assert changes(drive) == {}
 
 
-def test_a_command_that_did_not_arrive_is_sent_again_after_a_while() -> None:
+@pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.BUSY])
+def test_a_command_that_did_not_arrive_is_sent_again_after_a_while(kind: FailureKind) -> None:
     drive = one_has_left()
     actions = drive.cycle(SOON)
-    drive.says(Status.FAILED, *actions, kind=FailureKind.UNREACHABLE)
-    assert begins(drive.cycle(SOON + 5)) == [], "it may have arrived"
-    assert begins(drive.cycle(SOON + 6)) == [(BE, UNTIL, OWN)]
+    drive.says(Status.FAILED, *actions, kind=kind)
+    assert drive.moves()
+    assert begins(drive.cycle(SOON + 5)) == [], "it may have arrived, or Slurm is too busy"
+    assert begins(drive.cycle(SOON + 6)) == [(BE, UNTIL + 6, OWN)]
+    drive.says(Status.FAILED, *drive.decision.actions, kind=kind)
+    assert begins(drive.cycle(SOON + 11)) == []
+    assert drive.moves() == [], "that it stays away is said once"
+    drive.requeued(OTHER)
+    assert begins(drive.cycle(SOON + 12)) == [], "the other one has left, and nothing is in place"
+    drive.ends(TE, JobState.CANCELLED)
+    drive.cycle(SOON + 13)
+    assert changes(drive) == {}, "nothing is to be put back"
 
 
 def test_a_command_that_may_yet_arrive_is_not_forgotten_when_the_order_ends() -> None:
@@ -152,10 +179,12 @@ def test_in_shadow_mode_nothing_is_to_be_put_back() -> None:
     assert changes(drive) == {}
 
 
-def test_a_later_one_that_was_not_taken_leaves_the_earlier_one_to_be_put_back() -> None:
+@pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.BUSY])
+def test_a_later_one_that_was_not_taken_leaves_the_earlier_one_to_be_put_back(kind: FailureKind) -> None:
     drive = deferred()
     actions = drive.cycle(UNTIL - 30)
-    drive.says(Status.FAILED, *[one for one in actions if isinstance(one, SetBegin)], kind=FailureKind.BUSY)
+    drive.says(Status.FAILED, *[one for one in actions if isinstance(one, SetBegin)], kind=kind)
+    assert begins(drive.cycle(UNTIL - 30)) == []
     drive.ends(TE, JobState.CANCELLED)
     assert begins(drive.cycle(UNTIL - 29)) == [(BE, UNTIL - 29, UNTIL)]
 

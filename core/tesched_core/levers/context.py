@@ -68,6 +68,8 @@ class CycleContext:
     te_rules: TeRules = field(default_factory=TeRules)
     #: no policy is asked: an admin has paused tesched
     paused: bool = False
+    #: the longest time between two polls, in seconds
+    longest_wait_s: float = 0.0
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()
     _tasks: dict[JobId, list[Job]] | None = None

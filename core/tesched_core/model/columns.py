@@ -60,7 +60,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.CANNOT_RETURN, "it must end by a time (--deadline); back in the queue it might never run again"),
     (
         RefusalCode.CANNOT_RETURN,
-        "its partition is down, bars its account or QOS, or has a lower limit than it needs: it would not start again",
+        "its partition is down, does not allow its account or QOS, or has too low a limit: it would not start again",
     ),
     (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
     (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),

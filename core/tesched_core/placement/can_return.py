@@ -18,14 +18,21 @@ Principle
     account or a QOS that the partition does not allow (8 of 13 cases that then waited for ever, 22.05). It says no for
     a QOS that is gone, of which nothing is seen here either.
 
-    Where Slurm would start a job all the same it is spared without need: one whose QOS lifts its partition's limits
-    (flags PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got,
-    one submitted to several partitions, of which Slurm shows a running job's own alone, and one that other nodes than
-    its own would do for.
+    A QOS is compared in any case of its letters, as Slurm does it. An account counts on 22.05 alone, where
+    AllowAccounts has just the accounts that are named, letter by letter: it starts no job of account `child` where
+    AllowAccounts=lab, the parent of `child`, nor where AllowAccounts=CHILD. 26.05 starts it in both cases: the children
+    of an account are allowed with it (slurm.conf(5)), and tesched does not read who is whose child. So but for 22.05 an
+    account that is not named says nothing, and the job may be a victim. (Of an account that was given its parent since
+    slurmctld last read its configuration 26.05 started no job before `scontrol reconfigure`.)
+
+    Some jobs are no victims although Slurm would start them again: one whose QOS lifts its partition's limits (flags
+    PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got, one
+    submitted to several partitions, of which Slurm shows a running job's own alone, and one that other nodes than its
+    own would do for.
 
 Source
-    sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos; tried on 22.05.
-    Slurm's release notes for the licences: a requeued job loses them from 25.05.0 to 25.11.6.
+    sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos; tried on
+    22.05 and 26.05. Slurm's release notes for the licences: a requeued job loses them from 25.05.0 to 25.11.6.
 """
 
 from __future__ import annotations
@@ -42,6 +49,8 @@ from tesched_core.placement.constraint import UnsupportedConstraintError, has_fe
 DEADLINE, LIMITS, RESERVATION, LICENSES, NODES = 10, 11, 12, 13, 14
 #: releases in which a requeued job loses its licences: from the first of these up to, and without, the second
 _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
+#: the release on which AllowAccounts was seen to leave out the children of an account that it names
+_NO_CHILDREN = "22.05."
 
 
 def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
@@ -75,19 +84,17 @@ def _takes(partition: Partition, job: Job, settings: SlurmSettings) -> bool:
     longest = partition.max_time_s
     if partition.state != "UP" or (longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)):
         return False
-    if settings.limits_enforced and not _is_allowed(partition, job):
+    if settings.limits_enforced and not _is_allowed(partition, job, settings):
         return False
     fewest = job.request.min_nodes
     return fewest <= (partition.max_nodes or fewest) and max(fewest, job.request.max_nodes) >= partition.min_nodes
 
 
-def _is_allowed(partition: Partition, job: Job) -> bool:
+def _is_allowed(partition: Partition, job: Job, settings: SlurmSettings) -> bool:
     """Check whether a partition allows a job's account and QOS. Without a slurmdbd 26.05 takes any, and 22.05 none."""
-    return _allows(partition.allow_accounts, job.account) and _allows(partition.allow_qos, job.qos)
-
-
-def _allows(names: frozenset[str], name: str) -> bool:
-    return not names or name in names
+    accounts, qos = partition.allow_accounts, partition.allow_qos
+    takes_account = not accounts or job.account in accounts or not settings.release.startswith(_NO_CHILDREN)
+    return takes_account and (not qos or job.qos.lower() in {name.lower() for name in qos})
 
 
 def _has_its_nodes(partition: Partition, job: Job) -> bool:

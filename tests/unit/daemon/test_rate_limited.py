@@ -9,8 +9,16 @@ import pytest
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.snapshot import Snapshot
-from tesched_daemon.rate_limited import MOST_S, OF_A_POLL, OF_AN_ACTION, OF_AN_ORDER, RpcBudget, longest_s
-from tesched_daemon.settings import Mode
+from tesched_daemon.rate_limited import (
+    MOST_S,
+    OF_A_POLL,
+    OF_AN_ACTION,
+    OF_AN_ORDER,
+    RpcBudget,
+    longest_s,
+    longest_wait_s,
+)
+from tesched_daemon.settings import Mode, Pace
 from tesched_daemon.wakeup import Agenda
 from tesched_slurm.commands_observer import rpcs_of_a_poll
 from tesched_slurm.rate_limits import limit_of, site_limit
@@ -162,3 +170,18 @@ def test_tesched_status_names_the_limit_beside_the_client() -> None:
     notebook.intend = lambda *known: said.append(known[3].client)  # type: ignore[method-assign]
     loop.turn()
     assert said == ["commands (slurm 26.05.5), limited to 2 RPCs a second, 30 at once (rl_enable)"]
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "most_s", "limit", "longest_s"),
+    [
+        (2.0, 30.0, None, 30.0),
+        (60.0, 60.0, None, 60.0),
+        (2.0, 5.0, RateLimit(burst=30, per_s=2.0), 15.0),
+        (2.0, 30.0, RateLimit(burst=30, per_s=2.0), 30.0),
+    ],
+)
+def test_the_longest_time_between_two_polls(
+    interval_s: float, most_s: float, limit: RateLimit | None, longest_s: float
+) -> None:
+    assert longest_wait_s(Pace(poll_interval_s=interval_s, backoff_max_s=most_s), limit) == longest_s

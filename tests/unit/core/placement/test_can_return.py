@@ -71,9 +71,12 @@ def test_one_partition_of_its_list_is_enough_and_one_that_is_not_read_says_nothi
 @pytest.mark.parametrize(
     ("partition", "returns"),
     [
+        (UP, True),
         (replace(UP, allow_accounts=frozenset({"lab", "other"})), True),
         (replace(UP, allow_accounts=frozenset({"other"})), False),
+        (replace(UP, allow_accounts=frozenset({"LAB"})), False),
         (replace(UP, allow_qos=frozenset({"normal"})), True),
+        (replace(UP, allow_qos=frozenset({"Normal", "high"})), True),
         (replace(UP, allow_qos=frozenset({"high"})), False),
     ],
 )
@@ -82,9 +85,22 @@ def test_a_partition_that_does_not_allow_its_account_or_qos_starts_it_no_more(
 ) -> None:
     job = replace(JOB, account="lab", qos="normal")
     assert (why(job, partition) == "") is returns
-    settings = SlurmSettings(limits_enforced=False)
+    assert why(replace(job, qos="NORMAL"), partition) == why(job, partition), "a QOS in any case"
+    settings = SlurmSettings(release="22.05.8", limits_enforced=False)
     anyone = cluster([node("n1")], [job], partitions=[partition], settings=settings)
     assert why_it_cannot_return(job, anyone) == 0, "where neither is checked"
+
+
+@pytest.mark.parametrize(
+    ("release", "returns"),
+    [("22.05.8", False), ("23.02.1", True), ("24.11.7", True), ("26.05.5", True), ("26.05", True), ("", True)],
+)
+def test_where_an_account_may_be_allowed_by_its_parent_one_that_is_not_named_says_nothing(
+    release: str, returns: bool
+) -> None:
+    job = replace(JOB, account="lab-child", qos="normal")
+    assert (why(job, replace(UP, allow_accounts=frozenset({"lab"})), release=release) == "") is returns
+    assert why(job, replace(UP, allow_qos=frozenset({"high"})), release=release) == "partition"
 
 
 @pytest.mark.parametrize(
