@@ -104,6 +104,12 @@ REQUEST_MUTATIONS = (
         "False",
     ),
     Mutation(
+        "spread: nodes alike in threads",
+        "core/tesched_core/placement/spread.py",
+        "if room.threads is None:",
+        "if True:",
+    ),
+    Mutation(
         "fewest: large ones where the cheapest are more",
         "core/tesched_core/placement/what_if.py",
         "fewer or kept",

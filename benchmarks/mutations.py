@@ -105,6 +105,7 @@ NEAR = {
     "candidates": ("tests/unit/core/placement/test_node_count.py",),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py"),
     "modelled": ("tests/unit/core/placement/test_node_count.py", "tests/unit/core/placement/test_modelled.py"),
+    "spread": ("tests/unit/core/placement/test_spread.py",),
     "what_if": ("tests/unit/core/placement/test_fewest.py",),
     "memory_reading": ("tests/unit/core/placement/test_memory_reading.py",),
     "job_records": ("tests/unit/slurm/test_queue.py",),

@@ -31,26 +31,42 @@ def spreads(
     uneven = demand.uneven
     if uneven is None or demand.unknown_gres:
         return
-    rows = np.flatnonzero(uneven.allowed)
-    now = tasks_that_fit(uneven, room.free, rows)
-    then = now
+    free = room.free
     if running is not None and pool is not None:
         free = room.free.copy()
         going = np.flatnonzero(pool[running.share_job])
         np.add.at(free, running.share_node[going], running.frees[going])
-        then = tasks_that_fit(uneven, free, rows)
-    first = ~np.isin(rows, demand.required)
     seen: set[tuple[int, ...]] = set()
-    # Nodes on which much is free, and nodes on which much can be.
-    for order in (np.lexsort((rows, -then, -now, first)), np.lexsort((rows, -now, -then, first))):
-        places = _enough(uneven, order, then, len(demand.required))
-        if places is None:
+    for rows in _alike(np.flatnonzero(uneven.allowed), room):
+        if not np.isin(demand.required, rows).all():
             continue
-        counts = _counts(uneven.tasks, now[places], then[places])
-        one = _demand(demand, uneven, rows[places], counts)
-        if one.required not in seen:
-            seen.add(one.required)
-            yield one
+        now = tasks_that_fit(uneven, room.free, rows)
+        then = now if free is room.free else tasks_that_fit(uneven, free, rows)
+        first = ~np.isin(rows, demand.required)
+        # Nodes on which much is free, and nodes on which much can be.
+        for order in (np.lexsort((rows, -then, -now, first)), np.lexsort((rows, -now, -then, first))):
+            places = _enough(uneven, order, then, len(demand.required))
+            if places is None:
+                continue
+            counts = _counts(uneven.tasks, now[places], then[places])
+            one = _demand(demand, uneven, rows[places], counts)
+            if one.required not in seen:
+                seen.add(one.required)
+                yield one
+
+
+def _alike(rows: NDArray[np.intp], room: Room) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows by their number of hardware threads a core.
+
+    Over nodes of several numbers Slurm spreads some jobs unevenly and others not: of 3 tasks on two nodes (-N2) none
+    where one has two threads a core, and the other one has one and a single CPU free (22.05 and 26.05).
+    """
+    if room.threads is None:
+        yield rows
+        return
+    threads = room.threads[rows]
+    for number in np.unique(threads).tolist():
+        yield rows[threads == number]
 
 
 def can_ever_be_spread(demand: Demand, room: Room) -> bool:

@@ -61,6 +61,17 @@ def test_what_slurm_would_not_start_so_is_not_planned(request_: Request) -> None
     assert [one.code for one in proposal.refusals if one.job_id == 9] == [RefusalCode.IMPOSSIBLE]
 
 
+def test_nodes_with_different_numbers_of_threads_are_not_mixed() -> None:
+    """Slurm leaves 3 tasks waiting on a node of two threads a core with 6 CPUs free and one of one with 1."""
+    two = replace(node("n1", cpus=6), sockets=1, cores_per_socket=3, threads_per_core=2)
+    one = replace(node("n2", cpus=4), sockets=1, cores_per_socket=4, threads_per_core=1)
+    nine = Request(cpus=9, tasks=9, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    jobs = [running(1, share("n1", 6)), running(2, share("n2", 3)), waiting(9, nine)]
+    assert plans(FitGpp().propose(view_of(cluster([two, one], jobs)), None)) == []
+    alike = replace(one, sockets=1, cores_per_socket=2, threads_per_core=2)
+    assert plans(FitGpp().propose(view_of(cluster([two, alike], jobs)), None)) == [("n1,n2", (2, 1))]
+
+
 def test_tasks_of_several_gpus_are_spread_evenly_alone() -> None:
     nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2})]
     three = Request(cpus=3, tasks=3, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 2),))
