@@ -93,7 +93,9 @@ def test_one_whose_account_or_qos_its_partition_does_not_allow_by_now_is_no_vict
         cluster.wait_for(lambda: sorted(cluster.put_back(ids)) == victims, "the victims")
         daemon.await_polls(cluster)
         assert sorted(cluster.put_back(ids)) == victims
-    # Back in the queue, these would wait for ever.
+    # Back in the queue these would wait for ever, whatever is free.
+    cluster.run("scancel", "--name=te")
+    cluster.run("scancel", *map(str, victims))
     for job_id in set(ids) - set(victims):
         cluster.run("scontrol", "requeue", str(job_id))
         cluster.wait_for(partial(_is_stuck, cluster, job_id), "it to be stuck")
