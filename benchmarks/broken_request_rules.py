@@ -52,7 +52,7 @@ REQUEST_MUTATIONS = (
     Mutation(
         "number of nodes: with no nodes of its own", _CANDIDATES, "        and not job.request.required_nodes\n", ""
     ),
-    Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not job.request.tasks_per_node", ""),
+    Mutation("number of nodes: not where it is one of tasks", _NUMBER, " and not request.tasks_per_node", ""),
     Mutation(
         "number of nodes: the order's, before it is bound", _NUMBER, "is_open(job) and job.pending and", "False and"
     ),
@@ -75,6 +75,7 @@ REQUEST_MUTATIONS = (
         "if own is None or not is_as_set(job, binding):",
         "if own is None:",
     ),
+    Mutation("number of nodes: not beside --mincpus", _NUMBER, " and own_cpus", ""),
     Mutation("number of nodes: tasks are left alone", _BINDING, "    if not with_tasks:\n", "    if False:\n"),
     Mutation("number of nodes: few are tried", _NUMBER, "if found == most:", "if False:"),
     Mutation(

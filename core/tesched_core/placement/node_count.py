@@ -46,9 +46,12 @@ MOST_NUMBERS, NUMBERS_OF_MANY, MANY_NODES = 4, 2, 500
 def is_open(job: Job) -> bool:
     """Check whether the job leaves its number of nodes to Slurm, and that alone.
 
-    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back.
+    With --ntasks-per-node a number of nodes is a number of tasks, which Slurm changes with it and not back. With more
+    CPUs by --mincpus than the tasks want, 26.05 says BadConstraints of a job whose number is set.
     """
-    return job.request.min_nodes != job.request.max_nodes and not job.request.tasks_per_node
+    request = job.request
+    own_cpus = request.min_cpus_per_node <= max(request.cpus_per_task, 1)
+    return request.min_nodes != request.max_nodes and not request.tasks_per_node and own_cpus
 
 
 def is_bindable(job: Job) -> bool:

@@ -18,6 +18,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.modelled import with_whole_tasks
 from tesched_core.placement.node_count import MOST_NUMBERS, demand_on, demands_if_fixed
 from tesched_core.policy import MakeRoom, Proposal, View
+from tesched_policies.candidates import can_be_fixed, candidates_of
 from tesched_policies.fitgpp import FitGpp
 
 from tests.builders import NOW, cluster, node, running, share, traits, view_of, waiting
@@ -103,6 +104,17 @@ def test_one_that_was_bound_before_is_bound_for_the_rest_alone() -> None:
     memory = Memory(changes={NODE_BINDING: {JobId(9): before}})
     assert plans(proposed(replace(view_of(saving), memory=memory))) == []
     assert plans(proposed(view_of(saving))) == [("n1,n2", (1, 2))]
+
+
+def test_beside_more_cpus_by_mincpus_the_number_stays_open() -> None:
+    """26.05 says BadConstraints of 3 tasks with --mincpus=5 whose number of nodes was set to one."""
+    full = [running(1, share("n1", 6)), running(2, share("n2", 6))]
+    three = replace(THREE, gres_per_job=())
+    for least, number in ((1, 1), (5, 0)):
+        te = waiting(9, replace(three, min_cpus_per_node=least))
+        view = view_of(cluster(PAIRS, [*full, te]))
+        assert bool(candidates_of(te, view, view.room).fixed) is bool(number)
+        assert can_be_fixed(te, view) is bool(number)
 
 
 def test_nodes_of_its_own_leave_the_number_open() -> None:
