@@ -612,6 +612,12 @@ MUTATIONS = (
     ),
     Mutation("inbox: a share for each", _INBOX, "if theirs <= mine:", "if True:"),
     Mutation("who takes an order's room has no least run time", _ROBBED, "newcomers=newcomers", "newcomers=()"),
+    Mutation(
+        "robbed: by the jobs that hold its nodes",
+        _ROBBED,
+        "    return bool((room_after_orders",
+        "    return True or bool((room_after_orders",
+    ),
     Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
         "room is fought for while the trial is bound",

@@ -14,7 +14,7 @@ from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Ending, OrderState, VictimState
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, Tres
 from tesched_core.step import step
 
 from tests.builders import NOW, node, running, share, waiting
@@ -73,6 +73,22 @@ def test_nobody_is_asked_twice_and_the_trial_starts_in_the_room_of_both() -> Non
     drive.starts(TE, share("n1", 32), at_s=21)
     drive.cycle(22)
     assert (drive.order().ending, drive.order().futile) == (Ending.STARTED_HERE, False)
+
+
+def test_its_own_start_between_the_read_of_the_jobs_and_that_of_the_nodes_takes_nothing() -> None:
+    """Its order was moved to another node, and its victims had left for nothing."""
+    for victims, nodes in (([running(BE, HALF)], ["n1", "n2"]), ([], ["n1", "n2"])):
+        drive = Driver([node(one) for one in nodes], [*victims, waiting(TE, cpus=32, priority=50)], binds=True)
+        drive.jobs[JobId(2)] = running(2, share("n2", 32), requeueable=False)
+        drive.start = drive.start.with_traits({**drive.start.traits, JobId(2): drive.start.traits[JobId(TE)]})
+        drive.obeys(*drive.cycle(0))
+        assert drive.order().nodes == ("n1",)
+        if victims:
+            drive.requeued(BE)
+        del drive.jobs[JobId(2)]  # the other node is free by now
+        drive.nodes["n1"] = replace(drive.nodes["n1"], held=Tres(cpus=32, mem_mib=1))
+        drive.cycle(5)
+        assert (asked(drive), bound_to(drive), drive.order().nodes) == ([], [], ("n1",))
 
 
 def test_it_happens_again_and_the_next_one_is_asked() -> None:
