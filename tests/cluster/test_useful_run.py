@@ -33,13 +33,19 @@ def configured(folder: Path) -> None:
     (folder / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\nretry_after_s = 1\n")
 
 
-@pytest.mark.gate
-def test_one_that_requeues_itself_after_each_start_costs_two_victims(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
-) -> None:
+@pytest.fixture
+def full_cluster(make_cluster: MakeCluster, tmp_path: Path) -> tuple[LocalCluster, list[int]]:
+    """Return a cluster and the best-effort jobs that fill it."""
     configured(tmp_path)
     cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=NODES),)))
-    jobs = full(cluster)
+    return cluster, full(cluster)
+
+
+@pytest.mark.gate
+def test_one_that_requeues_itself_after_each_start_costs_two_victims(
+    full_cluster: tuple[LocalCluster, list[int]], tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster, jobs = full_cluster
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         again = f"exit {cluster.definition.requeue_exit}"
         te = cluster.sbatch("--job-name=te-again", *WHOLE, wrap=again, user=ordinary_user())
@@ -56,11 +62,9 @@ def test_one_that_requeues_itself_after_each_start_costs_two_victims(
 
 @pytest.mark.parametrize("tasks", ["7", "0-1"])
 def test_each_task_of_an_array_that_requeues_itself_costs_two_victims(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, tasks: str
+    full_cluster: tuple[LocalCluster, list[int]], tmp_path: Path, one_client: ClientChoice, tasks: str
 ) -> None:
-    configured(tmp_path)
-    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=NODES),)))
-    jobs = full(cluster)
+    cluster, jobs = full_cluster
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         # It is seen to run: one that is back before the next poll waits for its begin time then.
         again = f"sleep 2; exit {cluster.definition.requeue_exit}"
@@ -81,11 +85,9 @@ def test_each_task_of_an_array_that_requeues_itself_costs_two_victims(
 
 
 def test_a_task_that_comes_back_keeps_no_other_task_from_running(
-    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+    full_cluster: tuple[LocalCluster, list[int]], tmp_path: Path, one_client: ClientChoice
 ) -> None:
-    configured(tmp_path)
-    cluster = make_cluster(ClusterDefinition(groups=(NodeGroup(count=NODES),)))
-    jobs = full(cluster)
+    cluster, jobs = full_cluster
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         # The first task comes back each time, and the others run on.
         script = (

@@ -206,7 +206,8 @@ def test_even_there_whatever_else_it_asks_for_may_show_at_the_head(field: str) -
 
 
 def test_even_there_so_may_a_limit_of_its_partition() -> None:
-    drive = two_nodes()
-    drive.start = replace(drive.start, partitions={"p": replace(drive.start.partitions["p"], max_time_s=60)})
-    assert without_limits(drive) == []
-    assert without_limits(two_nodes(), time_limit_s=60) == [BE]
+    for te_limit_s, victims in ((None, []), (61, []), (60, [BE])):
+        drive = two_nodes()
+        drive.start = replace(drive.start, partitions={"p": replace(drive.start.partitions["p"], max_time_s=60)})
+        drive.jobs[JobId(BE)] = replace(drive.jobs[JobId(BE)], time_limit_s=60)  # it can come back
+        assert without_limits(drive, time_limit_s=te_limit_s) == victims, te_limit_s
