@@ -45,7 +45,7 @@ REQUEST_MUTATIONS = (
         "for pair in words.gres(value) if pair[1])",
         "for pair in words.gres(value))",
     ),
-    Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or is_open(job))", "in_round"),
+    Mutation("number of nodes: set when it is bound", _BINDING, "(in_round or settable)", "in_round"),
     Mutation("number of nodes: of a job that is bound", _CANDIDATES, "        and is_bindable(job)\n", ""),
     Mutation("number of nodes: where jobs are bound at all", _CANDIDATES, "_may_be_bound_for_s(job, view) > 0", "True"),
     Mutation("number of nodes: where Slurm takes it", _CANDIDATES, "not (refused is not None and", "not (False and"),
@@ -85,11 +85,19 @@ REQUEST_MUTATIONS = (
         "if False and gpus_in_all",
     ),
     Mutation(
-        "number of nodes: as its partition gives",
+        "number of nodes: its partition's least",
         "core/tesched_core/placement/demand.py",
-        " and count_allowed(request, partition))",
+        ", partition.min_nodes if partition else 1)",
         ")",
     ),
+    Mutation(
+        "number of nodes: its partition's most",
+        "core/tesched_core/placement/demand.py",
+        "if least > partition.max_nodes:",
+        "if False:",
+    ),
+    Mutation("number of nodes: as its partition gives", _NUMBER, "if one.nodes == nodes and can_", "if can_"),
+    Mutation("number of nodes: none above what it allows", _BINDING, "and len(nodes) <= job.request.max_nodes", ""),
     Mutation(
         "reading: a default by GPU of another partition", _MODELLED, "if others and not by_gpu and", "if False and"
     ),

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from tesched_core.model.change import NODE_BINDING, Field
 from tesched_core.model.cluster import Job
+from tesched_core.model.request import takes_fewest_nodes
 from tesched_core.model.room import Room
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.node_count import demands_if_fixed, is_bindable, is_open
-from tesched_core.placement.spread import can_ever_be_spread, spreads
+from tesched_core.placement.spread import can_ever_be_met, large_enough, spreads
 from tesched_core.policy import View
 
 
@@ -83,18 +84,16 @@ def _may_be_bound_for_s(job: Job, view: View) -> float:
 def _takes_fewest_nodes(job: Job, view: View) -> bool:
     """Check whether of a job with an open number the fewest nodes alone are modelled (`placement/demand.py`)."""
     parts = (view.snapshot.partitions.get(name) for name in job.partitions)
-    alone = any(part is not None and part.oversubscribe == "EXCLUSIVE" for part in parts)
-    return bool(job.request.cpus_per_gres) or job.request.exclusive or alone
+    return any(takes_fewest_nodes(job.request, part) for part in parts)
 
 
 def why_impossible(demand: Demand, room: Room) -> str:
     """Return why the demand can't be met on empty nodes either, in words; empty if it can."""
     if demand.unknown_gres:
         return f"no node has the GRES {demand.unknown_gres}"
-    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
-    if large_enough < demand.nodes and not can_ever_be_spread(demand, room):
+    if not can_ever_be_met(demand, room):
         return (
-            f"it wants {demand.nodes} node(s), and only {large_enough} of those that it may use now "
+            f"it wants {demand.nodes} node(s), and only {large_enough(demand, room)} of those that it may use now "
             "(partition, constraint, node list, reservation, node state) are large enough, even empty"
         )
     return ""

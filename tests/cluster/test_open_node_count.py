@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tesched_slurm.client_choice import ClientChoice
-from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
 from tesched_testcluster.harness.daemon_process import Daemon, running_daemon
 from tesched_testcluster.load import EventName, LoadJob, await_begun, hold, keep_saving, read_events, submit
 from tesched_testcluster.local import LocalCluster
@@ -41,6 +41,26 @@ def test_gpus_that_no_node_has_by_itself_are_freed_on_two(tmp_path: Path, one_cl
             cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] == "n[1-2]"
             assert [cluster.job(job)["Restarts"] for job in jobs] == ["1", "1"]
+            daemon.await_polls(cluster)
+            assert daemon.json("status")["tally"]["futile"] == 0
+
+
+@pytest.mark.gate
+def test_a_partition_that_gives_several_nodes_at_least_costs_a_victim_on_each(
+    tmp_path: Path, one_client: ClientChoice
+) -> None:
+    """Slurm starts two tasks on MinNodes nodes, though they leave their number of nodes open."""
+    wide = PartitionDefinition(name="wide", settings={"MinNodes": "3"})
+    three = ClusterDefinition(
+        groups=(NodeGroup(count=3, cpus=8),), partitions=(PartitionDefinition(name="main", default=True), wide)
+    )
+    with LocalCluster(three) as cluster:
+        jobs = [running(cluster, "-w", f"n{number}", "-c8") for number in (1, 2)]
+        with running_daemon(cluster, tmp_path, one_client) as daemon:
+            te = cluster.sbatch("--job-name=te", "--output=/dev/null", "--mem=100", "-pwide", "-n2", wrap=SLEEP)
+            cluster.wait_state(te, "RUNNING")
+            assert cluster.job(te)["NodeList"] == "n[1-3]"
+            assert sorted(cluster.put_back(jobs)) == jobs
             daemon.await_polls(cluster)
             assert daemon.json("status")["tally"]["futile"] == 0
 
@@ -119,3 +139,16 @@ def test_its_own_number_is_put_back(stage: Stage) -> None:
     # Slurm shows a range once it has been set, which is what it gave the job before: a node a task at most.
     assert number == "1-4"
     assert tuple(rest) == stage.asked[2:]
+
+
+def test_a_number_that_its_user_sets_meanwhile_stays(stage: Stage) -> None:
+    """Of a range Slurm 22.05 itself makes another one, so this is one number."""
+    cluster, daemon = stage.cluster, stage.daemon
+    cluster.run("scontrol", "update", f"JobId={stage.te}", "NumNodes=2-2", user=ordinary_user())
+    cluster.wait_for(lambda: asked_of(cluster, stage.te)[0] == "(null)", "the job to be bound no more")
+    assert asked_of(cluster, stage.te)[1] == "2-2"
+    daemon.process.terminate()
+    daemon.process.wait()
+    undone = daemon.ask("undo")
+    assert undone.returncode == 0, undone.stdout
+    assert asked_of(cluster, stage.te)[:2] == ("(null)", "2-2")

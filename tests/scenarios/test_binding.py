@@ -129,6 +129,18 @@ def test_tasks_for_each_node_are_left_as_they_are() -> None:
     assert nodes_asked(drive) == [TO_N1]
 
 
+def test_no_number_above_what_it_allows_is_set() -> None:
+    """Two tasks in a partition of MinNodes=3 start on three nodes, and Slurm takes no number above two."""
+    nodes = [node(f"n{one}") for one in (1, 2, 3)]
+    full = [running(one, share(f"n{one}", 32)) for one in (1, 2)]
+    te = replace(waiting(TE, OPEN), partitions=("wide",))
+    drive = Driver(nodes, [*full, te], graces={1: 100, 2: 100}, binds=True)
+    wide = replace(drive.start.partitions["p"], name="wide", min_nodes=3)
+    drive.start = replace(drive.start, partitions={**drive.start.partitions, "wide": wide})
+    drive.cycle(0)
+    assert [(one.nodes, one.count) for one in nodes_asked(drive)] == [(("n1", "n2", "n3"), None)]
+
+
 def test_a_command_that_did_not_arrive_is_sent_again() -> None:
     drive = two_nodes()
     drive.cycle(0)

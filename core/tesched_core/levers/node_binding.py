@@ -64,7 +64,9 @@ class NodeBindingLever(Lever):
             return
         else:
             previous = one.previous if one is not None else Nodes(names=_now(job))
-            if previous.count is None and (in_round or is_open(job)):
+            # It may get more than it allows, by MinNodes of its partition: Slurm takes no such number, and needs none.
+            settable = is_open(job) and len(nodes) <= job.request.max_nodes
+            if previous.count is None and (in_round or settable):
                 previous = replace(previous, count=_own_count(job, len(nodes), with_tasks=in_round))
             count = NodeCount(least=len(nodes), most=len(nodes)) if previous.count is not None else None
             since = earlier.since if earlier is not None else None

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
-from tesched_core.model.cluster import Job, Request
+from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.resources import Tres, with_bare_names
 
 
@@ -23,6 +23,16 @@ def demand_per_node(request: Request) -> Tres:
     Of a node with one thread a core, and without the site's defaults for GPUs; `demand_of` has both.
     """
     return wanted_on_each(request, max(request.min_nodes, 1))
+
+
+def takes_whole_nodes(request: Request, partition: Partition | None) -> bool:
+    """Return whether the job gets all of each of its nodes (--exclusive, OverSubscribe=EXCLUSIVE)."""
+    return request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
+
+
+def takes_fewest_nodes(request: Request, partition: Partition | None) -> bool:
+    """Return whether Slurm gives the job fewer nodes than those that it is bound to, where fewer are enough."""
+    return bool(request.cpus_per_gres) or takes_whole_nodes(request, partition)
 
 
 def requested_gpus(job: Job) -> int:

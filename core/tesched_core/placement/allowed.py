@@ -24,12 +24,6 @@ def memory_allowed(request: Request, partition: Partition) -> bool:
     return True
 
 
-def count_allowed(request: Request, partition: Partition) -> bool:
-    """Return whether the partition gives a job so many nodes, or so few (PartitionNodeLimit)."""
-    most = request.max_nodes if request.max_nodes == request.min_nodes else max(request.max_nodes, partition.min_nodes)
-    return request.min_nodes <= (partition.max_nodes or request.min_nodes) and most >= partition.min_nodes
-
-
 def with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:
     """Return [nodes] where another user's job is."""
     names = {name for job in snapshot.jobs.values() if job.user != user for name in job.nodes}

@@ -19,11 +19,19 @@ from tesched_core.model.column_layout import (
     SHARD,
     vector,
 )
-from tesched_core.model.request import NO_GRES, PerGpu, wanted_on_each, wants_all_memory, with_default_memory
+from tesched_core.model.request import (
+    NO_GRES,
+    PerGpu,
+    takes_fewest_nodes,
+    takes_whole_nodes,
+    wanted_on_each,
+    wants_all_memory,
+    with_default_memory,
+)
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.allowed import allowed_anywhere, count_allowed, memory_allowed, rows_of, with_other_users
+from tesched_core.placement.allowed import allowed_anywhere, memory_allowed, rows_of, with_other_users
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import unsupported, unsupported_in, with_whole_tasks
@@ -178,18 +186,21 @@ def _demand_in(
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
-    if partition is not None and not (memory_allowed(request, partition) and count_allowed(request, partition)):
+    if partition is not None and not memory_allowed(request, partition):
         allowed = np.zeros_like(where)
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
-    whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
-    least = max(request.min_nodes, 1, len(request.required_nodes))
+    whole = takes_whole_nodes(request, partition)
+    # -n1 in a partition of MinNodes=3 starts on three (22.05; 26.05 refuses it at submission, and -n2 not).
+    least = max(request.min_nodes, 1, len(request.required_nodes), partition.min_nodes if partition else 1)
     if request.tasks_per_node:
         least = max(least, ceil(request.tasks / request.tasks_per_node))
     most = max(least, min(request.max_nodes, request.tasks, least + MOST_TRIED))
-    if request.cpus_per_gres or whole:
-        most = least  # of these Slurm takes fewer nodes than it is bound to, where fewer are enough
+    if takes_fewest_nodes(request, partition):
+        most = least
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
+        if least > partition.max_nodes:
+            allowed = np.zeros_like(where)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.column_layout import SHARD
-from tesched_core.model.request import NO_GRES, by_device, gres_on_each
+from tesched_core.model.request import NO_GRES, by_device, gres_on_each, takes_whole_nodes
 from tesched_core.model.resources import with_bare_names
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.memory_reading import defaults_of, names_memory
@@ -126,7 +126,7 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
         # Slurm 22.05 leaves such a job waiting on nodes with several threads a core, also with cores to spare.
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
     # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
-    varies = request.min_nodes != request.max_nodes or request.exclusive or partition.oversubscribe == "EXCLUSIVE"
+    varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
     # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
     if default and not request.cpus_per_gres and varies and _has_too_few(request, default):

@@ -36,7 +36,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import MOST_TRIED, Demand, demand_of, demands_of
-from tesched_core.placement.spread import can_ever_be_spread
+from tesched_core.placement.spread import can_ever_be_met
 
 #: numbers of nodes that are planned for, from the fewest on with which the job could ever start; and where there are
 #: more nodes than that, so that a search costs more, and among them are more of any kind
@@ -68,9 +68,11 @@ def demands_if_fixed(job: Job, snapshot: Snapshot, room: Room, first: int = 1) -
     found, most = 0, NUMBERS_OF_MANY if len(room.names) > MANY_NODES else MOST_NUMBERS
     for nodes in _numbers(job, snapshot, first):
         try:
-            demands = [one for one in demands_of(_fixed(job, nodes), snapshot, room) if _is_ever_met(one, room)]
+            demands = demands_of(_fixed(job, nodes), snapshot, room)
         except UnsupportedRequestError:
             continue
+        # A partition may give more: its MinNodes.
+        demands = tuple(one for one in demands if one.nodes == nodes and can_ever_be_met(one, room))
         yield from (replace(one, job=job) for one in demands)
         found += bool(demands)
         if found == most:
@@ -101,10 +103,3 @@ def _numbers(job: Job, snapshot: Snapshot, first: int) -> range:
 
 def _fixed(job: Job, nodes: int) -> Job:
     return replace(job, request=replace(job.request, min_nodes=nodes, max_nodes=nodes))
-
-
-def _is_ever_met(demand: Demand, room: Room) -> bool:
-    if demand.unknown_gres:
-        return False
-    large_enough = int((demand.fits_into(room.total) & demand.allowed).sum())
-    return large_enough >= demand.nodes or can_ever_be_spread(demand, room)

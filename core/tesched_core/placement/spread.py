@@ -69,9 +69,19 @@ def _alike(rows: NDArray[np.intp], room: Room) -> Iterator[NDArray[np.intp]]:
         yield rows[threads == number]
 
 
-def can_ever_be_spread(demand: Demand, room: Room) -> bool:
-    """Return whether the job's tasks fit on its nodes if those are empty."""
-    return next(spreads(demand, replace(room, free=room.total)), None) is not None
+def large_enough(demand: Demand, room: Room) -> int:
+    """Return how many nodes that the job may use are large enough for its share, if they are empty."""
+    return int((demand.fits_into(room.total) & demand.allowed).sum())
+
+
+def can_ever_be_met(demand: Demand, room: Room) -> bool:
+    """Return whether the job fits on nodes that it may use if those are empty, evenly spread or not."""
+    if demand.unknown_gres:
+        return False
+    return (
+        large_enough(demand, room) >= demand.nodes
+        or next(spreads(demand, replace(room, free=room.total)), None) is not None
+    )
 
 
 def fewer_may_do(demand: Demand, nodes: Sequence[int], room: Room, running: Running, victims: Sequence[int]) -> bool:

@@ -154,6 +154,26 @@ def test_a_number_that_its_partition_does_not_give_is_not_planned() -> None:
         assert [one.nodes for one in found] == numbers
 
 
+def test_a_job_without_a_number_gets_the_fewest_nodes_that_its_partition_gives() -> None:
+    """Slurm starts -n1 and -n2 on three nodes in a partition of MinNodes=3 (22.05), -n2 so on 26.05, too."""
+    nodes = [node(f"n{one}") for one in (1, 2, 3)]
+    for tasks in (1, 2, 4):
+        te = waiting(9, Request(cpus=tasks, tasks=tasks, cpus_per_task=1, max_nodes=tasks, mem_per_node_mib=1))
+        part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), min_nodes=3)
+        view = view_of(cluster(nodes, [te], partitions=[part]))
+        found = candidates_of(te, view, view.room)
+        assert [one.nodes for one in found.as_asked] == [3], tasks
+        assert [one.nodes for one in found.fixed if one.nodes != 3] == [], tasks
+
+
+def test_a_partition_that_gives_fewer_nodes_than_it_wants_makes_it_impossible() -> None:
+    te = waiting(9, Request(cpus=3, tasks=3, cpus_per_task=1, min_nodes=3, max_nodes=3, mem_per_node_mib=1))
+    for most, impossible in ((3, False), (2, True)):
+        part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), max_nodes=most)
+        view = view_of(cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part]))
+        assert bool(candidates_of(te, view, view.room).impossible) is impossible
+
+
 def test_all_memory_or_a_default_of_gpus_is_read_for_the_fewest_nodes() -> None:
     te = waiting(9, replace(THREE, mem_per_node_mib=0, gres_per_node=(("gpu", 1),), gres_per_job=()))
     snapshot = cluster(PAIRS, [te], settings=SlurmSettings(def_mem_per_gpu_mib=100))
