@@ -163,6 +163,12 @@ NEAR = {
     "set_aside": ("tests/integration/test_set_aside.py",),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py",),
+    "delays": (
+        "tests/unit/core/intake/test_delays.py",
+        "tests/integration/test_db_delays.py",
+        "tests/integration/test_cli_delays.py",
+    ),
+    "retention": ("tests/integration/test_db_prune.py",),
     "departures": ("tests/scenarios/test_early_rerun.py", "tests/scenarios/test_left_held.py"),
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
     "rate_limited": ("tests/unit/daemon/test_rate_limited.py",),

@@ -20,12 +20,14 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db import reports, trainings
+from tesched_db.delays import delay_of
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
 
 from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
 from tesched_cli.render import training
+from tesched_cli.render.delays import delay_json, delayed
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -58,7 +60,8 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         report = training.report_json(told, ahead, share) if told else None
         whole = training.training_json(array, together, points=True) if array else None
         bare = replace(story, policy_states={})
-        print_json("explain", {"story": bare, "policies": [*_described(story)], "report": report, "array": whole})
+        data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
+        print_json("explain", {**data, "delay": delay_json(delay_of(story))})
         return
     out = console()
     said = [*head(story), *(training.lines(told, ahead, out) if told else ())]
@@ -86,6 +89,8 @@ def head(story: JobStory) -> Iterator[str]:
     if job.job_class is JobClass.BE:
         yield from _notice(story)
     yield f"  time    {_times(story)}"
+    if said := delayed(delay_of(story)):
+        yield f"  delay   {said}"
 
 
 def _notice(story: JobStory) -> Iterator[str]:

@@ -36,6 +36,7 @@ from tesched_cli.common import (
     unread,
 )
 from tesched_cli.health import health
+from tesched_cli.render.delays import delays_json, delays_lines
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 
@@ -81,6 +82,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
+                data["delays"] = delays_json(view.delays)
                 trained = [training_json(one, expected.get(one.label)) for one in found.shown]
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
@@ -333,6 +335,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
             f"{tally.died_of_notice})",
             style="bold red" if tally.lost else "green",
         ),
+        *(Text(line) for line in delays_lines(view.delays, hours)),
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),
     ]

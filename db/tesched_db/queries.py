@@ -23,6 +23,7 @@ from tesched_core.model.snapshot import JobClass
 
 from tesched_db import change_rows, leave_times, policy_states
 from tesched_db.deeds import recent
+from tesched_db.delays import delays
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.job_rows import changes_of
@@ -97,6 +98,7 @@ def status(
             retries=_retries(session, now),
             deeds=recent(session.connection(), deeds),
             tally=_tally(session, now - window_s),
+            delays=delays(session, since=now - window_s),
             window_s=window_s,
         )
 

@@ -36,8 +36,9 @@ class Pruned:
 def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None, bite: int = BITE) -> Pruned:
     """Forget what ended more than `older_than_s` seconds ago; return how much that was.
 
-    Orders that have not ended stay, with all that was done for them; so do jobs that Slurm knows, or that an order that
-    stays is about. Each bite of `bite` rows is a transaction of its own, so this may run beside the daemon.
+    Orders that have not ended stay, with all that was done for them, and so do those with a victim that Slurm still
+    knows, since they say by how much it was delayed. Jobs stay that Slurm knows, or that an order that stays is about.
+    Each bite of `bite` rows is a transaction of its own, so this may run beside the daemon.
 
     Raises StoreError; what was forgotten until then stays forgotten.
     """
@@ -49,7 +50,8 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
         exists().where(VictimRow.job_key == JobRow.key),
     )
     done = Pruned()
-    done = replace(done, orders=_forget(engine, OrderRow.order_id, and_(OrderRow.ended_at < before, ~_lives()), bite))
+    over = and_(OrderRow.ended_at < before, ~_lives(), ~_delayed_a_known_job())
+    done = replace(done, orders=_forget(engine, OrderRow.order_id, over, bite))
     done = replace(
         done,
         cycles=_forget(
@@ -73,6 +75,12 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
 def _lives() -> ColumnElement[bool]:
     """Return the condition on an order that the daemon is not done with it."""
     return or_(OrderRow.in_memory.is_(True), OrderRow.ended_at.is_(None))
+
+
+def _delayed_a_known_job() -> ColumnElement[bool]:
+    """Return the condition on an order that Slurm still knows one of its victims."""
+    known = and_(VictimRow.order_id == OrderRow.order_id, VictimRow.job_key == JobRow.key, JobRow.last_seen.is_(None))
+    return exists().where(known)
 
 
 def _forget(engine: Engine, key: InstrumentedAttribute[int], condition: ColumnElement[bool], bite: int) -> int:

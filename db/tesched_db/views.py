@@ -18,6 +18,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
+from tesched_db.delay_views import Delays
 from tesched_db.lease import Pause, Standby
 
 #: What a process that writes the store may be (`DaemonView.role`).
@@ -322,6 +323,8 @@ class StatusView:
     #: what admins did last, newest first
     deeds: tuple[Deed, ...]
     tally: Tally
+    #: by TE jobs, of the jobs that were preempted within the window, came back in it or are away
+    delays: Delays
     #: seconds before now that percentiles and tally look back
     window_s: float
 

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import Ending, OrderState, VictimState
+from tesched_core.model.order import Departure, Ending, OrderState, VictimState
 from tesched_db import queries as read
 from tesched_db.errors import StoreError
 from tesched_db.journal import SqlJournal
@@ -124,3 +124,14 @@ def test_a_store_that_may_only_be_read_is_not_pruned(url: str, store: Engine, op
     written(store)
     with pytest.raises(StoreError, match="cannot prune the state store"):
         prune(opened(url, read_only=True), 1000.0, now=10_000.0)
+
+
+def test_an_order_stays_while_slurm_knows_its_victim_which_it_has_delayed(store: Engine) -> None:
+    writer = Writer(store)
+    paid = victim(3, VictimState.BACK, noticed_at=200.0, left_at=210.0, departure=Departure.REQUEUED, back_at=300.0)
+    memory = remembering(order(1, 7, paid, state=ENDED, ending=Ending.STARTED_HERE, ended_at=300.0))
+    writer.look(300.0, job(3), job(7), te=[7], memory=memory)
+    writer.look(302.0, job(3), memory=Memory())
+    assert prune(store, 10.0, now=10_000.0).orders == 0
+    writer.look(304.0, memory=Memory())
+    assert prune(store, 10.0, now=10_000.0).orders == 1

@@ -1,0 +1,29 @@
+"""The rules of by how much TE jobs delay best-effort jobs, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_DELAYS, _STORED = "core/tesched_core/intake/delays.py", "db/tesched_db/delays.py"
+_PRUNED = "db/tesched_db/retention.py"
+
+DELAY_MUTATIONS = (
+    Mutation("delay: by TE jobs alone", _DELAYS, "victim.purpose is not Purpose.TE", "False"),
+    Mutation("delay: away from the notice on", _DELAYS, "away_from = ran_until if", "away_from = victim.left_at if"),
+    Mutation("delay: lost until the notice", _DELAYS, "victim.noticed_at if victim.noticed_at is not None else", ""),
+    Mutation("delay: what is saved is not lost", _DELAYS, "0.0 if victim.departure is Departure.SAVED else", ""),
+    Mutation("delay: a finished job has none", _DELAYS, "or victim.departure not in PREEMPTED", ""),
+    Mutation("delay: one that is lost is away no longer", _DELAYS, "now if victim.awaited else victim.left_at", "now"),
+    Mutation("delay: one that is away is delayed until now", _DELAYS, "now if victim.awaited else", ""),
+    Mutation(
+        "delay: what is suspended is delayed until now", _DELAYS, "victim.state is VictimState.SUSPENDED", "False"
+    ),
+    Mutation("delay: one that was let go is not", _DELAYS, " and victim.state is VictimState.SUSPENDED", ""),
+    Mutation("delay: nothing of mode shadow", _STORED, "if view.order.ending is not Ending.SHADOW\n", ""),
+    Mutation("delay: its own user's apart", _STORED, "both[victim.of_own_user]", "both[False]"),
+    Mutation("delay: until the last good look", _STORED, "seen_at if row.last_seen is None else row.last_seen", "1e9"),
+    Mutation(
+        "delay: those that are away, too", _STORED, "VictimRow.back_at >= since, away)", "VictimRow.back_at >= since)"
+    ),
+    Mutation("delay: no order of a known job is forgotten", _PRUNED, ", ~_delayed_a_known_job())", ")"),
+)

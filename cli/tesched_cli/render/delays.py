@@ -1,0 +1,74 @@
+"""Delays by TE jobs, in words and as JSON: of one job for `tesched explain`, of all for `tesched status`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tesched_core.intake.delays import Delay
+from tesched_db.delay_views import Delays, GroupDelay, JobDelay
+
+from tesched_cli.common import duration, plain
+
+#: TE jobs named in one line before the rest is counted
+NAMED = 3
+
+
+def delayed(job: JobDelay) -> str:
+    """Return by how much TE jobs have delayed a job, and which; empty if they have not."""
+    parts: list[str] = []
+    if job.delay.total_s > 0:
+        parts.append(f"{duration(job.delay.total_s)} by TE jobs: {_parts(job.delay)}")
+    if job.by_own_user.total_s > 0:
+        own = duration(job.by_own_user.total_s)
+        parts.append(f"{own} by TE jobs of its own user, which no limit counts: {_parts(job.by_own_user)}")
+    named = [f"job {one.job} of {one.user or 'an unknown user'} {duration(one.delay.total_s)}" for one in job.causes]
+    if len(named) > NAMED:
+        named = [*named[:NAMED], f"{len(named) - NAMED} more"]
+    return "; ".join([*parts, *([", ".join(named)] if named else [])])
+
+
+def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
+    """Yield what TE jobs have cost the others: how many, the most delayed job, and by user and account."""
+    if not delays.jobs:
+        yield f"delays by TE jobs: none in the last {hours:.0f} h"
+        return
+    first = delays.jobs[0]
+    mean_s = sum(job.delay.total_s for job in delays.jobs) / len(delays.jobs)
+    yield (
+        f"delays by TE jobs: {len(delays.jobs)} job(s) preempted or back in the last {hours:.0f} h, "
+        f"{duration(mean_s)} on average; most: job {first.job} of {first.user}, {delayed(first)}"
+    )
+    worst = [said for by in ("user", "account") if (said := _worst(delays.worst(by)))]
+    if len({job.user for job in delays.jobs}) > 1:
+        yield f"  on average most: {', '.join(worst)}"
+
+
+def delay_json(job: JobDelay) -> Mapping[str, Any]:
+    """Return a job's delay as JSON has it: the parts, and their sum as `total_s`."""
+    found: dict[str, Any] = plain(job)
+    found["delay"] |= {"total_s": job.delay.total_s}
+    found["by_own_user"] |= {"total_s": job.by_own_user.total_s}
+    for cause, one in zip(found["causes"], job.causes, strict=True):
+        cause["delay"] |= {"total_s": one.delay.total_s}
+    return found
+
+
+def delays_json(delays: Delays) -> Mapping[str, Any]:
+    """Return all delays as JSON has them."""
+    return {"jobs": [delay_json(job) for job in delays.jobs], "groups": plain(delays.groups)}
+
+
+def _parts(delay: Delay) -> str:
+    each = (
+        (delay.lost_s, "of runs lost"),
+        (delay.away_s, "from notice to restart"),
+        (delay.suspended_s, "suspended"),
+    )
+    return ", ".join(f"{duration(seconds)} {what}" for seconds, what in each if seconds > 0)
+
+
+def _worst(group: GroupDelay | None) -> str:
+    if group is None or not group.name:
+        return ""
+    return f"{group.by} {group.name} {duration(group.mean_s)} in {group.jobs} job(s)"

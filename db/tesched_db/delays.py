@@ -1,0 +1,148 @@
+"""Delays of best-effort jobs by TE jobs, from the victims that the store remembers: nothing is counted twice or lost.
+
+They are worked out when they are read, from the times that the orders keep (`intake/delays.py`): a daemon that is
+killed, a standby that takes over and a clock that is set change nothing but what those times are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import and_, or_, select
+from sqlalchemy.orm import Session
+from tesched_core.intake.delays import Delay, delay_by
+from tesched_core.model.cluster import JobState
+from tesched_core.model.order import Ending, Purpose, Victim
+from tesched_core.model.resources import UnixSeconds
+
+from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay
+from tesched_db.job_rows import CHUNK
+from tesched_db.memory_rows import victim_of
+from tesched_db.tables import DaemonRow, JobRow, OrderRow, VictimRow
+from tesched_db.views import JobStory
+
+
+def delay_of(story: JobStory) -> JobDelay:
+    """Return what TE jobs have cost this job so far."""
+    job = story.job
+    found = [
+        (victim, view.preemptor_label, view.preemptor_user)
+        for view in story.orders_as_victim
+        if view.order.ending is not Ending.SHADOW
+        for victim in view.order.victims
+        if victim.job_id == job.job_id
+    ]
+    return _delay(
+        job=job.label,
+        user=job.user,
+        account=job.account,
+        partition=job.partition,
+        qos=job.qos,
+        state=job.state,
+        found=found,
+        now=job.last_seen,
+    )
+
+
+def delays(session: Session, *, since: UnixSeconds) -> Delays:
+    """Return the delays of the jobs that were preempted, or came back, since then, and of those that are away."""
+    daemon = session.get(DaemonRow, 1)
+    seen_at = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
+    return _of_jobs(session, _keys(session, since), seen_at)
+
+
+def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
+    """Return the keys of the jobs that were delayed since then, or are away."""
+    away = and_(VictimRow.back_at.is_(None), OrderRow.ended_at.is_(None))
+    lately = or_(VictimRow.left_at >= since, VictimRow.suspended_at >= since, VictimRow.back_at >= since, away)
+    query = (
+        select(VictimRow.job_key)
+        .join(OrderRow, OrderRow.order_id == VictimRow.order_id)
+        .where(VictimRow.job_key.is_not(None), VictimRow.purpose == Purpose.TE.value, lately)
+        .distinct()
+    )
+    return [key for key in session.scalars(query) if key is not None]
+
+
+def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
+    jobs: list[JobDelay] = []
+    for start in range(0, len(keys), CHUNK):
+        some = keys[start : start + CHUNK]
+        victims = _victims(session, some)
+        for row in session.scalars(select(JobRow).where(JobRow.key.in_(some))):
+            one = _delay(
+                job=row.label,
+                user=row.user,
+                account=row.account,
+                partition=row.partition,
+                qos=row.qos,
+                state=JobState(row.state),
+                found=victims.get(row.key, ()),
+                now=seen_at if row.last_seen is None else row.last_seen,
+            )
+            if one.delay.total_s > 0:
+                jobs.append(one)
+    jobs.sort(key=lambda one: (-one.delay.total_s, one.job))
+    return Delays(jobs=tuple(jobs), groups=tuple(_groups(jobs)))
+
+
+def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Victim, str, str]]]:
+    """Return what became of these jobs as victims, each with its TE job and that one's user, by the jobs' keys."""
+    query = (
+        select(VictimRow, OrderRow.preemptor, JobRow.label)
+        .join(OrderRow, OrderRow.order_id == VictimRow.order_id)
+        .outerjoin(JobRow, JobRow.key == OrderRow.preemptor_key)
+        .where(VictimRow.job_key.in_(keys))
+        .where(or_(OrderRow.ending.is_(None), OrderRow.ending != Ending.SHADOW.value))
+        .order_by(VictimRow.order_id, VictimRow.position)
+    )
+    found: dict[int, list[tuple[Victim, str, str]]] = defaultdict(list)
+    for row, preemptor, label in session.execute(query):
+        if row.job_key is not None:
+            found[row.job_key].append((victim_of(row), label or str(preemptor), row.for_user))
+    return found
+
+
+def _delay(
+    *,
+    job: str,
+    user: str,
+    account: str,
+    partition: str,
+    qos: str,
+    state: JobState,
+    found: Iterable[tuple[Victim, str, str]],
+    now: UnixSeconds,
+) -> JobDelay:
+    by_job: dict[tuple[str, str], Delay] = defaultdict(Delay)
+    both = {True: Delay(), False: Delay()}
+    for victim, preemptor, for_user in found:
+        delay = delay_by(victim, now)
+        if delay.total_s > 0:
+            by_job[preemptor, for_user] += delay
+            both[victim.of_own_user] += delay
+    causes = [Cause(job=label, user=name, delay=delay) for (label, name), delay in by_job.items()]
+    return JobDelay(
+        job=job,
+        user=user,
+        account=account,
+        partition=partition,
+        qos=qos,
+        state=state,
+        delay=both[False],
+        by_own_user=both[True],
+        causes=tuple(sorted(causes, key=lambda one: (-one.delay.total_s, one.job))),
+    )
+
+
+def _groups(jobs: Sequence[JobDelay]) -> Iterable[GroupDelay]:
+    for by in GROUPS:
+        totals: dict[str, list[float]] = defaultdict(list)
+        for job in jobs:
+            totals[getattr(job, by)].append(job.delay.total_s)
+        found = [
+            GroupDelay(by=by, name=name, jobs=len(values), mean_s=sum(values) / len(values), most_s=max(values))
+            for name, values in totals.items()
+        ]
+        yield from sorted(found, key=lambda one: (-one.mean_s, one.name))

@@ -1,0 +1,81 @@
+"""A TE job delays a best-effort job by the time between its two starts, as Slurm's own record has them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from tesched_slurm.client_choice import ClientChoice
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.daemon_process import (
+    crashing_daemon,
+    daemon_of,
+    running_daemon,
+    until_killed,
+    write_config,
+)
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_user
+
+from tests.cluster.conftest import MakeCluster
+
+pytestmark = [pytest.mark.slurm, pytest.mark.release]
+
+ONE_NODE = ClusterDefinition(groups=(NodeGroup(count=1, cpus=8),))
+WHOLE = ("-c8", "--mem=100", "--output=/dev/null")
+#: (1) the intent, (2) the raise, (3) the nodes, (4) the victim's requeue, (5) the conclusion
+CONCLUSION = 5
+
+
+def started(cluster: LocalCluster, job: int) -> float:
+    """Return when its present run started, by Slurm's record."""
+    return datetime.fromisoformat(cluster.wait_state(job, "RUNNING")["StartTime"]).timestamp()
+
+
+def ordinary(cluster: LocalCluster, name: str, script: str) -> int:
+    """Submit a job of an ordinary user, who knows nothing of tesched, for the whole node."""
+    return cluster.sbatch(f"--job-name={name}", *WHOLE, wrap=script, user=ordinary_user())
+
+
+@pytest.mark.gate
+def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ONE_NODE)
+    be = cluster.sbatch("--job-name=be", *WHOLE, wrap="exec sleep 1000")
+    before = started(cluster, be)
+    config = write_config(cluster, tmp_path, one_client)
+    with crashing_daemon(config, CONCLUSION) as first:
+        te = ordinary(cluster, "te", "sleep 2")
+        until_killed(cluster, first)
+    with daemon_of(cluster, config) as daemon:
+        cluster.wait_state(te, "COMPLETED")
+        after = started(cluster, be)
+        assert after > before
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
+        told = daemon.json("explain", str(be))["delay"]
+        assert told["delay"]["total_s"] == pytest.approx(after - before)
+        assert [(cause["job"], cause["user"]) for cause in told["causes"]] == [(str(te), ordinary_user())]
+        (first_of_all,) = daemon.json("status")["delays"]["jobs"]
+        assert (first_of_all["job"], first_of_all["delay"]) == (str(be), told["delay"])
+        assert "delays by TE jobs: 1 job(s)" in daemon.ask("status").stdout
+
+
+def test_two_te_jobs_one_after_the_other_add_up(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "twice.toml").write_text("[guard]\nmax_preemptions_per_job = 2\n")
+    cluster = make_cluster(ONE_NODE)
+    be = cluster.sbatch("--job-name=be", *WHOLE, wrap="exec sleep 1000")
+    before = started(cluster, be)
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        for number in (1, 2):
+            te = ordinary(cluster, f"te-{number}", "sleep 1")
+            cluster.wait_state(te, "COMPLETED")
+            after = started(cluster, be)
+            cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
+        told = daemon.json("explain", str(be))["delay"]
+        assert told["delay"]["total_s"] == pytest.approx(after - before)
+        assert len(told["causes"]) == 2

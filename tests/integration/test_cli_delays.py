@@ -1,0 +1,95 @@
+"""`tesched explain` and `tesched status` say by how much TE jobs have delayed others."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from tesched_cli.main import main
+from tesched_core.model.cluster import JobState
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
+from tesched_db.engine import open_store
+from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
+
+NOW = time.time()
+
+
+def paid(job_id: int, for_user: str) -> Victim:
+    """Return one that ran for 100 s, had its notice an hour ago and ran again two minutes later."""
+    at = NOW - 3600
+    return victim(
+        job_id,
+        VictimState.BACK,
+        started_at=at - 100,
+        noticed_at=at,
+        left_at=at + 10,
+        departure=Departure.REQUEUED,
+        back_at=at + 120,
+        user="ada",
+        for_user=for_user,
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Give a store in which job 3 has made room for jobs of bob, eve and its own user, and 4 for none."""
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    done: dict[str, Any] = {"state": OrderState.ENDED, "ending": Ending.STARTED_HERE, "ended_at": NOW}
+    orders = [order(number, 6 + number, paid(3, user), **done) for number, user in enumerate(("bob", "eve", "ada"), 1)]
+    jobs = [job(number, JobState.RUNNING) for number in (3, 4)]
+    jobs += [job(number, user=user) for number, user in ((7, "bob"), (8, "eve"), (9, "ada"))]
+    Writer(engine).look(NOW, *jobs, te=[7, 8, 9], memory=remembering(*orders))
+    engine.dispose()
+    return path
+
+
+def tesched(config: Path, *argv: str) -> str:
+    runner = CliRunner(env={"COLUMNS": "300", "NO_COLOR": "1"})
+    return runner.invoke(main, [*argv, "--config", str(config)]).output
+
+
+def as_json(config: Path, *argv: str) -> Any:
+    return json.loads(tesched(config, *argv, "--json"))
+
+
+def line_of(output: str, word: str) -> str:
+    return " ".join(next(line for line in output.splitlines() if word in line).split())
+
+
+def test_explain_says_by_how_much_and_because_of_whom(config: Path) -> None:
+    assert line_of(tesched(config, "explain", "3"), "delay ") == (
+        "delay 07:20 by TE jobs: 03:20 of runs lost, 04:00 from notice to restart; "
+        "03:40 by TE jobs of its own user, which no limit counts: 01:40 of runs lost, 02:00 from notice to restart; "
+        "job 7 of bob 03:40, job 8 of eve 03:40, job 9 of ada 03:40"
+    )
+    assert "delay" not in tesched(config, "explain", "4")
+    delay = as_json(config, "explain", "3")["delay"]
+    assert delay["delay"] == {"lost_s": 200, "away_s": 240, "suspended_s": 0, "total_s": 440}
+    assert delay["by_own_user"]["total_s"] == 220
+    assert [(one["job"], one["delay"]["total_s"]) for one in delay["causes"]] == [("7", 220), ("8", 220), ("9", 220)]
+
+
+def test_status_says_how_many_jobs_and_which_is_delayed_most(config: Path) -> None:
+    said = line_of(tesched(config, "status"), "delays by TE jobs")
+    assert said.startswith(
+        "delays by TE jobs: 1 job(s) preempted or back in the last 24 h, 07:20 on average; most: job 3 of ada, 07:20"
+    )
+    found = as_json(config, "status")["delays"]
+    assert [(one["job"], one["delay"]["total_s"]) for one in found["jobs"]] == [("3", 440)]
+    user = {"by": "user", "name": "ada", "jobs": 1, "mean_s": 440, "most_s": 440}
+    assert user in found["groups"]
+
+
+def test_where_no_job_was_delayed_it_says_so(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    Writer(engine).look(NOW, job(3), memory=Memory())
+    engine.dispose()
+    assert "delays by TE jobs: none in the last 24 h" in tesched(path, "status")
+    assert as_json(path, "status")["delays"] == {"jobs": [], "groups": []}

@@ -1,0 +1,117 @@
+"""Delays by TE jobs, as the store tells them: of jobs, users, accounts, partitions and QOS."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine
+from tesched_core.intake.delays import Delay
+from tesched_core.model.cluster import JobState
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
+from tesched_db import queries as read
+from tesched_db.delay_views import Delays
+from tesched_db.delays import delay_of
+from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
+
+LEFT, BACK, ENDED = VictimState.LEFT, VictimState.BACK, OrderState.ENDED
+#: each started at 100 and had its notice at 200
+REQUEUED = {"noticed_at": 200.0, "left_at": 210.0, "departure": Departure.REQUEUED}
+BY_BOB = {"user": "ada", "for_user": "bob"}
+
+
+def seen(store: Engine, now: float = 600.0, window_s: float = 500.0) -> Delays:
+    return read.status(store, now=now, window_s=window_s).delays
+
+
+def written(store: Engine) -> Writer:
+    """Let jobs 3 and 4 have been preempted, 4 twice, 5 by its own user, 6 in mode shadow, and 11 for a turn."""
+    writer = Writer(store)
+    once = victim(3, BACK, back_at=300.0, **REQUEUED, **BY_BOB)
+    first = victim(4, BACK, back_at=250.0, **REQUEUED, **BY_BOB)
+    again = victim(
+        4,
+        LEFT,
+        started_at=250.0,
+        noticed_at=400.0,
+        left_at=410.0,
+        departure=Departure.SAVED,
+        user="ada",
+        for_user="eve",
+    )
+    own = victim(5, BACK, back_at=900.0, **REQUEUED, user="ada", for_user="ada")
+    turn = victim(11, BACK, back_at=900.0, **REQUEUED, purpose=Purpose.ROUND)
+    memory = remembering(
+        order(1, 7, once, first, state=ENDED, ending=Ending.STARTED_HERE, ended_at=300.0),
+        order(2, 8, again, state=OrderState.SETTLING, ending=Ending.STARTED_HERE),
+        order(3, 9, own, turn, state=ENDED, ending=Ending.STARTED_HERE, ended_at=900.0),
+        order(4, 10, victim(6, LEFT, **REQUEUED, **BY_BOB), state=ENDED, ending=Ending.SHADOW, ended_at=200.0),
+    )
+    jobs = [job(number, JobState.RUNNING, account="physics", partitions=("main",)) for number in (3, 5, 6, 11)]
+    jobs.append(job(4, account="biology", partitions=("main",), qos="low"))
+    writer.look(600.0, *jobs, *(job(number) for number in range(7, 11)), te=[7, 8, 9, 10], memory=memory)
+    return writer
+
+
+def test_each_jobs_delay_is_the_sum_of_what_its_preemptions_cost(store: Engine) -> None:
+    written(store)
+    found = seen(store).jobs
+    # Job 4: 100 + 50 s, then 200 s of the second time, of which nothing was lost.
+    assert [(one.job, one.delay) for one in found] == [
+        ("4", Delay(lost_s=100, away_s=250)),
+        ("3", Delay(lost_s=100, away_s=100)),
+    ]
+    assert [(cause.job, cause.user, cause.delay.total_s) for cause in found[0].causes] == [
+        ("8", "eve", 200),
+        ("7", "bob", 150),
+    ]
+
+
+def test_one_that_is_away_is_delayed_until_the_last_good_look(store: Engine) -> None:
+    writer = written(store)
+    before = seen(store).jobs[0].delay.total_s
+    writer.look(700.0, job(4, account="biology"), memory=writer.memory)
+    assert seen(store, now=5000.0, window_s=10.0).jobs[0].delay.total_s == before + 100
+
+
+def test_they_are_told_by_user_account_partition_and_qos(store: Engine) -> None:
+    written(store)
+    found = [(one.by, one.name, one.jobs, one.mean_s, one.most_s) for one in seen(store).groups]
+    assert found == [
+        ("user", "ada", 2, 275, 350),
+        ("account", "biology", 1, 350, 350),
+        ("account", "physics", 1, 200, 200),
+        ("partition", "main", 2, 275, 350),
+        ("qos", "low", 1, 350, 350),
+        ("qos", "", 1, 200, 200),
+    ]
+
+
+def test_a_window_has_the_jobs_that_left_or_came_back_in_it_and_those_that_are_away(store: Engine) -> None:
+    writer = written(store)
+    # Job 3 came back at 300; 4 is away.
+    assert [one.job for one in seen(store, window_s=300.0).jobs] == ["4", "3"]
+    assert [one.job for one in seen(store, window_s=299.0).jobs] == ["4"]
+    writer.look(700.0, job(3, JobState.RUNNING), memory=Memory())
+    assert [one.job for one in seen(store, window_s=10.0).jobs] == ["4"]
+
+
+def test_what_its_own_users_te_jobs_cost_a_job_is_told_apart(store: Engine) -> None:
+    written(store)
+    story = read.job_story(store, "5")
+    assert story is not None
+    delay = delay_of(story)
+    assert (delay.delay, delay.by_own_user) == (Delay(), Delay(lost_s=100, away_s=700))
+
+
+def test_a_jobs_story_tells_the_same_as_the_status(store: Engine) -> None:
+    written(store)
+    for one in seen(store).jobs:
+        story = read.job_story(store, one.job)
+        assert story is not None
+        told = delay_of(story)
+        assert (told.delay, [cause.delay for cause in told.causes]) == (
+            one.delay,
+            [cause.delay for cause in one.causes],
+        )
+    shadow = read.job_story(store, "6")
+    assert shadow is not None
+    assert delay_of(shadow).delay == Delay()

@@ -1,0 +1,92 @@
+"""Delay of a best-effort job by one preemption: counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.intake.delays import Delay, delay_by
+from tesched_core.model.notice import Target
+from tesched_core.model.order import Departure, Purpose, Victim, VictimState
+from tesched_core.model.resources import JobId
+
+#: it started at 100, had its notice at 160, left at 170 and ran again at 300
+BACK = Victim(
+    job_id=JobId(1),
+    state=VictimState.BACK,
+    restarts=0,
+    grace_period_s=30,
+    notice_signal="USR1",
+    notice_target=Target.BATCH,
+    score=1.0,
+    nodes=("n1", "n2"),
+    started_at=100,
+    noticed_at=160,
+    left_at=170,
+    departure=Departure.REQUEUED,
+    back_at=300,
+)
+AWAY = replace(BACK, state=VictimState.LEFT, back_at=None)
+
+
+def test_what_was_lost_and_the_time_from_its_notice_until_it_runs_again_count() -> None:
+    delay = delay_by(BACK, 1000)
+    assert delay == Delay(lost_s=60, away_s=140)
+    assert delay.total_s == 200
+
+
+def test_one_that_waits_to_run_again_is_delayed_until_now() -> None:
+    assert delay_by(AWAY, 400) == Delay(lost_s=60, away_s=240)
+
+
+@pytest.mark.parametrize("departure", [Departure.REQUEUED_ITSELF, Departure.DIED_OF_NOTICE])
+def test_what_it_may_have_saved_by_itself_counts_as_lost(departure: Departure) -> None:
+    assert delay_by(replace(BACK, departure=departure), 1000) == Delay(lost_s=60, away_s=140)
+
+
+def test_of_one_that_says_that_it_has_saved_nothing_is_lost() -> None:
+    assert delay_by(replace(BACK, departure=Departure.SAVED), 1000) == Delay(away_s=140)
+
+
+def test_one_that_slurm_preempts_by_its_mark_runs_until_it_has_left() -> None:
+    assert delay_by(replace(BACK, noticed_at=None), 1000) == Delay(lost_s=70, away_s=130)
+
+
+def test_a_suspension_loses_nothing() -> None:
+    suspended = replace(AWAY, state=VictimState.SUSPENDED, suspended_at=162, left_at=None, departure=None)
+    assert delay_by(suspended, 200) == Delay(suspended_s=38)
+    assert delay_by(replace(suspended, state=VictimState.BACK, back_at=190), 200) == Delay(suspended_s=28)
+    # Let go, and when it went on is not known.
+    assert delay_by(replace(suspended, state=VictimState.SPARED), 200) == Delay()
+
+
+def test_one_that_is_requeued_while_it_is_suspended_loses_its_run() -> None:
+    assert delay_by(replace(BACK, suspended_at=162), 1000) == Delay(lost_s=62, suspended_s=8, away_s=130)
+
+
+def test_one_that_is_lost_for_good_is_away_until_it_has_left() -> None:
+    assert delay_by(replace(AWAY, departure=Departure.LOST), 9000) == Delay(lost_s=60, away_s=10)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(AWAY, departure=Departure.FINISHED),
+        replace(AWAY, departure=Departure.DIED),
+        replace(AWAY, state=VictimState.NOTICED, left_at=None, departure=None),
+        replace(AWAY, state=VictimState.SPARED, left_at=None, departure=None),
+        replace(BACK, purpose=Purpose.ROUND),
+    ],
+)
+def test_the_others_have_no_delay(other: Victim) -> None:
+    assert delay_by(other, 1000) == Delay()
+
+
+def test_no_part_is_below_zero_whatever_the_clocks() -> None:
+    assert delay_by(replace(BACK, noticed_at=90, left_at=95, back_at=80), 50) == Delay()
+    assert delay_by(AWAY, 50) == Delay(lost_s=60)
+
+
+def test_delays_add_up() -> None:
+    both = Delay(lost_s=60, away_s=140) + Delay(lost_s=1, suspended_s=5)
+    assert (both, both.total_s) == (Delay(lost_s=61, away_s=140, suspended_s=5), 206)
