@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _DELAYS, _STORED = "core/tesched_core/intake/delays.py", "db/tesched_db/delays.py"
+_SIMULATED = "sim/tesched_sim/reports/summary.py"
 _PRUNED = "db/tesched_db/retention.py"
 
 DELAY_MUTATIONS = (
@@ -25,5 +26,7 @@ DELAY_MUTATIONS = (
     Mutation(
         "delay: those that are away, too", _STORED, "VictimRow.back_at >= since, away)", "VictimRow.back_at >= since)"
     ),
+    Mutation("delay: simulated, time away counts", _SIMULATED, "np.where(np.isfinite(away_s), away_s, 0.0)", "0.0"),
+    Mutation("delay: simulated, of preempted jobs", _SIMULATED, " | (result.preempted == 0)", ""),
     Mutation("delay: no order of a known job is forgotten", _PRUNED, ", ~_delayed_a_known_job())", ")"),
 )

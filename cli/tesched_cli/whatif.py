@@ -14,7 +14,9 @@ from pathlib import Path
 import click
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.intake.delays import delay_by
 from tesched_core.model.cluster import FINISHED
+from tesched_core.model.order import Victim
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon.config import Config
 from tesched_daemon.wiring import look
@@ -55,6 +57,8 @@ class Line:
     #: None: not told
     preempted: int | None
     lost_node_h: float | None = None
+    #: mean delay of those that were preempted (docs/reference/delays.md)
+    delay_mean_s: float | None = None
 
 
 @click.command()
@@ -125,13 +129,14 @@ def _from_store(config_path: Path, config: Config, days: float) -> Past:
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
+        victims = read.as_victims(engine, [job.key for job in seen if job.preemptions])
     jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
     if not jobs:
         text = f"the state store knows of no job that ran and ended in the last {days:g} days"
         raise WorkloadError(f"{text}; --trace takes what sacct prints instead")
     workload, left_out = _workload(jobs, look(config))
     title = f"{len(workload)} jobs of the last {days:g} days"
-    return Past(title=title, workload=workload, lines=_as_it_was(jobs), left_out=left_out)
+    return Past(title=title, workload=workload, lines=_as_it_was(jobs, victims), left_out=left_out)
 
 
 def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past:
@@ -216,7 +221,7 @@ def _workload(jobs: Sequence[JobView], snapshot: Snapshot) -> tuple[Workload, in
     return workload, int((~fits).sum())
 
 
-def _as_it_was(jobs: Sequence[JobView]) -> list[Line]:
+def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]]) -> list[Line]:
     lines = []
     for job_class in (JobClass.TE, JobClass.BE):
         mine = [job for job in jobs if job.job_class is job_class]
@@ -224,7 +229,13 @@ def _as_it_was(jobs: Sequence[JobView]) -> list[Line]:
         waited_s = np.array([job.waited_s for job in known], dtype=np.float64)
         ran_s = np.array([job.ran_s for job in known], dtype=np.float64)
         preempted = sum(job.preemptions > 0 for job in mine)
-        lines.append(_line(job_class.value, len(mine), waited_s, ran_s, preempted))
+        line = _line(job_class.value, len(mine), waited_s, ran_s, preempted)
+        delays_s = [
+            sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key])
+            for job in mine
+            if job.key in victims
+        ]
+        lines.append(replace(line, delay_mean_s=sum(delays_s) / len(delays_s) if delays_s else None))
     return lines
 
 
@@ -259,6 +270,7 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Lin
             slowdown_p95=found.slowdown.p95,
             preempted=int((result.preempted[workload.te == (name == "te")] > 0).sum()),
             lost_node_h=summary.lost_node_s / 3600 if name == "be" else None,
+            delay_mean_s=found.delay_s.mean,
         )
         for name, found in (("te", summary.te), ("be", summary.be))
     ]
@@ -266,7 +278,18 @@ def _simulated(contender: str, setting: Setting, workload: Workload) -> list[Lin
 
 def _show(lines: Sequence[Line], past: Past) -> None:
     shown = table(
-        *("CASE", "CLASS", "JOBS>", "WAIT 50%>", "WAIT 95%>", "SLOWDOWN 50%>", "95%>", "PREEMPTED>", "LOST NODE-H>"),
+        *(
+            "CASE",
+            "CLASS",
+            "JOBS>",
+            "WAIT 50%>",
+            "WAIT 95%>",
+            "SLOWDOWN 50%>",
+            "95%>",
+            "PREEMPTED>",
+            "DELAY>",
+            "LOST NODE-H>",
+        ),
         title=past.title,
     )
     for line in lines:
@@ -279,6 +302,7 @@ def _show(lines: Sequence[Line], past: Past) -> None:
             _number(line.slowdown_p50),
             _number(line.slowdown_p95),
             "-" if line.preempted is None else str(line.preempted),
+            duration(line.delay_mean_s),
             _number(line.lost_node_h),
         )
     out = console()

@@ -79,3 +79,9 @@ def test_two_te_jobs_one_after_the_other_add_up(
         told = daemon.json("explain", str(be))["delay"]
         assert told["delay"]["total_s"] == pytest.approx(after - before)
         assert len(told["causes"]) == 2
+        cluster.run("scancel", str(be))
+        cluster.wait_for(
+            lambda: daemon.json("jobs", "--all")["jobs"][0]["state"] == "CANCELLED", "the daemon to see its end"
+        )
+        (past,) = [line for line in daemon.json("whatif")["lines"] if line["case"] == "as it was" and line["preempted"]]
+        assert (past["job_class"], past["delay_mean_s"]) == ("be", pytest.approx(after - before))

@@ -52,6 +52,8 @@ ROWS = (
     Row("be.preempted_once_share", "BE jobs preempted once", Unit.SHARE),
     Row("be.preempted_twice_share", "BE jobs preempted twice", Unit.SHARE),
     Row("be.preempted_more_share", "BE jobs preempted three times or more", Unit.SHARE),
+    Row("be.delay_s.mean", "delay of a preempted BE job, mean", Unit.SECONDS),
+    Row("be.delay_s.p95", "delay of a preempted BE job, p95", Unit.SECONDS),
     Row("preemptions", "preemptions", Unit.COUNT),
     Row("futile", "futile preemptions", Unit.COUNT),
     Row("restart_interval_s.p50", "preemption to restart p50", Unit.SECONDS),

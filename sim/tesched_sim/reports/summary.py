@@ -54,6 +54,8 @@ class ClassSummary:
     wait_s: Percentiles
     #: end - submission, over all restarts
     jct_s: Percentiles
+    #: of those that were put back in the queue: by how much later they ended for it (`delay_s`)
+    delay_s: Percentiles
     #: how often a job of the class was put back in the queue
     preemptions_per_job: float | None
     #: parts of the class's jobs, 0 to 1, that were put back so often
@@ -114,6 +116,19 @@ def lost_node_s(result: Result) -> NDArray[np.float64]:
     return _rounded(result.lost_s) * result.workload.nodes
 
 
+def delay_s(result: Result) -> NDArray[np.float64]:
+    """Return [jobs] the seconds by which preemptions delayed each: work thrown away, grace periods, and time away.
+
+    nan: it has not ended, or was never put back in the queue.
+    """
+    preemptions = result.preemptions
+    away_s = preemptions.back_s - preemptions.left_s
+    delayed_s = _rounded(result.lost_s)
+    np.add.at(delayed_s, preemptions.victim, np.where(np.isfinite(away_s), away_s, 0.0))
+    delayed_s[~result.finished | (result.preempted == 0)] = np.nan
+    return _rounded(delayed_s)
+
+
 def restart_intervals_s(result: Result) -> NDArray[np.float64]:
     """Return, for each victim that left its room, the seconds until it ran again; nan: it did not."""
     left = np.isfinite(result.preemptions.left_s)
@@ -165,6 +180,7 @@ def _of_class(result: Result, mask: NDArray[np.bool_]) -> ClassSummary:
         bounded_slowdown=Percentiles.of(bounded),
         wait_s=Percentiles.of(wait_s),
         jct_s=Percentiles.of(result.jct_s[done]),
+        delay_s=Percentiles.of(delay_s(result)[done]),
         preemptions_per_job=_ratio(int(preempted.sum()), jobs),
         preempted_once_share=_ratio(int((preempted == 1).sum()), jobs),
         preempted_twice_share=_ratio(int((preempted == 2).sum()), jobs),

@@ -69,6 +69,23 @@ def test_only_those_that_left_are_preemptions() -> None:
     assert (be.preempted_once_share, be.preempted_twice_share, be.preempted_more_share) == (0.0, 0.25, 0.5)
 
 
+def test_a_preempted_job_is_delayed_by_what_it_lost_and_by_its_time_away() -> None:
+    jobs = [
+        Ran(te=True, end=100),
+        Ran(end=500, preempted=2, lost=30),
+        Ran(end=500, lost=7),  # it lost something by itself
+        Ran(preempted=1, lost=9),  # it has not ended
+    ]
+    noticed = [
+        Noticed(victim=1, preemptor=0, left=20, back=50),
+        Noticed(victim=1, preemptor=0, left=200, back=300),
+        Noticed(victim=2, preemptor=0),  # it was let go
+        Noticed(victim=3, preemptor=0, left=20),
+    ]
+    be = summarise(result(*jobs, noticed=noticed)).be
+    assert (be.delay_s.count, be.delay_s.mean) == (1, 30 + 30 + 100)
+
+
 def test_the_numbers_own_error_is_no_time() -> None:
     # 0.1 + 0.2 is 0.30000000000000004
     summary = summarise(result(Ran(submit=0.1, start=0.1, end=0.1 + 0.2 + 0.7, run=0.9, lost=1e-12)))
