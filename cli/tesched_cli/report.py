@@ -48,6 +48,7 @@ def _name(_context: click.Context, parameter: click.Parameter, value: str) -> st
 @click.option("--target-loss", type=float, callback=_finite, help="The loss at which it is done, where that is known.")
 @click.option("--throughput", type=click.FloatRange(min=0), callback=_finite, help="Steps a second.")
 @click.option("--type", "accelerator", default="", callback=_name, help="On which accelerator; else the job's own.")
+@click.option("--saved", is_flag=True, help="All work up to now is saved, and would not be done again.")
 @click.option("--workload", default="", callback=_name, help="What is trained; else the job's name.")
 @click.option("--spool", type=click.Path(path_type=Path), envvar=SPOOL_VARIABLE, help="The site's folder for reports.")
 @click.option("--socket", "address", envvar=SOCKET_VARIABLE, help="The daemon's, HOST:PORT or a path; then no folder.")
@@ -71,6 +72,7 @@ def report(
     target_loss: float | None,
     throughput: float | None,
     accelerator: str,
+    saved: bool,
     workload: str,
     spool: Path | None,
     address: str | None,
@@ -87,9 +89,9 @@ def report(
     """
     if (iteration is None) != (loss is None):
         raise click.UsageError("--iteration and --loss go together")
-    if loss is None and throughput is None and file is None:
-        raise click.UsageError("nothing to report: give --iteration and --loss, --throughput, or --follow")
-    if file is not None and (loss is not None or throughput is not None):
+    if loss is None and throughput is None and file is None and not saved:
+        raise click.UsageError("nothing to report: give --iteration and --loss, --throughput, --saved, or --follow")
+    if file is not None and (loss is not None or throughput is not None or saved):
         raise click.UsageError("--follow reads losses from its file: give no other report with it")
     environment = {**os.environ, **({SPOOL_VARIABLE: str(spool)} if spool else {})}
     environment |= {SOCKET_VARIABLE: address} if address else {}
@@ -99,6 +101,8 @@ def report(
         reporter.report(iteration=iteration, loss=loss, work=work)
     if throughput is not None:
         reporter.throughput(steps_per_s=throughput, accelerator=accelerator)
+    if saved:
+        reporter.saved()
     if file is not None:
         follower = Follower(
             file, lambda: reader_of(Format(form), iteration_key=iteration_key, loss_key=loss_key), reporter

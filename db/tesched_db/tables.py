@@ -345,6 +345,8 @@ class VictimRow(Base):
     suspend_sent_at: Mapped[float | None]
     suspended_at: Mapped[float | None]
     ending_since: Mapped[float | None]
+    #: up to when its run is saved, by its own word
+    saved_at: Mapped[float | None]
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]

@@ -1,8 +1,8 @@
 """A job's report as a file: what it holds, how it stays small, how it is written and read again.
 
 JSON in one piece: {"version": 1, "points": [[iteration, loss, at, work], …], "samples": [[at, type, steps_per_s], …],
-"workload": "…", "target_loss": x}. `at` is in Unix seconds; work (done per core-second) may be null. The reader checks
-it by its own rules (`tesched_core.model.job_report`).
+"workload": "…", "target_loss": x, "saved_at": t}. Times are in Unix seconds; work (done per core-second) and
+saved_at may be null. The reader checks it by its own rules (`tesched_core.model.job_report`).
 """
 
 from __future__ import annotations
@@ -55,6 +55,12 @@ class Sample(NamedTuple):
     steps_per_s: float
 
 
+class Saved(NamedTuple):
+    """All work up to then is saved, and is not done again."""
+
+    at: float
+
+
 @dataclass
 class Document:
     """Losses and samples of a job. Iterations go up: a lower one means that the training went back to there."""
@@ -63,6 +69,8 @@ class Document:
     samples: list[Sample] = field(default_factory=list)
     workload: str = ""
     target_loss: float | None = None
+    #: up to when all work is saved, Unix seconds; None if the job does not say
+    saved_at: float | None = None
 
     def add(self, point: Point) -> None:
         """Add a loss; those of the same and of later iterations are forgotten."""
@@ -96,6 +104,7 @@ class Document:
             "samples": [[round(s.at, 2), s.accelerator, _short(s.steps_per_s)] for s in self.samples],
             "workload": self.workload,
             "target_loss": self.target_loss,
+            "saved_at": None if self.saved_at is None else round(self.saved_at, 2),
         }
         return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
 
@@ -118,6 +127,7 @@ def load(path: Path, *, since: float) -> Document:
             samples=[Sample(float(at), str(name), float(speed)) for at, name, speed in content["samples"]],
             workload=str(content["workload"]),
             target_loss=content["target_loss"],
+            saved_at=None if content.get("saved_at") is None else float(content["saved_at"]),
         )
         for iteration, loss, at, work in content["points"]:
             document.add(Point(int(iteration), float(loss), float(at), work))

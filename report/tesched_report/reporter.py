@@ -18,7 +18,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import SupportsFloat, SupportsInt
 
-from tesched_report.document import LONGEST_NAME, Document, Point, Sample, load, sweep, write
+from tesched_report.document import LONGEST_NAME, Document, Point, Sample, Saved, load, sweep, write
 from tesched_report.sender import SOCKET_VARIABLE, BusyError, address_of, send
 from tesched_report.where import SPOOL_VARIABLE, job_name, own_folder, speaks_for_its_job, spool_of
 
@@ -60,7 +60,7 @@ class Reporter:
 
     def _begin(self) -> None:
         """Start anew: at first, and in the child of a fork, which has no thread and a lock that may stay locked."""
-        self._waiting: deque[Point | Sample] = deque(maxlen=_WAITING)
+        self._waiting: deque[Point | Sample | Saved] = deque(maxlen=_WAITING)
         #: held for moments, never while a file is looked at
         self._lock = threading.Lock()
         #: there is something to write
@@ -125,6 +125,13 @@ class Reporter:
         except Exception as error:  # noqa: BLE001 - as above
             self._say(f"a throughput was not taken: {error}")
 
+    def saved(self, *, at: SupportsFloat | None = None) -> None:
+        """Tell that all work is saved; see `tesched_report.saved`."""
+        try:
+            self._put(Saved(self._clock() if at is None else _not_negative("a time", float(at))))
+        except Exception as error:  # noqa: BLE001 - as above
+            self._say(f"that the work is saved was not taken: {error}")
+
     def flush(self, timeout_s: float = _LAST_S) -> None:
         """Wait until what was told is written, at most so many seconds."""
         if self._thread is not None:
@@ -147,7 +154,7 @@ class Reporter:
         self._counted_at, self._steps = now, 0.0
         return speed
 
-    def _put(self, value: Point | Sample) -> None:
+    def _put(self, value: Point | Sample | Saved) -> None:
         if self._mute:
             return
         self._waiting.append(value)
@@ -232,6 +239,9 @@ class Reporter:
             document.add(point)
         for sample in samples[-MOST_AT_ONCE:]:
             document.measured(sample)
+        for value in taken:
+            if isinstance(value, Saved):
+                document.saved_at = value.at
         document.workload = self._workload or document.workload
         if self._target_loss is not None:
             document.target_loss = self._target_loss
@@ -343,6 +353,14 @@ def throughput(
     which this runs, such as "v100"; without it, it is the type that Slurm gave the job.
     """
     _REPORTER.throughput(steps, steps_per_s=steps_per_s, accelerator=accelerator, workload=workload)
+
+
+def saved(*, at: SupportsFloat | None = None) -> None:
+    """Tell that all work up to now, or to `at` (Unix seconds), is saved. Returns at once, never raises.
+
+    What is saved is not lost when the job is put back in the queue: tesched counts that much less as its delay.
+    """
+    _REPORTER.saved(at=at)
 
 
 def flush(timeout_s: float = _LAST_S) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import (
+    TESCHED,
     crashing_daemon,
     daemon_of,
     running_daemon,
@@ -85,3 +87,27 @@ def test_two_te_jobs_one_after_the_other_add_up(
         )
         (past,) = [line for line in daemon.json("whatif")["lines"] if line["case"] == "as it was" and line["preempted"]]
         assert (past["job_class"], past["delay_mean_s"]) == ("be", pytest.approx(after - before))
+
+
+def test_what_a_job_has_saved_by_its_own_word_is_not_lost(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ONE_NODE)
+    spool, saved = cluster.shared / "spool", cluster.shared / "saved"
+    spool.mkdir(mode=0o1777)
+    spool.chmod(0o1777)
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "reports.toml").write_text(f'[reports]\nspool = "{spool}"\n')
+    # In its first run alone; the next one would save anew.
+    script = f"[ -e {saved} ] || {{ {TESCHED} report --saved --spool {spool} && touch {saved}; }}; exec sleep 1000"
+    be = cluster.sbatch("--job-name=be", *WHOLE, wrap=script)
+    cluster.wait_for(saved.exists, "the job to have saved")
+    (file,) = spool.glob(f"*/{be}.json")
+    saved_at = json.loads(file.read_text())["saved_at"]
+    with running_daemon(cluster, tmp_path, one_client) as daemon:
+        te = ordinary(cluster, "te", "sleep 1")
+        cluster.wait_state(te, "COMPLETED")
+        after = started(cluster, be)
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
+        told = daemon.json("explain", str(be))["delay"]["delay"]
+        assert told["total_s"] == pytest.approx(after - saved_at, abs=0.1)

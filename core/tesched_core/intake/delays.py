@@ -1,8 +1,9 @@
 """Delay of a BE job by its preemptions for TE jobs, in seconds.
 
 Definitions
-    lost        run time thrown away: from the start of the run that was ended to its notice. What a job has saved by
-                itself is not known, so it counts; of one that says by exit status 0 that it has saved, nothing does
+    lost        run time thrown away: from the start of the run that was ended, or from when it was last saved by the
+                job's own word (`tesched_report.saved`), to its notice. Of a job that says by exit status 0 that it has
+                saved, nothing
     away        from its notice (of one that has none: from its requeue) until it runs again, Slurm's own requeue delay
                 included. What it does in its grace period counts as away: it is there to save its work
     suspended   while it was suspended
@@ -19,8 +20,10 @@ Worked example
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tesched_core.model.cluster import Job
+from tesched_core.model.job_report import Reported
 from tesched_core.model.order import PREEMPTED, Departure, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
 
@@ -47,6 +50,16 @@ class Delay:
         )
 
 
+def with_saved(victim: Victim, job: Job | None, reported: Reported | None) -> Victim:
+    """Return a victim that has left, with when it was last saved by its own word; that may come after it has left."""
+    told = None if reported is None else reported.saved_at
+    if told is None or (victim.saved_at is not None and told <= victim.saved_at):
+        return victim
+    if job is not None and job.restarts > victim.restarts and job.start_time is not None and told > job.start_time:
+        return victim  # of the run after it
+    return replace(victim, saved_at=told)
+
+
 def delay_by(victim: Victim, now: UnixSeconds) -> Delay:
     """Return what one preemption has cost its victim until `now`; no part of it is below zero, whatever the clocks."""
     if victim.purpose is not Purpose.TE:
@@ -61,7 +74,8 @@ def delay_by(victim: Victim, now: UnixSeconds) -> Delay:
         ran_until = victim.suspended_at
     if victim.left_at is None or ran_until is None or victim.departure not in PREEMPTED:
         return Delay(suspended_s=suspended_s)
-    lost_s = 0.0 if victim.departure is Departure.SAVED else max(ran_until - victim.started_at, 0.0)
+    kept_until = victim.started_at if victim.saved_at is None else max(victim.started_at, victim.saved_at)
+    lost_s = 0.0 if victim.departure is Departure.SAVED else max(ran_until - kept_until, 0.0)
     away_from = ran_until if victim.suspended_at is None else victim.left_at
     away_until = victim.back_at if victim.back_at is not None else now if victim.awaited else victim.left_at
     return Delay(lost_s=lost_s, away_s=max(away_until - away_from, 0.0), suspended_s=suspended_s)

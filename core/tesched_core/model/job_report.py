@@ -126,6 +126,8 @@ class Reported:
     workload: str = ""
     #: the loss at which it is done, if it says so
     target_loss: float | None = None
+    #: up to when its work is saved, by its own word, Unix seconds; None if it does not say
+    saved_at: UnixSeconds | None = None
     #: points that were dropped: not finite, of the future, or done again since
     dropped: int = 0
     #: why its newest report is not used; empty if it is
@@ -221,6 +223,7 @@ def parse(data: bytes, *, now: UnixSeconds, accelerator: str = "") -> Reported:
         throughputs=MappingProxyType(learned(samples)),
         workload=_name("workload", found.get("workload", "")),
         target_loss=_target(found.get("target_loss")),
+        saved_at=_saved_at(found.get("saved_at"), now),
         dropped=dropped,
     )
 
@@ -272,6 +275,14 @@ def _target(value: object) -> float | None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= LARGEST:
         raise ReportError("its target_loss is no number")
     return float(value)
+
+
+def _saved_at(value: object, now: UnixSeconds) -> UnixSeconds | None:
+    if value is None:
+        return None
+    if not _is_number(value) or not 0 <= value <= now + AHEAD_S:  # type: ignore[operator] # it is a number
+        raise ReportError("its saved_at is no time in the past")
+    return float(value)  # type: ignore[arg-type] # as above
 
 
 def _shown(value: object) -> str:

@@ -166,6 +166,8 @@ class Victim:
     #: when its run that pays was first seen to be ending on its nodes (COMPLETING)
     ending_since: UnixSeconds | None = None
     left_at: UnixSeconds | None = None
+    #: up to when its run that paid is saved, by its own word; None if it does not say
+    saved_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesched_core.guard.budget import lately, paying
+from tesched_core.intake.delays import with_saved
 from tesched_core.intake.leave_times import ending_s, leave_time_s, with_ending_times, with_leave_times
 from tesched_core.intake.pending_reason import blocked
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
@@ -246,6 +247,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         elif job is not None and not _is_unclear(order, context):
             return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
+        victim = with_saved(victim, job, context.snapshot.reported.get(victim.job_id))
         victim = _look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
             victim = replace(victim, size=victim.size.waiting(job))

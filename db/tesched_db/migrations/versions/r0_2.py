@@ -377,6 +377,7 @@ def upgrade() -> None:
         sa.Column("suspend_sent_at", sa.Float(53), nullable=True),
         sa.Column("suspended_at", sa.Float(53), nullable=True),
         sa.Column("ending_since", sa.Float(53), nullable=True),
+        sa.Column("saved_at", sa.Float(53), nullable=True),
         sa.Column("left_at", sa.Float(53), nullable=True),
         sa.Column("departure", sa.Text(), nullable=True),
         sa.Column("back_at", sa.Float(53), nullable=True),

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.delays import Delay, delay_by
+from tesched_core.intake.delays import Delay, delay_by, with_saved
+from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
+
+from tests.builders import running, share, waiting
 
 #: it started at 100, had its notice at 160, left at 170 and ran again at 300
 BACK = Victim(
@@ -46,6 +49,22 @@ def test_what_it_may_have_saved_by_itself_counts_as_lost(departure: Departure) -
 
 def test_of_one_that_says_that_it_has_saved_nothing_is_lost() -> None:
     assert delay_by(replace(BACK, departure=Departure.SAVED), 1000) == Delay(away_s=140)
+
+
+def test_what_was_saved_by_its_own_word_is_not_lost() -> None:
+    assert delay_by(replace(BACK, saved_at=140), 1000) == Delay(lost_s=20, away_s=140)
+    # In its grace period, or in the run before.
+    assert delay_by(replace(BACK, saved_at=165), 1000) == Delay(away_s=140)
+    assert delay_by(replace(BACK, saved_at=90), 1000) == Delay(lost_s=60, away_s=140)
+
+
+def test_that_it_has_saved_may_be_told_after_it_has_left_and_not_by_the_next_run() -> None:
+    waits, runs = waiting(1), running(1, share("n1", 1), restarts=1, start_time=300.0)
+    known = replace(AWAY, saved_at=140)
+    for told, job, saved_at in ((None, waits, 140), (130, waits, 140), (168, waits, 168), (299, runs, 299)):
+        assert with_saved(known, job, Reported(saved_at=told)).saved_at == saved_at
+    assert with_saved(known, runs, Reported(saved_at=301)) == known
+    assert with_saved(AWAY, None, None) == AWAY
 
 
 def test_one_that_slurm_preempts_by_its_mark_runs_until_it_has_left() -> None:

@@ -50,6 +50,18 @@ def test_a_whole_report_is_read() -> None:
     assert (found.throughputs, found.workload, found.target_loss, found.dropped) == ({"k80": 2.5}, "lstm", 0.1, 0)
 
 
+def test_up_to_when_the_work_is_saved_is_a_time_in_the_past_or_not_said() -> None:
+    assert read([]).saved_at is None
+    assert read([], saved_at=None).saved_at is None
+    assert read([], saved_at=20.5).saved_at == 20.5
+
+
+@pytest.mark.parametrize("saved_at", [-1, NOW + 7200, "17", True, [1], 1e999])
+def test_another_time_of_saving_is_refused(saved_at: object) -> None:
+    with pytest.raises(ReportError, match="its saved_at is no time in the past"):
+        read([], saved_at=saved_at)
+
+
 def test_nobody_may_write_to_a_curve() -> None:
     with pytest.raises(ValueError, match="read-only"):
         read([[0, 1, 1, None]]).curve.loss[0] = 2.0
