@@ -10,15 +10,29 @@ _PRUNED = "db/tesched_db/retention.py"
 
 DELAY_MUTATIONS = (
     Mutation("delay: by TE jobs alone", _DELAYS, "victim.purpose is not Purpose.TE", "False"),
-    Mutation("delay: away from the notice on", _DELAYS, "away_from = ran_until if", "away_from = victim.left_at if"),
+    Mutation("delay: away from the notice on", _DELAYS, "away_from = ran_until if", "away_from = left_at if"),
     Mutation("delay: lost until the notice", _DELAYS, "victim.noticed_at if victim.noticed_at is not None else", ""),
     Mutation("delay: what is saved is not lost", _DELAYS, "0.0 if victim.departure is Departure.SAVED else", ""),
     Mutation("delay: what is saved by its word", _DELAYS, "max(victim.started_at, victim.saved_at)", "0.0"),
-    Mutation("delay: not what the next run has saved", _DELAYS, "and told > job.start_time", "and False"),
-    Mutation("delay: the last word on what is saved", _DELAYS, "told <= victim.saved_at", "False"),
-    Mutation("delay: a finished job has none", _DELAYS, "or victim.departure not in PREEMPTED", ""),
-    Mutation("delay: one that is lost is away no longer", _DELAYS, "now if victim.awaited else victim.left_at", "now"),
-    Mutation("delay: one that is away is delayed until now", _DELAYS, "now if victim.awaited else", ""),
+    Mutation("delay: not what the next run has saved", _DELAYS, "and saved_at > job.start_time", "and False"),
+    Mutation("delay: the last word on what is saved", _DELAYS, "saved_at <= victim.saved_at", "False"),
+    Mutation("delay: a finished job has none", _DELAYS, " or not was_preempted", ""),
+    Mutation(
+        "delay: one that is cancelled is away no longer",
+        _DELAYS,
+        "(victim.back_at, victim.given_up_at)",
+        "(victim.back_at,)",
+    ),
+    Mutation("delay: one that is cancelled was preempted", _DELAYS, " or victim.given_up_at is not None", ""),
+    Mutation("delay: one that is seen late", _DELAYS, "min(left_at, victim.back_at)", "left_at"),
+    Mutation("delay: whom nobody follows any more", _STORED, "victim if ended_at is None else", "victim if True else"),
+    Mutation("delay: one that only has its notice is not away", _STORED, "and_(there, VictimRow", "and_(VictimRow"),
+    Mutation(
+        "delay: a set clock moves none that is back",
+        "core/tesched_core/orders/clock_jump.py",
+        "if one.back_at is not None:",
+        "if False:",
+    ),
     Mutation(
         "delay: what is suspended is delayed until now", _DELAYS, "victim.state is VictimState.SUSPENDED", "False"
     ),
@@ -29,7 +43,12 @@ DELAY_MUTATIONS = (
     Mutation(
         "delay: those that are away, too", _STORED, "VictimRow.back_at >= since, away)", "VictimRow.back_at >= since)"
     ),
-    Mutation("delay: simulated, time away counts", _SIMULATED, "np.where(np.isfinite(away_s), away_s, 0.0)", "0.0"),
-    Mutation("delay: simulated, of preempted jobs", _SIMULATED, " | (result.preempted == 0)", ""),
+    Mutation(
+        "delay: simulated, time away counts",
+        _SIMULATED,
+        "lost_s + (preemptions.back_s",
+        "lost_s + 0 * (preemptions.back_s",
+    ),
+    Mutation("delay: simulated, by TE jobs", _SIMULATED, " & workload.te[preemptions.preemptor]", ""),
     Mutation("delay: no order of a known job is forgotten", _PRUNED, ", ~_delayed_a_known_job())", ")"),
 )

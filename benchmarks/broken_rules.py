@@ -616,9 +616,10 @@ MUTATIONS = (
     Mutation(
         "robbed: by the jobs that hold its nodes",
         _ROBBED,
-        "    return bool((room_after_orders",
-        "    return True or bool((room_after_orders",
+        "return bool((unseen > own)",
+        "return True or bool((unseen > own)",
     ),
+    Mutation("robbed: by what nodes hold beside its own job", _ROBBED, "(unseen > own).any() or ", ""),
     Mutation("who took the room and leaves is awaited", _ROBBED, "job.completing and", "False and"),
     Mutation(
         "room is fought for while the trial is bound",

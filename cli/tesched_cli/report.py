@@ -48,7 +48,7 @@ def _name(_context: click.Context, parameter: click.Parameter, value: str) -> st
 @click.option("--target-loss", type=float, callback=_finite, help="The loss at which it is done, where that is known.")
 @click.option("--throughput", type=click.FloatRange(min=0), callback=_finite, help="Steps a second.")
 @click.option("--type", "accelerator", default="", callback=_name, help="On which accelerator; else the job's own.")
-@click.option("--saved", is_flag=True, help="All work up to now is saved, and would not be done again.")
+@click.option("--saved", is_flag=True, help="All work up to now is saved.")
 @click.option("--workload", default="", callback=_name, help="What is trained; else the job's name.")
 @click.option("--spool", type=click.Path(path_type=Path), envvar=SPOOL_VARIABLE, help="The site's folder for reports.")
 @click.option("--socket", "address", envvar=SOCKET_VARIABLE, help="The daemon's, HOST:PORT or a path; then no folder.")

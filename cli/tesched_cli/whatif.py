@@ -129,7 +129,7 @@ def _from_store(config_path: Path, config: Config, days: float) -> Past:
     with store(config_path) as engine:
         since = time.time() - days * DAY_S
         seen = read.jobs(engine, JobFilter(with_gone=True, ended_since=since, states=frozenset(FINISHED)))
-        victims = read.as_victims(engine, [job.key for job in seen if job.preemptions])
+        victims = read.as_victims(engine, [job.key for job in seen])
     jobs = [job for job in seen if job.ran_s is not None and job.ran_s > 0 and job.job_class is not JobClass.EXEMPT]
     if not jobs:
         text = f"the state store knows of no job that ran and ended in the last {days:g} days"
@@ -231,10 +231,11 @@ def _as_it_was(jobs: Sequence[JobView], victims: Mapping[int, Sequence[Victim]])
         preempted = sum(job.preemptions > 0 for job in mine)
         line = _line(job_class.value, len(mine), waited_s, ran_s, preempted)
         delays_s = [
-            sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key])
+            sum(delay_by(victim, job.last_seen).total_s for victim in victims[job.key] if not victim.of_own_user)
             for job in mine
             if job.key in victims
         ]
+        delays_s = [delay_s for delay_s in delays_s if delay_s > 0]
         lines.append(replace(line, delay_mean_s=sum(delays_s) / len(delays_s) if delays_s else None))
     return lines
 

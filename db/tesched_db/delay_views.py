@@ -32,7 +32,7 @@ class JobDelay:
     partition: str
     qos: str
     state: JobState
-    #: by TE jobs of other users, and by those of its own user, which bound nothing
+    #: by TE jobs of other users, and by those of its own user
     delay: Delay
     by_own_user: Delay
     #: the longest delay first
@@ -63,4 +63,4 @@ class Delays:
 
     def worst(self, by: str) -> GroupDelay | None:
         """Return the user, account, partition or QOS with the longest mean; None if no job was delayed."""
-        return next((one for one in self.groups if one.by == by), None)
+        return next((one for one in self.groups if one.by == by and one.name), None)

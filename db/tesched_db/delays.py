@@ -11,23 +11,24 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
-from tesched_core.intake.delays import Delay, delay_by
+from tesched_core.intake.delays import Delay, delay_by, ran_again
+from tesched_core.intake.job_times import Change
 from tesched_core.model.cluster import JobState
-from tesched_core.model.order import Ending, Purpose, Victim
+from tesched_core.model.order import Ending, Purpose, Victim, VictimState
 from tesched_core.model.resources import UnixSeconds
 
 from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay
-from tesched_db.job_rows import CHUNK
+from tesched_db.job_rows import CHUNK, changes_of
 from tesched_db.memory_rows import victim_of
 from tesched_db.tables import DaemonRow, JobRow, OrderRow, VictimRow
 from tesched_db.views import JobStory
 
 
 def delay_of(story: JobStory) -> JobDelay:
-    """Return what TE jobs have cost this job so far."""
+    """Return the delay of this job so far."""
     job = story.job
     found = [
-        (victim, view.preemptor_label, view.preemptor_user)
+        (_followed(victim, view.order.ended_at, story.changes), view.preemptor_label, victim.for_user)
         for view in story.orders_as_victim
         if view.order.ending is not Ending.SHADOW
         for victim in view.order.victims
@@ -54,7 +55,8 @@ def delays(session: Session, *, since: UnixSeconds) -> Delays:
 
 def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
     """Return the keys of the jobs that were delayed since then, or are away."""
-    away = and_(VictimRow.back_at.is_(None), OrderRow.ended_at.is_(None))
+    there = VictimRow.state.in_([VictimState.LEFT.value, VictimState.SUSPENDED.value])
+    away = and_(there, VictimRow.given_up_at.is_(None), OrderRow.ended_at.is_(None))
     lately = or_(VictimRow.left_at >= since, VictimRow.suspended_at >= since, VictimRow.back_at >= since, away)
     query = (
         select(VictimRow.job_key)
@@ -88,9 +90,9 @@ def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Del
 
 
 def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Victim, str, str]]]:
-    """Return what became of these jobs as victims, each with its TE job and that one's user, by the jobs' keys."""
+    """Return these jobs as victims, each with its TE job and the user of that, by the jobs' keys."""
     query = (
-        select(VictimRow, OrderRow.preemptor, JobRow.label)
+        select(VictimRow, OrderRow.preemptor, OrderRow.ended_at, JobRow.label)
         .join(OrderRow, OrderRow.order_id == VictimRow.order_id)
         .outerjoin(JobRow, JobRow.key == OrderRow.preemptor_key)
         .where(VictimRow.job_key.in_(keys))
@@ -98,10 +100,19 @@ def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Vict
         .order_by(VictimRow.order_id, VictimRow.position)
     )
     found: dict[int, list[tuple[Victim, str, str]]] = defaultdict(list)
-    for row, preemptor, label in session.execute(query):
-        if row.job_key is not None:
-            found[row.job_key].append((victim_of(row), label or str(preemptor), row.for_user))
+    rows = session.execute(query).all()
+    withdrawn = {row.VictimRow.job_key for row in rows if row.ended_at is not None and row.VictimRow.back_at is None}
+    changes = changes_of(session, [key for key in withdrawn if key is not None])
+    for row in rows:
+        key = row.VictimRow.job_key
+        victim = _followed(victim_of(row.VictimRow), row.ended_at, changes.get(key, ()))
+        found[key].append((victim, row.label or str(row.preemptor), victim.for_user))
     return found
+
+
+def _followed(victim: Victim, ended_at: UnixSeconds | None, changes: Iterable[Change]) -> Victim:
+    """Return the victim; of an order that nobody follows any more, as its job's changes show it."""
+    return victim if ended_at is None else ran_again(victim, changes)
 
 
 def _delay(

@@ -347,6 +347,8 @@ class VictimRow(Base):
     ending_since: Mapped[float | None]
     #: up to when its run is saved, by its own word
     saved_at: Mapped[float | None]
+    #: when it was seen that it will not run again though it was to
+    given_up_at: Mapped[float | None]
     left_at: Mapped[float | None]
     departure: Mapped[str | None]
     back_at: Mapped[float | None]

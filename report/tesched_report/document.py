@@ -56,7 +56,7 @@ class Sample(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """All work up to then is saved, and is not done again."""
+    """All work up to then is saved."""
 
     at: float
 

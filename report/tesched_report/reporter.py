@@ -128,9 +128,10 @@ class Reporter:
     def saved(self, *, at: SupportsFloat | None = None) -> None:
         """Tell that all work is saved; see `tesched_report.saved`."""
         try:
-            self._put(Saved(self._clock() if at is None else _not_negative("a time", float(at))))
+            now = self._clock()
+            self._put(Saved(now if at is None else _past(float(at), now)))
         except Exception as error:  # noqa: BLE001 - as above
-            self._say(f"that the work is saved was not taken: {error}")
+            self._say(f"saved() was ignored: {error}")
 
     def flush(self, timeout_s: float = _LAST_S) -> None:
         """Wait until what was told is written, at most so many seconds."""
@@ -241,7 +242,7 @@ class Reporter:
             document.measured(sample)
         for value in taken:
             if isinstance(value, Saved):
-                document.saved_at = value.at
+                document.saved_at = max(value.at, document.saved_at or 0.0)
         document.workload = self._workload or document.workload
         if self._target_loss is not None:
             document.target_loss = self._target_loss
@@ -302,6 +303,12 @@ def _not_negative(what: str, value: float) -> float:
     if not 0 <= value < inf:
         raise ValueError(f"{what} is 0 or more, not {value}")
     return value
+
+
+def _past(at: float, now: float) -> float:
+    if not 0 <= at <= now + _CLOCK_S:
+        raise ValueError(f"at is a time in the past, in Unix seconds, not {at}")
+    return at
 
 
 def _name(what: str, text: str) -> str:

@@ -65,7 +65,7 @@ def line_of(output: str, word: str) -> str:
 def test_explain_says_by_how_much_and_because_of_whom(config: Path) -> None:
     assert line_of(tesched(config, "explain", "3"), "delay ") == (
         "delay 07:20 by TE jobs: 03:20 of runs lost, 04:00 from notice to restart; "
-        "03:40 by TE jobs of its own user, which no limit counts: 01:40 of runs lost, 02:00 from notice to restart; "
+        "03:40 by TE jobs of its own user (no limit counts that): 01:40 of runs lost, 02:00 from notice to restart; "
         "job 7 of bob 03:40, job 8 of eve 03:40, job 9 of ada 03:40"
     )
     assert "delay" not in tesched(config, "explain", "4")

@@ -115,3 +115,34 @@ def test_a_jobs_story_tells_the_same_as_the_status(store: Engine) -> None:
     shadow = read.job_story(store, "6")
     assert shadow is not None
     assert delay_of(shadow).delay == Delay()
+
+
+def test_one_whose_order_was_withdrawn_is_delayed_until_its_next_run(store: Engine) -> None:
+    """After `tesched undo` no cycle follows it; before, its delay went on for ever, beside that by the next order."""
+    writer = Writer(store)
+    first = victim(3, LEFT, **REQUEUED, **BY_BOB)
+    gone = order(1, 7, first, state=ENDED, ending=Ending.WITHDRAWN, ended_at=220.0)
+    writer.look(150.0, job(3, JobState.RUNNING, start_time=100.0))
+    writer.look(220.0, job(3, restarts=1), job(7), te=[7], memory=remembering(gone))
+    assert [one.delay for one in seen(store, now=220.0).jobs] == [Delay(lost_s=100, away_s=20)]
+    writer.look(310.0, job(3, JobState.RUNNING, restarts=1, start_time=300.0), job(7), te=[7], memory=Memory())
+    again = victim(
+        3, BACK, started_at=300.0, noticed_at=5000.0, left_at=5010.0, departure=Departure.REQUEUED, back_at=5100.0
+    )
+    memory = remembering(order(2, 8, again, state=ENDED, ending=Ending.STARTED_HERE, ended_at=5100.0))
+    runs = job(3, JobState.RUNNING, restarts=2, start_time=5100.0)
+    writer.look(10_000.0, runs, job(7), job(8), te=[7, 8], memory=memory)
+    (found,) = seen(store, now=10_000.0, window_s=9_990.0).jobs
+    assert found.delay == Delay(lost_s=100 + 4700, away_s=100 + 100)
+    story = read.job_story(store, "3")
+    assert story is not None
+    assert delay_of(story).delay == found.delay
+
+
+def test_one_that_has_only_had_its_notice_is_not_told_for_what_was_long_ago(store: Engine) -> None:
+    writer = Writer(store)
+    long_ago = order(1, 7, victim(3, BACK, back_at=300.0, **REQUEUED), state=ENDED, ended_at=300.0)
+    for number, state in enumerate((VictimState.PLANNED, VictimState.NOTICED, VictimState.SPARED), 2):
+        memory = remembering(long_ago, order(number, 8, victim(3, state, noticed_at=99_000.0)))
+        writer.look(100_000.0 + number, job(3, JobState.RUNNING), job(7), job(8), te=[7, 8], memory=memory)
+        assert seen(store, now=100_000.0, window_s=3600.0).jobs == ()

@@ -76,9 +76,9 @@ def test_what_a_training_tells_is_in_its_file_when_it_ends_and_core_understands_
     assert (found.workload, found.target_loss, found.throughputs) == ("w", 0.1, {"v100": 12.5})
 
 
-def test_a_training_tells_up_to_when_it_has_saved_and_the_last_word_counts(spool: Path) -> None:
+def test_a_training_tells_up_to_when_it_has_saved_and_the_latest_time_counts(spool: Path) -> None:
     before = time.time()
-    ended = train(spool, "import tesched_report\ntesched_report.saved(at=17)\ntesched_report.saved()")
+    ended = train(spool, "import tesched_report\ntesched_report.saved()\ntesched_report.saved(at=17)")
     assert (ended.returncode, ended.stderr) == (0, "")
     file = spool / str(os.geteuid()) / "42.json"
     found = rules.parse(file.read_bytes(), now=time.time()).saved_at
@@ -104,8 +104,9 @@ def test_writer_and_reader_have_the_same_limits() -> None:
         ("report(iteration=1, loss=1, workload='a\\nb')", "workload is a text of at most 100"),
         ("throughput(-1); throughput(-1)", "a number of steps is 0 or more"),
         ("throughput(steps_per_s=float('nan'))", "a speed is 0 or more"),
-        ("saved(at=float('nan'))", "a time is 0 or more"),
-        ("saved(at='x')", "that the work is saved was not taken"),
+        ("saved(at=float('nan'))", "at is a time in the past"),
+        ("saved(at='x')", "saved() was ignored"),
+        ("saved(at=1.7e12)", "at is a time in the past, in Unix seconds"),
     ],
 )
 def test_a_mistake_is_said_once_and_ends_nothing(spool: Path, script: str, said: str) -> None:

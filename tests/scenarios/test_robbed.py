@@ -91,6 +91,18 @@ def test_its_own_start_between_the_read_of_the_jobs_and_that_of_the_nodes_takes_
         assert (asked(drive), bound_to(drive), drive.order().nodes) == ([], [], ("n1",))
 
 
+def test_what_a_node_holds_beside_its_own_job_is_taken_by_others() -> None:
+    """A job whose record can't be read shows in its node's record alone."""
+    drive = robbed(thief_at_s=9)
+    del drive.jobs[JobId(THIEF)]
+    drive = elsewhere(drive)
+    drive.requeued(BE)
+    for cpus, moves in ((32, False), (33, True)):
+        drive.nodes["n1"] = replace(drive.nodes["n1"], held=Tres(cpus=cpus, mem_mib=1))
+        drive.cycle(5 + cpus)
+        assert bool(bound_to(drive)) is moves, cpus
+
+
 def test_it_happens_again_and_the_next_one_is_asked() -> None:
     drive = robbed()
     drive.cycle(5)

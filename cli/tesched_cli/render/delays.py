@@ -15,13 +15,13 @@ NAMED = 3
 
 
 def delayed(job: JobDelay) -> str:
-    """Return by how much TE jobs have delayed a job, and which; empty if they have not."""
+    """Return a job's delay in words, with the TE jobs; empty if it has none."""
     parts: list[str] = []
     if job.delay.total_s > 0:
         parts.append(f"{duration(job.delay.total_s)} by TE jobs: {_parts(job.delay)}")
     if job.by_own_user.total_s > 0:
         own = duration(job.by_own_user.total_s)
-        parts.append(f"{own} by TE jobs of its own user, which no limit counts: {_parts(job.by_own_user)}")
+        parts.append(f"{own} by TE jobs of its own user (no limit counts that): {_parts(job.by_own_user)}")
     named = [f"job {one.job} of {one.user or 'an unknown user'} {duration(one.delay.total_s)}" for one in job.causes]
     if len(named) > NAMED:
         named = [*named[:NAMED], f"{len(named) - NAMED} more"]
@@ -29,7 +29,7 @@ def delayed(job: JobDelay) -> str:
 
 
 def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
-    """Yield what TE jobs have cost the others: how many, the most delayed job, and by user and account."""
+    """Yield how many jobs are delayed, the most delayed one, and the user and the account with the longest means."""
     if not delays.jobs:
         yield f"delays by TE jobs: none in the last {hours:.0f} h"
         return
@@ -39,9 +39,9 @@ def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
         f"delays by TE jobs: {len(delays.jobs)} job(s) preempted or back in the last {hours:.0f} h, "
         f"{duration(mean_s)} on average; most: job {first.job} of {first.user}, {delayed(first)}"
     )
-    worst = [said for by in ("user", "account") if (said := _worst(delays.worst(by)))]
-    if len({job.user for job in delays.jobs}) > 1:
-        yield f"  on average most: {', '.join(worst)}"
+    worst = [_group(group) for by in ("user", "account") if (group := delays.worst(by)) is not None]
+    if len({(job.user, job.account) for job in delays.jobs}) > 1:
+        yield f"  longest means: {', '.join(worst)}"
 
 
 def delay_json(job: JobDelay) -> Mapping[str, Any]:
@@ -68,7 +68,5 @@ def _parts(delay: Delay) -> str:
     return ", ".join(f"{duration(seconds)} {what}" for seconds, what in each if seconds > 0)
 
 
-def _worst(group: GroupDelay | None) -> str:
-    if group is None or not group.name:
-        return ""
+def _group(group: GroupDelay) -> str:
     return f"{group.by} {group.name} {duration(group.mean_s)} in {group.jobs} job(s)"

@@ -168,7 +168,7 @@ def lost(victim: Victim, *, why: str, order: Order, context: CycleContext) -> Vi
     """Return the victim that will not run again by itself: the worst that can become of one."""
     text = f"LOST: {why}; its user must submit it again"
     context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
-    return replace(victim, departure=Departure.LOST)
+    return replace(victim, departure=Departure.LOST, given_up_at=context.now)
 
 
 def _stays(victim: Victim, *, spared: bool) -> Victim:

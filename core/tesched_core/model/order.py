@@ -170,6 +170,8 @@ class Victim:
     saved_at: UnixSeconds | None = None
     departure: Departure | None = None
     back_at: UnixSeconds | None = None
+    #: when it was seen that it will not run again though it was to: cancelled in the queue, lost, unknown to Slurm
+    given_up_at: UnixSeconds | None = None
     #: a user or an admin had set a hold on its run that pays: it is to stay held after its requeue
     held_before: bool = False
     #: what it had when it was chosen; None: not known

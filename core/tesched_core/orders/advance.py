@@ -218,6 +218,7 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
     job = context.snapshot.jobs.get(victim.job_id)
     if victim.job_id in context.absent:
         return victim
+    victim = with_saved(victim, job, context.snapshot.reported.get(victim.job_id))
     if job is not None and job.state is JobState.RUNNING and job.priority == 0 and not job.completing:
         victim = replace(victim, held_before=True)
     if (
@@ -247,7 +248,6 @@ def _advance_victim(victim: Victim, order: Order, context: CycleContext) -> Vict
         elif job is not None and not _is_unclear(order, context):
             return _press(victim, job, order, context)
     if victim.state is VictimState.LEFT:
-        victim = with_saved(victim, job, context.snapshot.reported.get(victim.job_id))
         victim = _look_for_return(victim, job, order, context)
         if victim.size is not None and job is not None:
             victim = replace(victim, size=victim.size.waiting(job))
@@ -322,7 +322,7 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
     if job is None:
         text = "Slurm no longer knows it"
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, text)
-        return replace(victim, departure=Departure.VANISHED)
+        return replace(victim, departure=Departure.VANISHED, given_up_at=context.now)
     if job.pending:
         why = held_for_good(job)
         return lost(victim, why=why, order=order, context=context) if why else victim
@@ -336,7 +336,7 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         return lost(victim, why="its deadline has passed in the queue", order=order, context=context)
     if job.finished:  # cancelled while it waited to run again
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
-        return replace(victim, departure=Departure.DIED)
+        return replace(victim, departure=Departure.DIED, given_up_at=context.now)
     return victim
 
 

@@ -19,6 +19,8 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
         return None if at is None else at + by_s
 
     def victim(one: Victim) -> Victim:
+        if one.back_at is not None:
+            return one  # it is over, and its times are by one clock
         return replace(
             one,
             noticed_at=later(one.noticed_at),
@@ -27,6 +29,7 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             suspended_at=later(one.suspended_at),
             ending_since=later(one.ending_since),
             left_at=later(one.left_at),
+            given_up_at=later(one.given_up_at),
         )
 
     def order(one: Order) -> Order:

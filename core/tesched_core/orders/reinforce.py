@@ -38,7 +38,7 @@ from tesched_core.orders.advance import give_notice
 from tesched_core.orders.ask import ask
 from tesched_core.orders.open import victim_of
 from tesched_core.placement.columns_of import room_of
-from tesched_core.placement.reserved import room_after_orders
+from tesched_core.placement.reserved import beside_preemptors, room_after_orders
 from tesched_core.policy import ChosenVictim, MakeRoom, Policy, View
 
 #: stands for no job
@@ -102,7 +102,7 @@ def reopened(memory: Memory, context: CycleContext) -> Memory:
         mine = order.makes_room and not order.victims and trial is not None and trial.pending
         if not mine or not rows or context.snapshot.job_class(order.preemptor) is not JobClass.TE:
             continue
-        if _is_short(rows, memory, context):
+        if _is_short(order, rows, memory, context):
             text = f"others have taken the room that was free on {','.join(order.nodes)}; it is looked for anew"
             context.moved(order.order_id, None, order.state, order.state, text)
             orders[order.order_id] = replace(order, nodes=(), waits_until=context.now)
@@ -137,7 +137,7 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
     rows = [room.index[name] for name in order.nodes if name in room.index]
     if not waits_here or len(rows) < len(order.nodes):
         return False
-    if not _is_short(rows, memory, context):
+    if not _is_short(order, rows, memory, context):
         return False
     # A job that is just leaving gives its resources back by itself.
     ours = {victim.job_id for victim in order.victims if victim.state in HOLDS_ROOM}
@@ -148,17 +148,20 @@ def _robbed(order: Order, trial: Job, memory: Memory, context: CycleContext) -> 
     )
 
 
-def _is_short(rows: list[int], memory: Memory, context: CycleContext) -> bool:
-    """Return whether these nodes will lack resources for what orders make room for, by the jobs that hold them.
+def _is_short(order: Order, rows: list[int], memory: Memory, context: CycleContext) -> bool:
+    """Return whether these nodes will lack resources for what orders make room for.
 
-    Nodes are read after the jobs: what their own records hold besides may be the preemptor that has just started there.
+    Nodes are read after the jobs: what they hold above their jobs may be the order's own TE job, which has just started
+    there. Any more than that is of jobs that are not seen.
     """
     orders, snapshot, room = memory.open_orders(), context.snapshot, context.columns.room
     if not (room_after_orders(orders, snapshot, room).free[rows] < 0).any():
         return False
     nodes = {name: replace(node, held=None) for name, node in snapshot.nodes.items()}
     by_jobs = room_of(replace(snapshot, nodes=nodes))
-    return bool((room_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())
+    unseen = (by_jobs.free - room.free)[rows]
+    own = (room.free - beside_preemptors([order], snapshot, room).free)[rows]
+    return bool((unseen > own).any() or (room_after_orders(orders, snapshot, by_jobs).free[rows] < 0).any())
 
 
 def _first_asked(order: Order, now: UnixSeconds) -> UnixSeconds:

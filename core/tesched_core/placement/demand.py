@@ -201,6 +201,9 @@ def _demand_in(
         most = max(least, min(most, partition.max_nodes))
         if least > partition.max_nodes:
             allowed = np.zeros_like(where)
+    # Its user has set so few, or its tasks by node (PartitionNodeLimit). Of 1 that is not known: -n1 looks alike.
+    if partition is not None and 1 < request.max_nodes < partition.min_nodes and not _is_by_tasks(request):
+        allowed = np.zeros_like(where)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
@@ -227,6 +230,11 @@ def _demand_in(
     if best is None:  # there is at least one number of nodes
         raise AssertionError
     return best
+
+
+def _is_by_tasks(request: Request) -> bool:
+    """Return whether it gets at most a node for each task, as its user has set no number of nodes, or set that one."""
+    return request.min_nodes == 1 and request.max_nodes == request.tasks and not request.tasks_per_node
 
 
 def _least_memory(job: Job, room: Room) -> int:

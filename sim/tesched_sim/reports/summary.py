@@ -54,7 +54,7 @@ class ClassSummary:
     wait_s: Percentiles
     #: end - submission, over all restarts
     jct_s: Percentiles
-    #: of those that were put back in the queue: by how much later they ended for it (`delay_s`)
+    #: of those that were put back in the queue for a TE job (`delay_s`)
     delay_s: Percentiles
     #: how often a job of the class was put back in the queue
     preemptions_per_job: float | None
@@ -117,15 +117,17 @@ def lost_node_s(result: Result) -> NDArray[np.float64]:
 
 
 def delay_s(result: Result) -> NDArray[np.float64]:
-    """Return [jobs] the seconds by which preemptions delayed each: work thrown away, grace periods, and time away.
+    """Return [jobs] the seconds by which TE jobs delayed each: work thrown away, grace periods, and time away.
 
-    nan: it has not ended, or was never put back in the queue.
+    nan: it has not ended, or was never put back in the queue for a TE job.
     """
-    preemptions = result.preemptions
-    away_s = preemptions.back_s - preemptions.left_s
-    delayed_s = _rounded(result.lost_s)
-    np.add.at(delayed_s, preemptions.victim, np.where(np.isfinite(away_s), away_s, 0.0))
-    delayed_s[~result.finished | (result.preempted == 0)] = np.nan
+    preemptions, workload = result.preemptions, result.workload
+    counts = np.isfinite(preemptions.back_s) & np.isfinite(preemptions.left_s) & workload.te[preemptions.preemptor]
+    victims = preemptions.victim[counts]
+    lost_s = preemptions.lost_node_s[counts] / workload.nodes[victims]
+    delayed_s = np.zeros(len(workload))
+    np.add.at(delayed_s, victims, lost_s + (preemptions.back_s - preemptions.left_s)[counts])
+    delayed_s[~result.finished | ~np.isin(np.arange(len(workload)), victims)] = np.nan
     return _rounded(delayed_s)
 
 

@@ -42,6 +42,8 @@ class Noticed:
     notice: float = 0.0
     left: float = nan
     back: float = nan
+    #: seconds of its run that did not last
+    lost: float = 0.0
     futile: bool = False
 
 
@@ -93,7 +95,7 @@ def result(
             notice_s=np.array([one.notice for one in noticed]),
             left_s=np.array([one.left for one in noticed]),
             back_s=np.array([one.back for one in noticed]),
-            lost_node_s=np.zeros(len(noticed)),
+            lost_node_s=np.array([one.lost * jobs[one.victim].nodes for one in noticed]),
             futile=np.array([one.futile for one in noticed], dtype=np.bool_),
         ),
         use=Use(

@@ -72,15 +72,17 @@ def test_only_those_that_left_are_preemptions() -> None:
 def test_a_preempted_job_is_delayed_by_what_it_lost_and_by_its_time_away() -> None:
     jobs = [
         Ran(te=True, end=100),
-        Ran(end=500, preempted=2, lost=30),
-        Ran(end=500, lost=7),  # it lost something by itself
+        Ran(end=500, preempted=2, lost=99, nodes=2),
+        Ran(end=500, preempted=1, lost=7),  # by a node that failed
         Ran(preempted=1, lost=9),  # it has not ended
+        Ran(end=500, preempted=1),
     ]
     noticed = [
-        Noticed(victim=1, preemptor=0, left=20, back=50),
-        Noticed(victim=1, preemptor=0, left=200, back=300),
+        Noticed(victim=1, preemptor=0, left=20, back=50, lost=20),
+        Noticed(victim=1, preemptor=0, left=200, back=300, lost=10),
         Noticed(victim=2, preemptor=0),  # it was let go
-        Noticed(victim=3, preemptor=0, left=20),
+        Noticed(victim=3, preemptor=0, left=20, back=90),
+        Noticed(victim=4, preemptor=1, left=20, back=90),  # for the turn of another one
     ]
     be = summarise(result(*jobs, noticed=noticed)).be
     assert (be.delay_s.count, be.delay_s.mean) == (1, 30 + 30 + 100)

@@ -378,6 +378,7 @@ def upgrade() -> None:
         sa.Column("suspended_at", sa.Float(53), nullable=True),
         sa.Column("ending_since", sa.Float(53), nullable=True),
         sa.Column("saved_at", sa.Float(53), nullable=True),
+        sa.Column("given_up_at", sa.Float(53), nullable=True),
         sa.Column("left_at", sa.Float(53), nullable=True),
         sa.Column("departure", sa.Text(), nullable=True),
         sa.Column("back_at", sa.Float(53), nullable=True),

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.intake.delays import Delay, delay_by, with_saved
+from tesched_core.intake.delays import Delay, delay_by, ran_again, with_saved
+from tesched_core.intake.job_times import Change
+from tesched_core.model.actions import OrderId
+from tesched_core.model.cluster import JobState
 from tesched_core.model.job_report import Reported
+from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
-from tesched_core.model.order import Departure, Purpose, Victim, VictimState
+from tesched_core.model.order import Departure, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
+from tesched_core.orders.clock_jump import shift_times
 
 from tests.builders import running, share, waiting
 
@@ -83,8 +88,43 @@ def test_one_that_is_requeued_while_it_is_suspended_loses_its_run() -> None:
     assert delay_by(replace(BACK, suspended_at=162), 1000) == Delay(lost_s=62, suspended_s=8, away_s=130)
 
 
-def test_one_that_is_lost_for_good_is_away_until_it_has_left() -> None:
-    assert delay_by(replace(AWAY, departure=Departure.LOST), 9000) == Delay(lost_s=60, away_s=10)
+@pytest.mark.parametrize("departure", [Departure.LOST, Departure.DIED, Departure.VANISHED])
+def test_one_that_will_not_run_again_is_delayed_until_that_is_seen(departure: Departure) -> None:
+    """Cancelled in the queue, for example: it waited until then."""
+    assert delay_by(replace(AWAY, departure=departure, given_up_at=260), 9000) == Delay(lost_s=60, away_s=100)
+
+
+def test_one_that_is_seen_late_had_left_before_it_ran_again() -> None:
+    late = replace(BACK, noticed_at=None, left_at=1000)
+    assert delay_by(late, 1000) == Delay(lost_s=200)
+    assert delay_by(replace(late, suspended_at=162), 1000) == Delay(lost_s=62, suspended_s=138)
+
+
+def test_a_clock_that_is_set_changes_nothing_of_one_that_is_back() -> None:
+    order = Order(
+        order_id=OrderId(1),
+        preemptor=JobId(9),
+        state=OrderState.SETTLING,
+        created_at=150,
+        expires_at=500,
+        nodes=("n1",),
+        victims=(BACK, AWAY),
+    )
+    (back, away) = shift_times(Memory(orders={OrderId(1): order}), 3600).orders[OrderId(1)].victims
+    assert delay_by(back, 4600) == delay_by(BACK, 1000)
+    assert delay_by(away, 4600).away_s == delay_by(AWAY, 1000).away_s
+
+
+def test_one_that_nobody_follows_any_more_is_back_when_its_next_run_starts() -> None:
+    def change(at: float, state: JobState, restarts: int, start_time: float) -> Change:
+        return Change(at=at, state=state, restarts=restarts, start_time=start_time)
+
+    waits = [change(90, JobState.RUNNING, 0, 100), change(180, JobState.PENDING, 1, 100)]
+    assert ran_again(AWAY, waits) == AWAY
+    back = ran_again(AWAY, [*waits, change(310, JobState.RUNNING, 1, 300), change(900, JobState.RUNNING, 2, 800)])
+    assert (back.state, back.back_at) == (VictimState.BACK, 300)
+    finished = replace(AWAY, departure=Departure.FINISHED)
+    assert ran_again(finished, [change(310, JobState.RUNNING, 1, 300)]) == finished
 
 
 @pytest.mark.parametrize(

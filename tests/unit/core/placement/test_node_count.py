@@ -163,7 +163,18 @@ def test_a_job_without_a_number_gets_the_fewest_nodes_that_its_partition_gives()
         view = view_of(cluster(nodes, [te], partitions=[part]))
         found = candidates_of(te, view, view.room)
         assert [one.nodes for one in found.as_asked] == [3], tasks
-        assert [one.nodes for one in found.fixed if one.nodes != 3] == [], tasks
+        assert [one.nodes for one in found.fixed] == ([3] if tasks == 4 else []), tasks
+
+
+def test_a_number_that_its_user_has_set_below_what_the_partition_gives_is_impossible() -> None:
+    """PartitionNodeLimit: -N2 in a partition of MinNodes=3; -n2 starts on three nodes there."""
+    two = Request(cpus=2, tasks=2, cpus_per_task=1, max_nodes=2, mem_per_node_mib=1)
+    by_node = replace(two, tasks_per_node=1, min_nodes=2)
+    for request, impossible in ((two, False), (replace(two, min_nodes=2), True), (by_node, True)):
+        te = waiting(9, request)
+        part = Partition(name="p", nodes=frozenset({"n1", "n2", "n3"}), min_nodes=3)
+        view = view_of(cluster([node(f"n{one}") for one in (1, 2, 3)], [te], partitions=[part]))
+        assert bool(candidates_of(te, view, view.room).impossible) is impossible, request
 
 
 def test_a_partition_that_gives_fewer_nodes_than_it_wants_makes_it_impossible() -> None:
