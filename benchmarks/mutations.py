@@ -169,6 +169,7 @@ NEAR = {
         "tests/integration/test_cli_delays.py",
     ),
     "summary": ("tests/unit/sim/test_report_summary.py",),
+    "clock_jump": ("tests/unit/core/intake/test_delays.py",),
     "retention": ("tests/integration/test_db_prune.py",),
     "departures": ("tests/scenarios/test_early_rerun.py", "tests/scenarios/test_left_held.py"),
     "rate_limits": ("tests/unit/daemon/test_rate_limited.py",),
