@@ -2,7 +2,8 @@
 
 It is one RPC. slurmctld shows an Operator all of them; where PrivateData hides some from the daemon's user, of those
 nothing is known. Users are asked for by name: a large site has ten thousand associations. Limits are read seldom, and
-that they cannot be read ends no poll.
+that they cannot be read ends no poll. Of a user whose first job started since then nothing is known, and it was within
+its limits then.
 """
 
 from __future__ import annotations

@@ -58,12 +58,15 @@ class SlurmLimits:
     def accounts_from(self, account: str) -> tuple[Association, ...]:
         """Return an account's own record and those above it, up to the topmost; empty where they are not all known."""
         found: list[Association] = []
-        while one := self.associations.get((account, "", "")):
+        for _ in self.associations:
+            one = self.associations.get((account, "", ""))
+            if one is None:
+                break
             found.append(one)
             account = one.parent
-            if not account or len(found) > len(self.associations):
-                break
-        return tuple(found) if found and not found[-1].parent else ()
+            if not account:
+                return tuple(found)
+        return ()
 
 
 NOTHING_KNOWN = SlurmLimits()
