@@ -189,7 +189,7 @@ def test_no_group_is_asked_for_where_no_job_runs_in_a_partition_for_some(monkeyp
     ("run", "shell"),
     [
         ("a file that is not there", ""),
-        ("too slow", "#!/bin/sh\nsleep 60\n"),
+        ("too slow", "#!/bin/sh\necho ann:x:0:0\nsleep 60\n"),
         ("of another form", "#!/bin/sh\necho x\n"),
     ],
 )
