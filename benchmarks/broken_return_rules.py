@@ -6,6 +6,11 @@ from benchmarks.mutation import Mutation
 
 _RETURN = "core/tesched_core/placement/can_return.py"
 
+_LIMITS = "core/tesched_core/placement/within_limits.py"
+_KNOWN = "core/tesched_core/model/slurm_limits.py"
+_READ = "slurm/tesched_slurm/scontrol_limits.py"
+_MEMBERS = "slurm/tesched_slurm/group_members.py"
+
 RETURN_MUTATIONS = (
     Mutation("back: a deadline", _RETURN, "if job.deadline is not None:", "if False:"),
     Mutation("back: a partition that is up", _RETURN, 'partition.state != "UP" or', ""),
@@ -15,13 +20,46 @@ RETURN_MUTATIONS = (
     Mutation("back: any partition", _RETURN, "not any(_takes(one, job, ", "not all(_takes(one, job, "),
     Mutation("back: its reservation", _RETURN, "and reservation.end_time > now", ""),
     Mutation("back: its licences", _RETURN, "< _LOSE_LICENSES[1]", "<= _LOSE_LICENSES[0]"),
-    Mutation("back: its account", _RETURN, "return takes_account and ", "return "),
-    Mutation("back: children of an account", _RETURN, " or not settings.release.startswith(_NO_CHILDREN)", ""),
-    Mutation("back: its QOS", _RETURN, "job.qos.lower() in {", "True or {"),
-    Mutation("back: a QOS in any case", _RETURN, "job.qos.lower() in {name.lower() for name in qos}", "job.qos in qos"),
-    Mutation("back: where accounts are checked", _RETURN, "settings.limits_enforced and not", "not"),
-    Mutation("back: any account", _RETURN, "takes_account = not accounts or ", "takes_account = "),
-    Mutation("back: any QOS", _RETURN, "(not qos or ", "("),
+    Mutation(
+        "back: its account", _RETURN, "if accounts and not _is_among(job.account, accounts, snapshot):", "if False:"
+    ),
+    Mutation("back: children of an account", _RETURN, " or snapshot.settings.release.startswith(_NO_CHILDREN)", ""),
+    Mutation("back: accounts that are not known", _RETURN, "return not above or not", "return not"),
+    Mutation("back: accounts above it", _RETURN, "return not above or not", "return not above or True or not"),
+    Mutation("back: an account in any case", _RETURN, "not _small(accounts).isdisjoint", "not accounts.isdisjoint"),
+    Mutation(
+        "back: an account that is denied", _RETURN, "if not accounts and job.account in", "if False and job.account in"
+    ),
+    Mutation("back: Allow before Deny", _RETURN, "if not accounts and job.account in", "if job.account in"),
+    Mutation("back: its QOS", _RETURN, "return job.qos.lower() in qos if qos else", "return"),
+    Mutation("back: a QOS in any case", _RETURN, "frozenset(name.lower() for name in names)", "names"),
+    Mutation("back: a QOS that is denied", _RETURN, "job.qos.lower() not in _small(access.deny_qos)", "True"),
+    Mutation("back: where accounts are checked", _RETURN, "snapshot.settings.limits_enforced and not", "not"),
+    Mutation("back: any QOS", _RETURN, "in qos if qos else", "in qos if True else"),
+    Mutation("back: a partition for root", _RETURN, "(access.root_only and job.user != _ROOT) or ", ""),
+    Mutation("back: root everywhere", _RETURN, "access.root_only and job.user != _ROOT", "access.root_only"),
+    Mutation(
+        "back: a partition for reservations", _RETURN, " or (access.needs_reservation and not job.reservation)", ""
+    ),
+    Mutation(
+        "back: in its reservation",
+        _RETURN,
+        "access.needs_reservation and not job.reservation",
+        "access.needs_reservation",
+    ),
+    Mutation("back: its groups", _RETURN, "if access.allow_groups and job.user != _ROOT", "if False"),
+    Mutation(
+        "back: root in any group", _RETURN, "if access.allow_groups and job.user != _ROOT", "if access.allow_groups"
+    ),
+    Mutation("back: its memory on a node", _RETURN, "(request.mem_per_node_mib or 0) >", "0 >"),
+    Mutation("back: its CPUs on a node", _RETURN, "request.min_cpus_per_node >", "0 >"),
+    Mutation("back: a QOS that is gone", _RETURN, "if not job.qos and", "if False and"),
+    Mutation("back: where each job has a QOS", _RETURN, " and _ENFORCE_QOS & snapshot.settings.enforced", ""),
+    Mutation(
+        "back: limits of its account and QOS", _RETURN, "one.doubt or is_within_limits", "True or is_within_limits"
+    ),
+    Mutation("back: limits in any partition", _RETURN, "not any(one.doubt or is", "not all(one.doubt or is"),
+    Mutation("back: limits in a partition that is not read", _RETURN, "one.doubt or is_within", "is_within"),
     Mutation("back: its nodes", _RETURN, "partition.nodes.issuperset(job.nodes)", "True"),
     Mutation("back: nodes that are not read", _RETURN, "not partition.nodes or ", ""),
     Mutation("back: its features", _RETURN, "    if not job.request.features:", "    if True:"),
@@ -32,7 +70,10 @@ RETURN_MUTATIONS = (
         "    except UnsupportedConstraintError:\n        return False",
     ),
     Mutation(
-        "stuck: a limit of one job", "core/tesched_core/intake/pending_reason.py", "|(Assoc|QOS)Max\\w+PerJob|", "|"
+        "stuck: a limit of one job",
+        "core/tesched_core/intake/pending_reason.py",
+        "|(Assoc|QOS)Max\\w+Per(Job|Node)|",
+        "|",
     ),
     Mutation(
         "stuck: as Slurm says",
@@ -40,4 +81,52 @@ RETURN_MUTATIONS = (
         "is not None\n\n\ndef room",
         "is None\n\n\ndef room",
     ),
+    Mutation("stuck: a limit on the least", "core/tesched_core/intake/pending_reason.py", "|QOSMin\\w+", ""),
+    Mutation("limits: a QOS that is not known", _LIMITS, "        return\n    of_qos", "        pass\n    of_qos"),
+    Mutation("limits: of a QOS", _LIMITS, "yield from ((kind, tres, most)", "yield from ((kind, tres, 10**9)"),
+    Mutation("limits: of its partition's QOS", _LIMITS, "(job.qos, partition.access.qos)", "(job.qos, '')"),
+    Mutation("limits: a QOS in any case", _LIMITS, "name.lower() for name in qos if", "name for name in qos if"),
+    Mutation("limits: the looser of two QOS", _LIMITS, "else max)(number", "else min)(number"),
+    Mutation("limits: the least of two QOS", _LIMITS, "(min if key", "(max if key"),
+    Mutation("limits: a QOS replaces MaxJobs", _LIMITS, 'kind == "MaxJobs" and replaces_max_jobs', "False"),
+    Mutation("limits: a QOS replaces others", _LIMITS, " and (kind, tres) not in of_qos", ""),
+    Mutation("limits: of accounts above", _LIMITS, "(own.limits, *above)", "(own.limits,)"),
+    Mutation("limits: of one job, from above", _LIMITS, ' and not kind.startswith("Grp")', " and False"),
+    Mutation("limits: jobs", _LIMITS, 'if kind in _JOBS or kind == "GrpWall":', "if False:"),
+    Mutation("limits: a limit of 1", _LIMITS, "return limit < 1", "return limit < 2"),
+    Mutation(
+        "limits: without a time limit",
+        _LIMITS,
+        "job.time_limit_s is None or job.time_limit_s >",
+        "job.time_limit_s is not None and job.time_limit_s >",
+    ),
+    Mutation("limits: as much as allowed", _LIMITS, "return held > limit", "return held >= limit"),
+    Mutation("limits: on each node", _LIMITS, "held // max(len(job.allocation), 1) > limit", "held > limit"),
+    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit == 0", "return held > limit"),
+    Mutation("limits: minutes", _LIMITS, "held * (job.time_limit_s // 60) > limit", "held > limit"),
+    Mutation("limits: the least", _LIMITS, "return kind == _LEAST and held < limit", "return False"),
+    Mutation("limits: a TRES that is not known", _LIMITS, 'if kind == "gres" else None', "if True else None"),
+    Mutation("limits: an association of a partition", _KNOWN, "found.get((account, user, partition)) or ", ""),
+    Mutation(
+        "limits: accounts up to the topmost",
+        _KNOWN,
+        "                return tuple(found)\n        return ()",
+        "                return tuple(found)\n        return tuple(found)",
+    ),
+    Mutation("limits: a user that is not known", _KNOWN, "user in self.users and ", ""),
+    Mutation("limits: a group that is not known", _KNOWN, " and groups <= self.members.keys()", ""),
+    Mutation("limits: no limit", _READ, "if number.isdecimal() and bool", "if bool"),
+    Mutation(
+        "limits: a failed read",
+        _READ,
+        "found if isinstance(answer, Failure)",
+        "NOTHING_KNOWN if isinstance(answer, Failure)",
+    ),
+    Mutation("limits: read seldom", _READ, " and time.time() - self._read_at > self.age_s", ""),
+    Mutation("limits: where they are enforced", _READ, "if _ENFORCE_LIMITS & settings.enforced:", "if True:"),
+    Mutation("limits: a user's strange name", _READ, " or not all(map(_PLAIN.fullmatch, users))", ""),
+    Mutation("limits: the account above", _READ, "above[1] if above", "above[0] if above"),
+    Mutation("groups: a primary group", _MEMBERS, "if gid == number}", "if False}"),
+    Mutation("groups: where they are needed", _MEMBERS, "    if not users:", "    if False:"),
+    Mutation("groups: half an answer", _MEMBERS, "[] if ended.stopped else ", ""),
 )

@@ -72,7 +72,9 @@ def partition_within_bounds(partition: Partition) -> Partition:
         value = getattr(partition, name)
         if isinstance(value, int):
             _check(f"its {name}", value, _MOST.get(name, MOST_NUMBER))
-    _check_texts(partition.name, partition.oversubscribe, *partition.allow_accounts, *partition.allow_qos)
+    access = partition.access
+    names = (partition.allow_accounts, partition.allow_qos, access.deny_accounts, access.deny_qos, access.allow_groups)
+    _check_texts(partition.name, partition.oversubscribe, access.qos, *(name for some in names for name in some))
     return partition
 
 

@@ -22,6 +22,7 @@ from tesched_slurm.scontrol_cluster import (
     read_settings,
     read_topology,
 )
+from tesched_slurm.scontrol_limits import LimitsInForce
 
 
 @dataclass(kw_only=True)
@@ -75,11 +76,13 @@ class CommandsObserver:
 
     commands: Commands
     _settings: Settings = field(init=False)
+    _limits: LimitsInForce = field(init=False)
     _queue: Queue = field(init=False)
 
     def __post_init__(self) -> None:
         """Make ready to read the settings and the queue."""
         self._settings = Settings(commands=self.commands)
+        self._limits = LimitsInForce(commands=self.commands)
         self._queue = Queue(commands=self.commands)
 
     def observe(self) -> Snapshot | Failure:
@@ -102,13 +105,15 @@ class CommandsObserver:
         if isinstance(jobs, Failure):
             return jobs
         try:
+            partitions = read_partitions(answers[3])
             return Snapshot.of(
                 taken_at,
                 jobs=jobs,
                 nodes=read_nodes(answers[2]),
-                partitions=read_partitions(answers[3]),
+                partitions=partitions,
                 reservations=read_reservations(answers[4]),
                 settings=settings,
+                limits=self._limits.now(settings, partitions, jobs),
             )
         except (KeyError, ValueError) as error:
             return strange("scontrol -o show", error)

@@ -10,7 +10,8 @@ What comes from where:
   by one, more than that all at once.
 - `scontrol -o show node`, while a node that is partly allocated has a reason: pyslurm may hide that it is down; and
   where nodes have GRES that are counted in units (`tmp:400G`), which it leaves out.
-- `scontrol -o show reservation`, while there are any; `scontrol show config`, every five minutes.
+- `scontrol -o show reservation`, while there are any; `scontrol show config` and, where limits
+  are enforced, `scontrol show assoc_mgr`, every five minutes.
 - scontrol and scancel: what means one run of a job, from 26.05 on; they take its SLUID, and pyslurm does not.
 - `scancel`: the notice, since pyslurm reads the outcome of its signal call from a stale error number. `scontrol
   requeue`: pyslurm's call requeues a job that has just ended, too. scontrol: the note for a preempted job's user.
@@ -72,6 +73,7 @@ from tesched_slurm.pyslurm_wire import Do, Done, JobRecord, Look, LookAtJob, Que
 from tesched_slurm.queue import Queue
 from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_reservations
+from tesched_slurm.scontrol_limits import LimitsInForce
 
 COMPLETING = "COMPLETING"
 #: Up to this many jobs are looked at one by one, or up to one in so many: a command costs as much as that many records.
@@ -98,6 +100,7 @@ class PyslurmObserver:
     process: PyslurmProcess
     commands: Commands
     _settings: Settings = field(init=False)
+    _limits: LimitsInForce = field(init=False)
     _queue: Queue = field(init=False)
     _hidden: HiddenTasks = field(init=False)
     #: with these settings no node has any of the GRES that pyslurm does not show
@@ -107,6 +110,7 @@ class PyslurmObserver:
     def __post_init__(self) -> None:
         """Make ready to read the settings and what pyslurm does not say of a job."""
         self._settings = Settings(commands=self.commands)
+        self._limits = LimitsInForce(commands=self.commands)
         self._queue = Queue(commands=self.commands)
         self._hidden = HiddenTasks(commands=self.commands)
 
@@ -146,6 +150,7 @@ class PyslurmObserver:
             partitions=partitions,
             reservations=reservations,
             settings=settings,
+            limits=self._limits.now(settings, partitions, jobs),
         )
 
     def _hidden_tasks(self, seen: Seen, rows: dict[str, Row]) -> TaskRows | Failure:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import FINISHED, Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 
@@ -207,6 +208,14 @@ def _partition(record: PartitionRecord) -> Partition:
         default=record.is_default,
         allow_accounts=words.names(",".join(record.allowed_accounts)),
         allow_qos=words.names(",".join(record.allowed_qos)),
+        access=PartitionAccess(
+            deny_accounts=words.names(",".join(record.denied_accounts)),
+            deny_qos=words.names(",".join(record.denied_qos)),
+            allow_groups=words.names(",".join(record.allowed_groups)),
+            root_only=record.is_root_only,
+            needs_reservation=record.requires_reservation,
+            qos=record.qos or "",
+        ),
     )
     return partition_within_bounds(partition)
 

@@ -121,6 +121,12 @@ class PartitionRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     is_default: bool
     allowed_accounts: tuple[str, ...]
     allowed_qos: tuple[str, ...]
+    denied_accounts: tuple[str, ...]
+    denied_qos: tuple[str, ...]
+    allowed_groups: tuple[str, ...]
+    is_root_only: bool
+    requires_reservation: bool
+    qos: str | None
 
 
 class Look(msgspec.Struct, frozen=True, tag="look"):

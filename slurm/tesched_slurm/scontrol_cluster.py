@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
+from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Node, Partition, PluginSettings, Reservation, SlurmSettings, Switch
 from tesched_core.model.resources import Tres, with_bare_names
 
@@ -128,6 +129,14 @@ def _partition(pairs: Mapping[str, str]) -> Partition:
             default=pairs["Default"] == "YES",
             allow_accounts=words.names(pairs.get("AllowAccounts", "")),
             allow_qos=words.names(pairs.get("AllowQos", "")),
+            access=PartitionAccess(
+                deny_accounts=words.names(pairs.get("DenyAccounts", "")),
+                deny_qos=words.names(pairs.get("DenyQos", "")),
+                allow_groups=words.names(pairs.get("AllowGroups", "")),
+                root_only=pairs.get("RootOnly") == "YES",
+                needs_reservation=pairs.get("ReqResv") == "YES",
+                qos=words.text(pairs.get("QoS", "")),
+            ),
         )
     )
 
@@ -215,6 +224,7 @@ def read_settings(answer: str) -> SlurmSettings:
             found |= set(range(first, min(last, _MOST_EXIT) + 1))
         return frozenset(found)
 
+    enforced = frozenset(values.get("AccountingStorageEnforce", "limits").lower().split(","))
     expire = re.search(r"cred_expire=(\d+)", values.get("AuthInfo", ""))
     delay = re.search(r"requeue_delay=(\d+)", values.get("SchedulerParameters", ""))
     select = values.get("SelectTypeParameters", "")
@@ -234,9 +244,8 @@ def read_settings(answer: str) -> SlurmSettings:
         # 26.05 writes (null) where older releases have the plugin that does nothing.
         preempt_type=words.text(values["PreemptType"]) or "preempt/none",
         plugin=_plugin(values),
-        limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(
-            values.get("AccountingStorageEnforce", "limits").lower().split(",")
-        ),
+        limits_enforced=not _ENFORCES_NO_LIMITS.issuperset(enforced),
+        enforced=enforced,
         gres_types=words.names(values.get("GresTypes", "(null)")),
         has_slurmdbd=values.get("AccountingStorageType") == "accounting_storage/slurmdbd"
         and "nojobs" not in values.get("AccountingStorageEnforce", "").split(","),

@@ -51,7 +51,9 @@ _REASONS: tuple[tuple[re.Pattern[str], RefusalCode, str], ...] = tuple(
 #: limit of several jobs together: that such a one is 0 is not said (tried on 22.05).
 _NEVER = re.compile(
     r"InvalidQOS|InvalidAccount|BadConstraints|AccountNotAllowed|QOSNotAllowed|Job's[ _](account|QOS)"
-    r"|Partition(Config|TimeLimit|NodeLimit)|(Assoc|QOS)Max\w+PerJob|Job(Hold|Held)Max"
+    r"|Partition(Config|TimeLimit|NodeLimit)|(Assoc|QOS)Max\w+Per(Job|Node)|QOSMin\w+|Job(Hold|Held)Max"
+    # 26.05 has a sentence where 22.05 says PartitionConfig.
+    r"|MaxMemPerLimit|uid[ _]\d+[ _]not[ _]in[ _]group"
 )
 #: Beginnings of what Slurm says of a run that has failed: by an exit code, or by a signal (on 22.05, and since then).
 _FAILURES = ("NonZeroExitCode", "JobLaunchFailure", "RaisedSignal")

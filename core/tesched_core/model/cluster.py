@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tesched_core.model.access import OPEN, PartitionAccess
 from tesched_core.model.rate_limit import RateLimit
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 
@@ -296,6 +297,7 @@ class Partition:
     #: empty means every user
     allow_accounts: frozenset[str] = frozenset()
     allow_qos: frozenset[str] = frozenset()
+    access: PartitionAccess = OPEN
     #: why its record could not be read, in words: then it starts no job; empty if it was read
     doubt: str = ""
 
@@ -371,6 +373,8 @@ class SlurmSettings:
     plugin: PluginSettings | None = None
     #: slurm.conf has limits of users, accounts or QOS enforced (AccountingStorageEnforce), or does not say
     limits_enforced: bool = True
+    #: words of AccountingStorageEnforce, in small letters
+    enforced: frozenset[str] = frozenset()
     #: AccountingStorageType is slurmdbd, and jobs are stored there (AccountingStorageEnforce has no nojobs)
     has_slurmdbd: bool = False
     #: kinds of GRES that the site has (GresTypes)

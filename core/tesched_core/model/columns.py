@@ -60,7 +60,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
     (RefusalCode.CANNOT_RETURN, "it must end by a time (--deadline); back in the queue it might never run again"),
     (
         RefusalCode.CANNOT_RETURN,
-        "its partition is down, does not allow its account or QOS, or has too low a limit: it would not start again",
+        "its partition is down, closed to its account, QOS or user, or has too low a limit: it would not start again",
     ),
     (RefusalCode.CANNOT_RETURN, "its reservation is over or gone, so it would not start again"),
     (RefusalCode.CANNOT_RETURN, "it has licences, and this release of Slurm loses them when a job is requeued"),
@@ -68,6 +68,11 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
         RefusalCode.CANNOT_RETURN,
         "its nodes are not its partition's any more, or lack a feature that it asks for: it might not start again",
     ),
+    (
+        RefusalCode.CANNOT_RETURN,
+        "a limit of its account, its user or its QOS is by now lower than what it has, or 0: it would not start again",
+    ),
+    (RefusalCode.CANNOT_RETURN, "its QOS is gone, so it would not start again"),
 )
 
 

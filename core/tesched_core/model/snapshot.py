@@ -13,6 +13,7 @@ from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import Declared, ExitZero, Target
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, SlurmLimits
 
 #: by user and job name: seconds that jobs took to leave after a requeue without a notice, the last one last (`leaving`)
 LeaveTimes: TypeAlias = Mapping[tuple[str, str], tuple[float, ...]]
@@ -77,6 +78,7 @@ class Snapshot:
     partitions: Mapping[str, Partition]
     reservations: Mapping[str, Reservation] = field(default_factory=dict)
     settings: SlurmSettings = SlurmSettings()
+    limits: SlurmLimits = NOTHING_KNOWN
     #: empty until the jobs have been classified (`classify.classified`)
     traits: Mapping[JobId, Traits] = field(default_factory=dict)
     #: what jobs have told of themselves; empty where no reports are read
@@ -105,6 +107,7 @@ class Snapshot:
         partitions: Iterable[Partition] = (),
         reservations: Iterable[Reservation] = (),
         settings: SlurmSettings | None = None,
+        limits: SlurmLimits = NOTHING_KNOWN,
         traits: Mapping[JobId, Traits] | None = None,
     ) -> Snapshot:
         """Return a snapshot of these, each kind by its name or id."""
@@ -115,6 +118,7 @@ class Snapshot:
             partitions=MappingProxyType({partition.name: partition for partition in partitions}),
             reservations=MappingProxyType({reservation.name: reservation for reservation in reservations}),
             settings=settings or SlurmSettings(),
+            limits=limits,
             traits=MappingProxyType(dict(traits or {})),
         )
 

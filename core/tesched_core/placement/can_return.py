@@ -3,54 +3,70 @@
 Definitions
     deadline      a time by which a job must have ended (sbatch --deadline). Slurm ends a waiting job that can't end by
                   then (DEADLINE), and how long a victim waits is not known
-    its limits    what a waiting job is held to and a running one is not: its partition's state, MaxTime, MinNodes,
-                  MaxNodes, AllowAccounts and AllowQos, which an admin may have changed since it started; a reservation
-                  that is over
+    its limits    what a waiting job is held to and a running one is not, and an admin may have changed since then: its
+                  partition's state, MaxTime, MinNodes, MaxNodes, MaxMemPerNode, MaxCPUsPerNode, AllowAccounts,
+                  AllowQos, AllowGroups, DenyAccounts, DenyQos, RootOnly, ReqResv; limits of associations and QOS
+                  (`within_limits.py`); a reservation that is over
     its nodes     those that it holds: they may be its partition's no more, or have lost a feature that it asks for
 
 Principle
     A requeue is no harm to a job that runs again. To one that would wait for ever, or be ended in the queue, it is the
     same as its end. So such a job is no victim, whatever it costs the TE job.
 
-    Limits of associations and QOS are not seen here. A job that waits at one starts when others of its user have ended,
-    but for a limit of one job that was lowered since it started (MaxWall, MaxTRESPerJob), or one that is 0. Slurm is
-    no help: `sbatch --test-only` answers for a job like it, and says "to start at" for each of these, and for an
-    account or a QOS that the partition does not allow (8 of 13 cases that then waited for ever, 22.05). It says no for
-    a QOS that is gone, of which nothing is seen here either.
+    Slurm itself is no help: `sbatch --test-only` answers for a job like it, and says "to start at" for each limit of an
+    association or a QOS, and for an account or a QOS that the partition does not allow (8 of 13 cases that then waited
+    for ever, 22.05).
 
-    A QOS is compared in any case of its letters, as Slurm does it. An account counts on 22.05 alone, where
-    AllowAccounts has just the accounts that are named, letter by letter: it starts no job of account `child` where
-    AllowAccounts=lab, the parent of `child`, nor where AllowAccounts=CHILD. 26.05 starts it in both cases: the children
-    of an account are allowed with it (slurm.conf(5)), and tesched does not read who is whose child. So but for 22.05 an
-    account that is not named says nothing, and the job may be a victim. (Of an account that was given its parent since
-    slurmctld last read its configuration 26.05 started no job before `scontrol reconfigure`.)
+    A QOS is compared in any case of its letters, as Slurm does it. One that is gone is not shown of its jobs any more;
+    with AccountingStorageEnforce=qos none of them starts again (InvalidQOS). An association cannot go while its jobs
+    run: sacctmgr refuses that.
+
+    An account counts on 22.05 letter by letter: there AllowAccounts has just the accounts that are named. It starts no
+    job of account `child` where AllowAccounts=lab, the parent of `child`, nor where AllowAccounts=CHILD. 26.05 starts
+    it in both cases: the children of an account are allowed with it (slurm.conf(5)). So but for 22.05 a job's account
+    is not allowed only if the accounts above it are known (`scontrol show assoc_mgr`), and none of them is named in any
+    case of its letters. (Of an account that was given its parent since slurmctld last read its configuration 26.05
+    started no job before `scontrol reconfigure`: that is not seen.)
+
+    A user's groups are those that this host has (`getent`), and slurmctld reads its own host's, every few minutes.
+
+    Not seen are AllocNodes (Slurm says PartitionConfig then), MaxMemPerCPU, of which Slurm makes more CPUs
+    (BadConstraints where no node has so many), a QOS that was taken from its user and is still there (InvalidQOS: who
+    may use which is not shown by slurmctld), and all that Slurm holds against a job by what has been used. Such a job
+    may be a victim, and then `tesched status` names it.
 
     Some jobs are no victims although Slurm would start them again: one whose QOS lifts its partition's limits (flags
     PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got, one
     submitted to several partitions, of which Slurm shows a running job's own alone, and one that other nodes than its
-    own would do for.
+    own would do for, or less than it holds.
 
 Source
-    sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos; tried on
-    22.05 and 26.05. Slurm's release notes for the licences: a requeued job loses them from 25.05.0 to 25.11.6.
+    sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos and the others;
+    tried on 22.05 and 26.05. Slurm's release notes for the licences: a requeued job loses them from 25.05.0 to 25.11.6.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import inf
 
 from tesched_core.model.cluster import Job, Partition, Reservation, SlurmSettings
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import UnsupportedConstraintError, has_features
+from tesched_core.placement.within_limits import is_within_limits
 
 #: rows of `INELIGIBLE`
-DEADLINE, LIMITS, RESERVATION, LICENSES, NODES = 10, 11, 12, 13, 14
+DEADLINE, LIMITS, RESERVATION, LICENSES, NODES, SLURM_LIMITS, QOS_GONE = 10, 11, 12, 13, 14, 15, 16
 #: releases in which a requeued job loses its licences: from the first of these up to, and without, the second
 _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
 #: the release on which AllowAccounts was seen to leave out the children of an account that it names
 _NO_CHILDREN = "22.05."
+#: words of AccountingStorageEnforce with which a job needs a QOS that its user has
+_ENFORCE_QOS = frozenset({"qos", "all"})
+#: the user that each partition takes; SlurmUser, whom it takes too, is not known here
+_ROOT = "root"
 
 
 def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
@@ -58,8 +74,12 @@ def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
     if job.deadline is not None:
         return DEADLINE
     partitions = [snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions]
-    if partitions and not any(_takes(one, job, snapshot.settings) for one in partitions):
+    if partitions and not any(_takes(one, job, snapshot) for one in partitions):
         return LIMITS
+    if not job.qos and _ENFORCE_QOS & snapshot.settings.enforced:
+        return QOS_GONE
+    if partitions and not any(one.doubt or is_within_limits(job, one, snapshot.limits) for one in partitions):
+        return SLURM_LIMITS
     if (partitions and not any(_has_its_nodes(one, job) for one in partitions)) or _lacks_a_feature(job, snapshot):
         return NODES
     named = [snapshot.reservations.get(name) for name in job.reservation.split(",")]
@@ -77,24 +97,48 @@ def loses_licenses(settings: SlurmSettings) -> bool:
     return _LOSE_LICENSES[0] <= release < _LOSE_LICENSES[1]
 
 
-def _takes(partition: Partition, job: Job, settings: SlurmSettings) -> bool:
+def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     """Check whether a partition would start a job like this. One that is not read says nothing."""
     if partition.doubt:
         return True
     longest = partition.max_time_s
     if partition.state != "UP" or (longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)):
         return False
-    if settings.limits_enforced and not _is_allowed(partition, job, settings):
+    if snapshot.settings.limits_enforced and not _is_allowed(partition, job, snapshot):
         return False
-    fewest = job.request.min_nodes
-    return fewest <= (partition.max_nodes or fewest) and max(fewest, job.request.max_nodes) >= partition.min_nodes
+    access, request = partition.access, job.request
+    if (access.root_only and job.user != _ROOT) or (access.needs_reservation and not job.reservation):
+        return False
+    if access.allow_groups and job.user != _ROOT and not snapshot.limits.is_in_one_of(access.allow_groups, job.user):
+        return False
+    if (request.mem_per_node_mib or 0) > (partition.max_mem_per_node_mib or inf):
+        return False
+    if request.min_cpus_per_node > (partition.max_cpus_per_node or inf):
+        return False
+    fewest = request.min_nodes
+    return fewest <= (partition.max_nodes or fewest) and max(fewest, request.max_nodes) >= partition.min_nodes
 
 
-def _is_allowed(partition: Partition, job: Job, settings: SlurmSettings) -> bool:
+def _is_allowed(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     """Check whether a partition allows a job's account and QOS. Without a slurmdbd 26.05 takes any, and 22.05 none."""
-    accounts, qos = partition.allow_accounts, partition.allow_qos
-    takes_account = not accounts or job.account in accounts or not settings.release.startswith(_NO_CHILDREN)
-    return takes_account and (not qos or job.qos.lower() in {name.lower() for name in qos})
+    accounts, qos, access = partition.allow_accounts, _small(partition.allow_qos), partition.access
+    if accounts and not _is_among(job.account, accounts, snapshot):
+        return False
+    if not accounts and job.account in access.deny_accounts:
+        return False
+    return job.qos.lower() in qos if qos else job.qos.lower() not in _small(access.deny_qos)
+
+
+def _is_among(account: str, accounts: frozenset[str], snapshot: Snapshot) -> bool:
+    """Check whether an account, or one above it, may be among these. On 22.05 it must be named itself."""
+    if account in accounts or snapshot.settings.release.startswith(_NO_CHILDREN):
+        return account in accounts
+    above = snapshot.limits.accounts_from(account)
+    return not above or not _small(accounts).isdisjoint(one.account for one in above)
+
+
+def _small(names: frozenset[str]) -> frozenset[str]:
+    return frozenset(name.lower() for name in names)
 
 
 def _has_its_nodes(partition: Partition, job: Job) -> bool:

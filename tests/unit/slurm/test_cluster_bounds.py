@@ -214,6 +214,12 @@ PARTITION_RECORD = PartitionRecord(
     is_default=True,
     allowed_accounts=(),
     allowed_qos=(),
+    denied_accounts=(),
+    denied_qos=(),
+    allowed_groups=("ALL",),
+    is_root_only=False,
+    requires_reservation=False,
+    qos=None,
 )
 
 

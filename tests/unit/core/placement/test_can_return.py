@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Job, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.columns import INELIGIBLE
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, SlurmLimits
 from tesched_core.placement.can_return import why_it_cannot_return
 
 from tests.builders import NOW, cluster, node, running, share
@@ -17,15 +19,23 @@ UP = Partition(name="p", nodes=frozenset({"n1"}), max_time_s=HOUR, max_nodes=2)
 DOWN = replace(UP, name="q", state="DOWN")
 
 
-def why(job: Job, *partitions: Partition, release: str = "22.05.8", reservations: tuple[Reservation, ...] = ()) -> str:
+def why(
+    job: Job,
+    *partitions: Partition,
+    release: str = "22.05.8",
+    reservations: tuple[Reservation, ...] = (),
+    enforced: frozenset[str] = frozenset(),
+    limits: SlurmLimits = NOTHING_KNOWN,
+) -> str:
     """Return the first words of why it would not start again; empty: it would."""
     snapshot = cluster(
         [node("n1")],
         [job],
         partitions=partitions or [UP],
         reservations=reservations,
-        settings=SlurmSettings(release=release),
+        settings=SlurmSettings(release=release, enforced=enforced),
     )
+    snapshot = replace(snapshot, limits=limits)
     found = INELIGIBLE[why_it_cannot_return(job, snapshot)]
     return found[1].split(" ", 2)[1] if found else ""
 
@@ -101,6 +111,117 @@ def test_where_an_account_may_be_allowed_by_its_parent_one_that_is_not_named_say
     job = replace(JOB, account="lab-child", qos="normal")
     assert (why(job, replace(UP, allow_accounts=frozenset({"lab"})), release=release) == "") is returns
     assert why(job, replace(UP, allow_qos=frozenset({"high"})), release=release) == "partition"
+
+
+@pytest.mark.parametrize(
+    ("closed", "returns"),
+    [
+        (PartitionAccess(deny_accounts=frozenset({"lab"})), False),
+        (PartitionAccess(deny_accounts=frozenset({"other"})), True),
+        (PartitionAccess(deny_qos=frozenset({"Normal", "x"})), False),
+        (PartitionAccess(deny_qos=frozenset({"high"})), True),
+    ],
+)
+def test_a_partition_that_denies_its_account_or_qos_starts_it_no_more(
+    closed: PartitionAccess, *, returns: bool
+) -> None:
+    job = replace(JOB, account="lab", qos="normal")
+    assert (why(job, replace(UP, access=closed)) == "") is returns
+    allowing = replace(UP, access=closed, allow_accounts=frozenset({"lab"}), allow_qos=frozenset({"normal"}))
+    assert why(job, allowing) == "", "Slurm reads no Deny beside an Allow"
+
+
+def test_where_the_accounts_above_one_are_known_and_none_is_named_its_jobs_start_no_more() -> None:
+    several = ("root", ""), ("lab", "root"), ("lab-child", "lab")
+    known = SlurmLimits(
+        associations={(name, "", ""): Association(account=name, parent=parent) for name, parent in several}
+    )
+    job = replace(JOB, account="lab-child")
+    for named, release, returns in (
+        ("lab", "26.05.5", True),
+        ("LAB", "26.05.5", True),
+        ("root", "26.05.5", True),
+        ("Lab-Child", "26.05.5", True),
+        ("other", "26.05.5", False),
+        ("lab", "22.05.8", False),
+    ):
+        for_some = replace(UP, allow_accounts=frozenset({named}))
+        assert (why(job, for_some, release=release, limits=known) == "") is returns, (named, release)
+    assert why(job, replace(UP, allow_accounts=frozenset({"other"})), release="26.05.5") == "", "nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("access", "job", "returns"),
+    [
+        (PartitionAccess(root_only=True), JOB, False),
+        (PartitionAccess(root_only=True), replace(JOB, user="root"), True),
+        (PartitionAccess(needs_reservation=True), JOB, False),
+        (PartitionAccess(allow_groups=frozenset({"a"})), replace(JOB, user="ann"), True),
+        (PartitionAccess(allow_groups=frozenset({"a", "b"})), replace(JOB, user="bob"), True),
+        (PartitionAccess(allow_groups=frozenset({"b"})), replace(JOB, user="ann"), False),
+        (PartitionAccess(allow_groups=frozenset({"b"})), replace(JOB, user="root"), True),
+        (PartitionAccess(allow_groups=frozenset({"b"})), replace(JOB, user="new"), True),
+        (PartitionAccess(allow_groups=frozenset({"b", "unknown"})), replace(JOB, user="ann"), True),
+    ],
+)
+def test_a_partition_that_is_closed_to_its_user_starts_it_no_more(
+    access: PartitionAccess, job: Job, *, returns: bool
+) -> None:
+    members = {"a": frozenset({"ann"}), "b": frozenset({"bob"})}
+    known = SlurmLimits(members=members, users=frozenset({"ann", "bob", "root"}))
+    assert (why(job, replace(UP, access=access), limits=known) == "") is returns
+
+
+def test_in_its_reservation_a_job_starts_where_one_is_needed() -> None:
+    course = Reservation(name="course", start_time=NOW - 10, end_time=NOW + 1)
+    closed = replace(UP, access=PartitionAccess(needs_reservation=True))
+    assert why(replace(JOB, reservation="course"), closed, reservations=(course,)) == ""
+
+
+@pytest.mark.parametrize(
+    ("request_", "partition", "returns"),
+    [
+        (Request(mem_per_node_mib=400), replace(UP, max_mem_per_node_mib=400), True),
+        (Request(mem_per_node_mib=400), replace(UP, max_mem_per_node_mib=399), False),
+        (Request(mem_per_cpu_mib=400), replace(UP, max_mem_per_node_mib=1), True),
+        (Request(min_cpus_per_node=4), replace(UP, max_cpus_per_node=4), True),
+        (Request(min_cpus_per_node=4), replace(UP, max_cpus_per_node=3), False),
+    ],
+)
+def test_more_on_one_node_than_its_partition_allows_by_now_is_not_to_be_had(
+    request_: Request, partition: Partition, *, returns: bool
+) -> None:
+    assert (why(replace(JOB, request=request_), partition) == "") is returns
+
+
+@pytest.mark.parametrize(
+    ("qos", "enforced", "found"),
+    [
+        ("", {"associations", "limits", "qos"}, "QOS"),
+        ("", {"all"}, "QOS"),
+        ("", {"associations", "limits"}, ""),
+        ("", set(), ""),
+        ("normal", {"qos"}, ""),
+    ],
+)
+def test_one_whose_qos_is_gone_does_not_start_again_where_jobs_must_have_one(
+    qos: str, enforced: set[str], found: str
+) -> None:
+    assert why(replace(JOB, qos=qos), enforced=frozenset(enforced)) == found
+
+
+def test_a_limit_that_it_is_beyond_keeps_a_job_out_of_each_partition_that_is_read() -> None:
+    job = replace(JOB, account="lab", user="ann", partitions=("p", "q"))
+    none = {("MaxJobs", ""): 0}
+    own = Association(account="lab", user="ann", partition="p", limits=none)
+    known = SlurmLimits(associations={("lab", "ann", "p"): own})
+    two = UP, replace(UP, name="q")
+    assert why(replace(job, partitions=("p",)), UP, limits=known) == "limit"
+    assert why(job, *two, limits=known) == ""
+    for_all = SlurmLimits(associations={("lab", "ann", ""): replace(own, partition="")})
+    assert why(job, *two, limits=for_all) == "limit"
+    assert why(job, replace(UP, doubt="its record could not be read"), two[1], limits=for_all) == ""
+    assert why(replace(job, partitions=("gone",)), limits=for_all) == ""
 
 
 @pytest.mark.parametrize(

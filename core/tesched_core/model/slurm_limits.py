@@ -1,0 +1,72 @@
+"""What keeps waiting jobs from starting and no record of theirs shows: limits of associations and QOS; users' groups.
+
+It is read seldom. Of what was not read nothing is known.
+
+A limit has a kind, in the words of `scontrol show assoc_mgr` (GrpJobs, MaxWallPJ, MaxTRESPJ, …), and one that is of a
+TRES has its name, too: "cpu", "mem" (MiB), "node", "gres/gpu", "gres/gpu:a100". Times are in minutes, as Slurm's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+#: by kind and TRES (empty where it is of none): those that are set
+Limits: TypeAlias = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """An account's own record, or that of a user in an account, and perhaps in one partition alone."""
+
+    account: str
+    #: empty for the account's own
+    user: str = ""
+    partition: str = ""
+    #: the account above an account; empty for the topmost one, and for a user's
+    parent: str = ""
+    limits: Limits = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmLimits:
+    """Limits of associations and QOS, as slurmctld has them in force, and members of groups."""
+
+    #: by account, user and partition. Of users those that have jobs running, of accounts all
+    associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
+    #: by the QOS' name, in small letters
+    qos: Mapping[str, Limits] = field(default_factory=dict)
+    #: by group, of those in partitions' AllowGroups that are known: which of `users` are in it, and maybe others
+    members: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: users whose groups are known
+    users: frozenset[str] = frozenset()
+
+    #: it is read as a whole, and each time anew: what is worked out from it may be kept
+    __hash__ = object.__hash__
+
+    def is_in_one_of(self, groups: frozenset[str], user: str) -> bool:
+        """Check whether a user may be in one of these groups. Of a user, or a group, that is not known it may be."""
+        known = user in self.users and groups <= self.members.keys()
+        return not known or any(user in self.members[group] for group in groups)
+
+    def association_of(self, account: str, user: str, partition: str) -> Association | None:
+        """Return the one that counts for a job; None where it is not known."""
+        found = self.associations
+        return found.get((account, user, partition)) or found.get((account, user, ""))
+
+    def accounts_from(self, account: str) -> tuple[Association, ...]:
+        """Return an account's own record and those above it, up to the topmost; empty where they are not all known."""
+        found: list[Association] = []
+        for _ in self.associations:
+            one = self.associations.get((account, "", ""))
+            if one is None:
+                break
+            found.append(one)
+            account = one.parent
+            if not account:
+                return tuple(found)
+        return ()
+
+
+NOTHING_KNOWN = SlurmLimits()

@@ -1,0 +1,123 @@
+"""Whether the limits of a job's associations and QOS would let it start again on an empty cluster.
+
+Definitions
+    its QOS       its own, and that of its partition (slurm.conf, QOS=)
+    empty         no other job counts: of a limit of several jobs (GrpTRES, MaxJobs) only that it is lower than what
+                  this one job has, or 0
+
+Principle
+    Slurm weighs a limit of a QOS before that of the associations, each kind and TRES by itself: what one of the two QOS
+    sets is not compared with the other's, nor with the associations'. Which of the QOS comes first is a flag of theirs
+    that slurmctld does not show: here the higher limit counts. Of the associations, the job's own counts with all
+    limits (slurmctld hands an account's limits of one job down to its users), those above it with their Grp… alone.
+
+    A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
+    not know (billing, licences) is not compared.
+
+    Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
+    set, one of a QOS with LimitFactor, UsageFactorSafe or the flag Relative (23.11 and later; slurmctld shows its
+    percentages as if they were numbers), and those of `can_return`. Of others it is not seen that they would wait:
+    those at a limit on what has been used (GrpTRESMins, GrpWall above 0), which falls with time or is raised, those at
+    MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them, MaxTRESRunMinsPerUser and PerAccount.
+    Submit limits keep no job from starting again.
+
+Example
+    GrpTRES=cpu=64 of account lab, lowered to cpu=16; a job of lab with 32 CPUs runs on. Back in the queue it would wait
+    for ever (AssocGrpCpuLimit), whatever else ends. With GrpTRES=cpu=200 of its QOS it would start.
+
+Source
+    Slurm's "Resource Limits" page (the order of QOS and associations); each kind tried on 22.05.8 and 26.05.5 with a
+    job that was requeued after its limit was lowered; `src/slurmctld/acct_policy.c` of 22.05.8 for which limits replace
+    others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from tesched_core.model.cluster import Job, Partition
+from tesched_core.model.slurm_limits import Limits, SlurmLimits
+
+#: kinds of limits: on how many jobs there may be, on what they hold, and on that times their time limit
+_JOBS = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
+_HELD = frozenset({"GrpTRES", "MaxTRESPJ", "MaxTRESPU", "MaxTRESPA"})
+_MINUTES = frozenset({"GrpTRESRunMins", "MaxTRESMinsPJ", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"})
+_LEAST = "MinTRESPJ"
+#: kinds of the QOS' that replace MaxJobs of an association
+_FOR_MAX_JOBS = (("MaxJobsPU", ""), ("MaxJobsPA", ""))
+
+
+def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits) -> bool:
+    """Check whether no limit keeps this job from starting in this partition. What is not known says nothing."""
+    association = job.account, job.user, partition.name
+    limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
+    return not any(_is_beyond(job, *each) for each in limits_on)
+
+
+@lru_cache(maxsize=4096)
+def _limits_on(
+    association: tuple[str, str, str], qos: tuple[str, str], limits: SlurmLimits
+) -> tuple[tuple[str, str, int], ...]:
+    """Return the limits that count for jobs of this account, user, partition and QOS: kind, TRES and number of each."""
+    return tuple(_each_limit(association, [name.lower() for name in qos if name], limits))
+
+
+def _each_limit(
+    association: tuple[str, str, str], names: Sequence[str], limits: SlurmLimits
+) -> Iterator[tuple[str, str, int]]:
+    if any(name not in limits.qos for name in names):
+        return
+    of_qos = _loosest([limits.qos[name] for name in names])
+    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items())
+    own = limits.association_of(*association)
+    if own is None:
+        return
+    replaces_max_jobs = any(key in of_qos for key in _FOR_MAX_JOBS)
+    above = [one.limits for one in limits.accounts_from(own.account)]
+    for found in (own.limits, *above):
+        for (kind, tres), most in found.items():
+            inherited = found is not own.limits and not kind.startswith("Grp")
+            if not inherited and (kind, tres) not in of_qos and not (kind == "MaxJobs" and replaces_max_jobs):
+                yield kind, tres, most
+
+
+def _loosest(several: Sequence[Limits]) -> Limits:
+    found: dict[tuple[str, str], int] = {}
+    for limits in several:
+        for key, number in limits.items():
+            found[key] = (min if key[0] == _LEAST else max)(number, found.get(key, number))
+    return found
+
+
+def _is_beyond(job: Job, kind: str, tres: str, limit: int) -> bool:
+    """Check whether a job has more than a limit allows, or less than it wants."""
+    if kind in _JOBS or kind == "GrpWall":
+        return limit < 1
+    if kind == "MaxWallPJ":
+        return job.time_limit_s is None or job.time_limit_s > 60 * limit
+    held = _held(job, tres)
+    if held is None:
+        return False
+    if kind in _HELD:
+        return held > limit
+    if kind == "MaxTRESPN":
+        return held // max(len(job.allocation), 1) > limit
+    if kind == "GrpTRESMins":
+        return held > 0 and limit == 0
+    if kind in _MINUTES:
+        return job.time_limit_s is not None and held * (job.time_limit_s // 60) > limit
+    return kind == _LEAST and held < limit
+
+
+def _held(job: Job, tres: str) -> int | None:
+    """Return how much of a TRES a job holds; None where it is not known."""
+    shares = [share.tres for share in job.allocation]
+    if tres == "cpu":
+        return sum(one.cpus for one in shares)
+    if tres == "mem":
+        return sum(one.mem_mib for one in shares) or None
+    if tres == "node":
+        return len(shares)
+    kind, _, name = tres.partition("/")
+    return sum(count for one in shares for found, count in one.gres if found == name) if kind == "gres" else None

@@ -1,0 +1,108 @@
+"""Reads `scontrol -o show assoc_mgr`: the limits of associations and QOS that slurmctld has in force.
+
+It is one RPC. slurmctld shows an Operator all of them; where PrivateData hides some from the daemon's user, of those
+nothing is known. Users are asked for by name: a large site has ten thousand associations. Limits are read seldom, and
+that they cannot be read ends no poll. Of a user whose first job started since then nothing is known, and it was within
+its limits then.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job, Partition, SlurmSettings
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, Limits, SlurmLimits
+
+from tesched_slurm.group_members import read_members
+from tesched_slurm.run_command import Commands
+
+#: Seconds for which what was read is believed.
+LIMITS_AGE_S = 300.0
+#: With more users than this, or one with a strange name, all are asked for.
+_MOST_USERS = 1000
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
+#: The beginning of an association's record, and what stands in it for the account above. Of one with blanks or
+#: parentheses in a name nothing is known.
+_NAME = r"[^\s(]{1,256}"
+_ASSOCIATION = re.compile(
+    rf"ClusterName=\S{{1,256}} Account=({_NAME}) UserName=(?:({_NAME})\(\d{{1,10}}\))? Partition=({_NAME})?"
+    r" Priority=\d{1,10} ID=\d{1,10} "
+)
+_PARENT = re.compile(rf" ParentAccount=({_NAME})\(\d{{1,10}}\) ")
+_QOS = re.compile(rf"QOS=({_NAME})\(\d{{1,10}}\) ")
+#: Words of AccountingStorageEnforce with which limits keep jobs from starting (slurm.conf(5)).
+_ENFORCE_LIMITS = frozenset({"limits", "safe", "all"})
+#: Kinds that `tesched_core.placement.within_limits` compares. Where a limit of a QOS stands several times, once for
+#: each user or account that has jobs, it is the same.
+_LIMIT = re.compile(
+    r"[ {](GrpJobs|GrpWall|MaxJobs|MaxJobsP[UA]|MaxWallPJ"
+    r"|GrpTRES|GrpTRESMins|GrpTRESRunMins|MaxTRESP[JNUA]|MaxTRESRunMinsP[UA]|MaxTRESMinsPJ|MinTRESPJ)=([^\s}]*)"
+)
+
+
+def read_limits(answer: str) -> SlurmLimits:
+    """Return the limits that are set. What has another form than known is left out."""
+    associations: dict[tuple[str, str, str], Association] = {}
+    qos: dict[str, Limits] = {}
+    for line in answer.split("\n"):
+        if found := _ASSOCIATION.match(line):
+            account, user, partition = (text or "" for text in found.groups())
+            rest = line[found.end() - 1 :]
+            above = _PARENT.search(rest)
+            associations[account, user, partition] = Association(
+                account=account,
+                user=user,
+                partition=partition,
+                parent=above[1] if above else "",
+                limits=_limits(rest),
+            )
+        elif found := _QOS.match(line):
+            qos[found[1].lower()] = _limits(line[found.end() - 1 :])
+    return SlurmLimits(associations=associations, qos=qos)
+
+
+def _limits(text: str) -> Limits:
+    found: dict[tuple[str, str], int] = {}
+    for kind, value in _LIMIT.findall(text):
+        for part in value.split(","):
+            tres, _, number = part.rpartition("=")
+            # 5(2): two of them are in use; N(2): no limit.
+            number = number.partition("(")[0]
+            if number.isdecimal() and bool(tres) == ("TRES" in kind):
+                found.setdefault((kind, tres), int(number))
+    return found
+
+
+@dataclass(kw_only=True)
+class LimitsInForce:
+    """Limits of associations and QOS, and members of groups, asked for anew after a while."""
+
+    commands: Commands
+    #: seconds for which they are believed
+    age_s: float = LIMITS_AGE_S
+    _read: SlurmLimits = NOTHING_KNOWN
+    _read_at: float = 0.0
+
+    def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
+        """Return what may bear on these jobs, as last read."""
+        users = {job.user for job in jobs if job.on_nodes}
+        if users and time.time() - self._read_at > self.age_s:
+            found = self._read
+            if _ENFORCE_LIMITS & settings.enforced:
+                answer = self.commands.run(_argv(users))
+                found = found if isinstance(answer, Failure) else read_limits(answer)
+            members = read_members(partitions, jobs)
+            # One that failed is not repeated with each poll.
+            self._read, self._read_at = replace(found, members=members.of, users=members.users), time.time()
+        return self._read
+
+
+def _argv(users: set[str]) -> tuple[str, ...]:
+    argv = ("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")
+    if len(users) > _MOST_USERS or not all(map(_PLAIN.fullmatch, users)):
+        return argv
+    return (*argv, f"users={','.join(sorted(users))}")

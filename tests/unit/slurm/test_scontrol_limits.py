@@ -1,0 +1,205 @@
+"""Limits of associations and QOS as scontrol prints them on 22.05 and 26.05, and how often they are read."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from tesched_core.model.access import PartitionAccess
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import NodeShare, Partition, SlurmSettings
+from tesched_core.model.resources import Tres
+from tesched_core.model.slurm_limits import NOTHING_KNOWN
+from tesched_slurm import group_members
+from tesched_slurm.group_members import read_members
+from tesched_slurm.run_command import Commands
+from tesched_slurm.scontrol_limits import LimitsInForce, read_limits
+
+from tests.builders import running
+
+TRES = "cpu=N(2),mem=N(100),node=N(1),billing=N(2),gres/gpu=N(0)"
+ACCOUNT = (
+    "ClusterName=tesched Account=lab UserName= Partition= Priority=0 ID=60 SharesRaw/Norm/Level/Factor=1/18.00/1/0.00"
+    " UsageRaw/Norm/Efctv=0.00/1.00/0.00 ParentAccount=root(1) {lft} DefAssoc=No GrpJobs=N(1) GrpJobsAccrue=N(0)"
+    f" GrpSubmitJobs=N(1) GrpWall=N(0.00) GrpTRES=cpu=1(2),mem=N(100),gres/gpu:a100=4(0) GrpTRESMins={TRES}"
+    f" GrpTRESRunMins={TRES} MaxJobs= MaxJobsAccrue= MaxSubmitJobs= MaxWallPJ= MaxTRESPJ= MaxTRESPN= MaxTRESMinsPJ="
+    " MinPrioThresh="
+)
+USER = (
+    "ClusterName=tesched Account=lab UserName=ann(1001) Partition=p Priority=0 ID=62 SharesRaw/Norm/Level/Factor=1"
+    " UsageRaw/Norm/Efctv=0.00/1.00/0.00 ParentAccount= {lft} DefAssoc=Yes GrpJobs=0(1) GrpJobsAccrue=N(0)"
+    f" GrpSubmitJobs=0(1) GrpWall=10(0.50) GrpTRES={TRES} GrpTRESMins=cpu=0(0) GrpTRESRunMins={TRES} MaxJobs=3(1)"
+    " MaxJobsAccrue= MaxSubmitJobs=0(1) MaxWallPJ=10 MaxTRESPJ=cpu=1,mem=5 MaxTRESPN=node=1 MaxTRESMinsPJ=cpu=7"
+    " MinPrioThresh="
+)
+QOS = (
+    f"QOS=High(9) UsageRaw=0.000000 GrpJobs=N(1) GrpSubmitJobs=N(1) GrpWall=N(0.00) GrpTRES={TRES} GrpTRESMins={TRES}"
+    f" GrpTRESRunMins={TRES} MaxWallPJ= MaxTRESPJ= MaxTRESPN= MaxTRESMinsPJ= MinPrioThresh=  MinTRESPJ=cpu=4"
+    " PreemptMode=OFF Priority=0 Account Limits= lab={{MaxJobsPA=2(1) MaxSubmitJobsPA=N(1) MaxTRESPA=cpu=3(2)}}"
+    " User Limits= {user}={{MaxJobsPU=0(1) MaxSubmitJobsPU=0(1) MaxTRESPU=cpu=1(2),gres/gpu=N(0)}}"
+    " {other}={{MaxJobsPU=0(1) MaxSubmitJobsPU=0(1) MaxTRESPU=cpu=1(2),gres/gpu=N(0)}}"
+)
+HEAD = "Current Association Manager state\nAssociation Records\n"
+
+
+@pytest.mark.parametrize(
+    ("lft", "user", "other"),
+    [("Lft=1", "1001", "1002"), ("Lineage=/lab/0-ann/", "ann(1001)", "bob(1002)")],
+    ids=["22.05", "26.05"],
+)
+def test_the_limits_that_are_set_are_read_and_no_others(lft: str, user: str, other: str) -> None:
+    answer = "\n".join(
+        (f"{HEAD}{ACCOUNT.format(lft=lft)}", USER.format(lft=lft), "QOS Records", QOS.format(user=user, other=other))
+    )
+    found = read_limits(answer)
+    assert set(found.associations) == {("lab", "", ""), ("lab", "ann", "p")}
+    lab, ann = found.associations["lab", "", ""], found.associations["lab", "ann", "p"]
+    assert (lab.parent, ann.parent) == ("root", "")
+    assert lab.limits == {("GrpTRES", "cpu"): 1, ("GrpTRES", "gres/gpu:a100"): 4}
+    assert ann.limits == {
+        ("GrpJobs", ""): 0,
+        ("GrpWall", ""): 10,
+        ("GrpTRESMins", "cpu"): 0,
+        ("MaxJobs", ""): 3,
+        ("MaxWallPJ", ""): 10,
+        ("MaxTRESPJ", "cpu"): 1,
+        ("MaxTRESPJ", "mem"): 5,
+        ("MaxTRESPN", "node"): 1,
+        ("MaxTRESMinsPJ", "cpu"): 7,
+    }
+    assert found.qos == {
+        "high": {
+            ("MinTRESPJ", "cpu"): 4,
+            ("MaxJobsPA", ""): 2,
+            ("MaxTRESPA", "cpu"): 3,
+            ("MaxJobsPU", ""): 0,
+            ("MaxTRESPU", "cpu"): 1,
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a b(7) UserName=ann", "ann (1)", "ann", "(1001)", ""],
+    ids=["another user in it", "a blank", "no number", "no name", "nothing"],
+)
+def test_a_record_with_a_strange_name_is_nobody_elses(name: str) -> None:
+    line = USER.format(lft="Lft=1").replace("UserName=ann(1001)", f"UserName={name}")
+    assert ("lab", "ann", "p") not in read_limits(HEAD + line).associations
+
+
+@pytest.mark.parametrize("answer", ["", "No associations currently cached in Slurm.\n", "QOS=x\nClusterName=\n"])
+def test_of_an_answer_of_another_form_nothing_is_known(answer: str) -> None:
+    assert read_limits(answer) == NOTHING_KNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering(Commands):
+    """Commands that answer with the next of `answers`, and note what they were asked for."""
+
+    answers: list[str | Failure]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        self.asked.append(tuple(argv))
+        return self.answers.pop(0)
+
+
+FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
+JOB = replace(running(1, NodeShare(node="n1", tres=Tres(cpus=1))), user="ann", account="lab")
+ENFORCED = SlurmSettings(enforced=frozenset({"associations", "limits", "qos"}))
+HIGH = f"{HEAD}{QOS.format(user='1001', other='1002')}"
+
+
+def test_users_with_jobs_running_are_asked_for_in_one_call() -> None:
+    commands = Answering(answers=[HIGH])
+    waits = replace(JOB, allocation=(), user="eve")
+    found = LimitsInForce(commands=commands).now(ENFORCED, (), [JOB, waits, replace(JOB, user="bob")])
+    assert "high" in found.qos
+    assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos", "users=ann,bob")]
+
+
+@pytest.mark.parametrize("name", ["a,b", "a b", "-x", "a=b", "a\nb"])
+def test_with_a_user_of_a_strange_name_all_are_asked_for(name: str) -> None:
+    commands = Answering(answers=[HIGH])
+    LimitsInForce(commands=commands).now(ENFORCED, (), [replace(JOB, user=name)])
+    assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
+
+
+def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None:
+    commands = Answering(answers=[FAILS, HIGH, FAILS])
+    limits = LimitsInForce(commands=commands)
+    assert limits.now(ENFORCED, (), [JOB]) == NOTHING_KNOWN
+    assert limits.now(ENFORCED, (), [JOB]) == NOTHING_KNOWN
+    assert len(commands.asked) == 1
+    limits.age_s = -1.0
+    known = limits.now(ENFORCED, (), [JOB])
+    assert "high" in known.qos
+    assert limits.now(ENFORCED, (), [JOB]) == known, "what fails once is not forgotten"
+
+
+@pytest.mark.parametrize("words", [{"none"}, {"associations"}, {"associations", "qos"}, set()])
+def test_where_no_limits_are_enforced_none_are_read(words: set[str]) -> None:
+    commands = Answering(answers=[])
+    assert LimitsInForce(commands=commands).now(SlurmSettings(enforced=frozenset(words)), (), [JOB]) == NOTHING_KNOWN
+    assert commands.asked == []
+
+
+def test_without_jobs_on_nodes_none_are_read() -> None:
+    commands = Answering(answers=[])
+    assert LimitsInForce(commands=commands).now(ENFORCED, (), [replace(JOB, allocation=())]) == NOTHING_KNOWN
+    assert commands.asked == []
+
+
+def for_groups(*names: str) -> Partition:
+    """Return a partition that is for users of these groups."""
+    return Partition(name="p", access=PartitionAccess(allow_groups=frozenset(names)))
+
+
+def test_members_of_a_group_are_its_own_and_those_whose_primary_group_it_is() -> None:
+    user = pwd.getpwnam("daemon")
+    group = grp.getgrgid(user.pw_gid).gr_name
+    job = replace(JOB, user="daemon")
+    found = read_members([for_groups(group, "root", "no-such-group")], [job])
+    assert "daemon" in found.of[group]
+    assert "daemon" not in found.of["root"]
+    assert "no-such-group" not in found.of
+    assert found.users == {"daemon"}
+    nobody = read_members([for_groups(group)], [replace(job, user="no-such-user")])
+    assert nobody.users == frozenset()
+
+
+def test_no_group_is_asked_for_where_no_job_runs_in_a_partition_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_program(*_: object, **__: object) -> None:
+        raise AssertionError("a program was run")
+
+    monkeypatch.setattr(group_members, "run_bounded", no_program)
+    assert read_members([Partition(name="p")], [JOB]).users == frozenset()
+    assert read_members([for_groups("root")], [replace(JOB, partitions=("q",))]).users == frozenset()
+    assert read_members([for_groups("root")], [replace(JOB, allocation=())]).users == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("run", "shell"),
+    [
+        ("a file that is not there", ""),
+        ("too slow", "#!/bin/sh\necho ann:x:0:0\nsleep 60\n"),
+        ("of another form", "#!/bin/sh\necho x\n"),
+    ],
+)
+def test_a_host_that_does_not_answer_ends_no_poll(
+    run: str, shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if shell:
+        (tmp_path / "getent").write_text(shell)
+        (tmp_path / "getent").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin" if shell else str(tmp_path))
+    monkeypatch.setattr(group_members, "TIMEOUT_S", 0.5)
+    found = read_members([for_groups("root")], [JOB])
+    assert (found.of, found.users) == ({}, frozenset()), run
