@@ -11,7 +11,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full
+from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, let_it_look
 from tests.cluster.test_plugin import others_trial as trial
 
 pytestmark = pytest.mark.slurm
@@ -135,3 +135,21 @@ def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tm
             ),
             "the reason",
         )
+
+
+@pytest.mark.gate
+def test_a_te_job_that_requeues_itself_after_each_start_costs_two_victims_at_most(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\nretry_after_s = 1\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, poll_interval_s=0.2) as daemon:
+        jobs = [cluster.sbatch("--gres=gpu:8", "--output=/dev/null", wrap="sleep 300") for _ in range(NODES)]
+        wait_marked(cluster, jobs)
+        te = trial(cluster, "--job-name=te-again", wrap=f"exit {cluster.definition.requeue_exit}")
+        cluster.wait_for(lambda: "it is left alone" in daemon.ask("explain", str(te)).stdout, "it to be left alone")
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] == "Resources", "the end of its begin time")
+        let_it_look(cluster)
+        # For its second start it may have been before its first victim in the queue.
+        assert len(cluster.put_back(jobs)) in {1, 2}
+        assert (cluster.state(te), cluster.job(te)["Restarts"]) == ("PENDING", "2")
+        assert len([one for one in marked(cluster) if one in jobs]) >= 2, "Slurm would take them for any other TE job"
