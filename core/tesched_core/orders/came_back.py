@@ -77,8 +77,11 @@ def see_returns(memory: Memory, context: CycleContext) -> Memory:
 
 def _seen(job: Job, before: TeRun | None, context: CycleContext) -> TeRun:
     run = TeRun(restarts=job.restarts, at=context.now)
-    if before is not None and before.restarts == job.restarts:
-        run = replace(before, at=context.now)
+    same = before if before is not None and before.restarts == job.restarts else None
+    if same is not None and (same.running_since is not None or same.over or same.useful):
+        run = replace(same, at=context.now)
+    elif job.pending:
+        return run  # as most are, in each poll
     if job.on_nodes and not job.completing and "CONFIGURING" not in job.flags:
         since = context.now if run.running_since is None else run.running_since
         run = replace(run, running_since=since, began=job.start_time)
