@@ -82,6 +82,10 @@ MARKING_MUTATIONS = (
     Mutation("came back: each return doubles the wait", _BACK, "count = times + (known.count", "count = times + (0"),
     Mutation("came back: a task was its array's", _BACK, "before = memory.te_runs.get(job.array_job_id)", "pass"),
     Mutation(
+        "came back: before it was seen", _BACK, "and job.job_id > memory.te_poll[1] and job.restarts", "and False"
+    ),
+    Mutation("came back: a new TE job alone", _BACK, "and job.job_id > memory.te_poll[1] and", "and"),
+    Mutation(
         "came back: polls that were far apart saw nothing",
         _BACK,
         "unseen_are_short = context.now - before.at <",

@@ -224,12 +224,41 @@ def test_of_a_job_array_the_task_that_came_back_is_named_and_not_the_tasks_that_
     assert drive.why_not(ARRAY) is RefusalCode.SLURM_DECIDES
 
 
+def test_a_task_that_starts_has_the_restarts_of_its_array_and_has_not_come_back() -> None:
+    array = waiting(ARRAY, cpus=16, array_job_id=JobId(ARRAY), array_tasks="0-3", restarts=5)
+    drive = site(array)
+    said(drive, 0)
+    drive.jobs[JobId(TASK)] = replace(array, job_id=JobId(TASK), array_tasks="", array_task_id=0)
+    traits = dict(drive.start.traits)
+    drive.start = drive.start.with_traits(traits | {JobId(TASK): traits[JobId(ARRAY)]})
+    drive.starts(TASK, HALF, at_s=1)
+    assert said(drive, 2) == ()
+
+
 def test_a_new_job_may_have_been_restarted_before_it_was_seen_and_is_not_named() -> None:
     drive = site()
     drive.change(TE, restarts=7)
     assert said(drive, 0) == ()
     returns(drive, 10)
     assert said(drive, 11) == (CameBack(job_id=JobId(TE), restarts=7, until=int(NOW) + 311),)
+
+
+def test_one_that_was_submitted_and_came_back_between_two_polls_is_named() -> None:
+    drive = site()
+    said(drive, 0)
+    drive.jobs[JobId(ARRAY)] = replace(waiting(ARRAY, cpus=16), restarts=1)
+    traits = dict(drive.start.traits)
+    drive.start = drive.start.with_traits(traits | {JobId(ARRAY): traits[JobId(TE)]})
+    assert said(drive, 2) == (CameBack(job_id=JobId(ARRAY), restarts=0, until=int(NOW) + 302),)
+
+
+def test_an_older_job_that_becomes_a_te_job_is_not_named_for_its_earlier_runs() -> None:
+    drive = site(waiting(TE, cpus=16, restarts=3), waiting(ARRAY, cpus=16))
+    traits = dict(drive.start.traits)
+    drive.start = drive.start.with_traits(traits | {JobId(TE): replace(traits[JobId(TE)], job_class=JobClass.BE)})
+    said(drive, 0)
+    drive.start = drive.start.with_traits(traits)
+    assert said(drive, 2) == ()
 
 
 def test_one_that_an_answer_lacks_stays_in_the_file() -> None:
@@ -248,7 +277,7 @@ def test_a_new_process_goes_on_where_the_last_one_was() -> None:
     said(drive, 0)
     returns(drive, 10)
     before = said(drive, 11)
-    drive.memory = replace(drive.memory, te_runs={})  # not in the store
+    drive.memory = replace(drive.memory, te_runs={}, te_poll=None)  # not in the store
     assert said(drive, 12) == before
 
 
@@ -270,4 +299,4 @@ def test_another_lever_takes_no_notice_of_it() -> None:
     drive.limits = replace(drive.limits, lever=YieldBy.REQUEUE)
     drive.cycle(12)
     assert drive.why_not(TE) not in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}
-    assert drive.memory.te_runs == {}
+    assert (drive.memory.te_runs, drive.memory.te_poll) == ({}, None)

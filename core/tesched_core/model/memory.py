@@ -99,6 +99,8 @@ class Memory:
     te_rules: TeRules = field(default_factory=TeRules)
     #: TE jobs in the queue and on nodes, while Slurm preempts by itself. Not persisted: a new process sees what comes
     te_runs: Mapping[JobId, TeRun] = field(default_factory=dict)
+    #: when those were seen, and the newest job of all then; None: by no poll of this process
+    te_poll: tuple[UnixSeconds, JobId] | None = None
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest

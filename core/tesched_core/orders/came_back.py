@@ -43,7 +43,7 @@ from tesched_core.orders.futility import useful_run_s, wait_s
 def see_returns(memory: Memory, context: CycleContext) -> Memory:
     """Return the memory after the TE jobs that came back since the last poll, while Slurm preempts by itself."""
     if context.limits.lever is not YieldBy.PLUGIN:
-        return replace(memory, te_runs={}) if memory.te_runs else memory
+        return memory if memory.te_poll is None else replace(memory, te_runs={}, te_poll=None)
     futile, retry_at = dict(memory.futile), dict(memory.retry_at)
     for job_id, one in context.futile.items():
         if one.ending is Ending.CAME_BACK and job_id not in futile:
@@ -58,6 +58,9 @@ def see_returns(memory: Memory, context: CycleContext) -> Memory:
         if before is None and job.array_job_id is not None:
             # Slurm gives a task a record of its own when it starts; until then that of its array was its own.
             before = memory.te_runs.get(job.array_job_id)
+        if before is None and memory.te_poll is not None and job.job_id > memory.te_poll[1] and job.restarts:
+            # It was submitted, started and came back since the last poll.
+            before = TeRun(restarts=job.restarts - 1, at=memory.te_poll[0])
         runs[job.job_id] = _seen(job, before, context)
         known = futile.get(job.job_id)
         if known is not None and known.ending is Ending.CAME_BACK and known.count > job.restarts:
@@ -72,7 +75,8 @@ def see_returns(memory: Memory, context: CycleContext) -> Memory:
             count = times + (known.count if known is not None and known.by_itself else 0)
             futile[job.job_id] = Futility(count=count, ending=Ending.CAME_BACK, said=job.reason)
             retry_at[job.job_id] = context.now + wait_s(count, context.limits)
-    return replace(memory, futile=futile, retry_at=retry_at, te_runs=runs)
+    newest = max(context.snapshot.jobs, default=JobId(0))
+    return replace(memory, futile=futile, retry_at=retry_at, te_runs=runs, te_poll=(context.now, newest))
 
 
 def _seen(job: Job, before: TeRun | None, context: CycleContext) -> TeRun:
