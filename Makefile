@@ -90,7 +90,8 @@ test-clients: install  ## Run trainings with Lightning and Transformers, on this
 
 test-plugin-24: image-24  ## Run the tests of preempt/tesched on Slurm 24.11, in a container of Debian trixie (needs Docker).
 	$(BIN)/python -m tesched_testcluster docker run --trixie -- \
-	  python -m tests.two_passes tests/cluster/test_plugin.py tests/cluster/test_plugin_ending.py tests/cluster/test_plugin_lever.py
+	  python -m tests.two_passes tests/cluster/test_plugin.py tests/cluster/test_plugin_ending.py tests/cluster/test_plugin_lever.py \
+	  tests/cluster/test_plugin_came_back.py
 
 check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the checks of rooms, language and broken rules.
 	$(BIN)/ruff check

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.mutation import Mutation
 
 _MARKING, _TURNOVER = "core/tesched_core/orders/marking.py", "core/tesched_core/orders/turnover.py"
+_BACK, _FUTILITY = "core/tesched_core/orders/came_back.py", "core/tesched_core/orders/futility.py"
 _LEVER, _CLUSTER = "core/tesched_core/levers/mark.py", "core/tesched_core/model/cluster.py"
 _PLUGIN = "daemon/tesched_daemon/doctor/plugin.py"
 _FILE, _FIT = "daemon/tesched_daemon/marks_file.py", "daemon/tesched_daemon/plugin_fit.py"
@@ -75,9 +76,65 @@ MARKING_MUTATIONS = (
     Mutation(
         "marks file: whole lines by id",
         _FILE,
-        "for one in sorted(marks, key=lambda one: one.job_id)",
-        "for one in marks",
+        "in sorted(by_job.items())",
+        "in by_job.items()",
     ),
+    Mutation("came back: each return doubles the wait", _BACK, "count = times + (known.count", "count = times + (0"),
+    Mutation("came back: a task was its array's", _BACK, "before = memory.te_runs.get(job.array_job_id)", "pass"),
+    Mutation(
+        "came back: before it was seen", _BACK, "and job.job_id > memory.te_poll[1] and job.restarts", "and False"
+    ),
+    Mutation("came back: a new TE job alone", _BACK, "and job.job_id > memory.te_poll[1] and", "and"),
+    Mutation(
+        "came back: polls that were far apart saw nothing",
+        _BACK,
+        "unseen_are_short = context.now - before.at <",
+        "unseen_are_short = 0 <",
+    ),
+    Mutation(
+        "came back: a run that no poll saw was short",
+        _BACK,
+        "return (times if unseen_are_short else 0), False",
+        "return 0, False",
+    ),
+    Mutation(
+        "came back: an Epilog is no part of it",
+        _BACK,
+        "return replace(run, running_since=None, began=None) if run.over else run",
+        "return run",
+    ),
+    Mutation("came back: booting is no part of it", _BACK, ' and "CONFIGURING" not in job.flags', ""),
+    Mutation("came back: success has served", _BACK, "served = job.state is JobState.COMPLETED or", "served ="),
+    Mutation("came back: TE jobs alone", _BACK, "is not JobClass.TE", "is None"),
+    Mutation("came back: one that an answer lacks", _BACK, "if job_id in context.absent}", "if False}"),
+    Mutation("came back: another job's id", _BACK, "and known.count > job.restarts", "and False"),
+    Mutation(
+        "came back: victims of a useful run have served", _BACK, "since = max(run.restarts - one.count, 0)", "since = 0"
+    ),
+    Mutation(
+        "came back: left alone",
+        _BACK,
+        "return one.count >= limits.max_futile_orders_per_job and not one.changed",
+        "return False",
+    ),
+    Mutation("came back: the wait has an end", _BACK, "elif until > now:", "else:"),
+    Mutation(
+        "came back: no word for other levers",
+        _FUTILITY,
+        "if its_own is not None and its_own.ending is Ending.CAME_BACK:",
+        "if False:",
+    ),
+    Mutation(
+        "came back: its line ends with the marks",
+        _LEVER,
+        "last if one.until is None else min(one.until, last)",
+        "one.until",
+    ),
+    Mutation("came back: written", _FILE, "for each in came_back:", "for each in ():"),
+    Mutation(
+        "came back: no mark for any plugin", _FILE, "max_restarts=0, least_run_s=0", "max_restarts=1, least_run_s=0"
+    ),
+    Mutation("came back: the marks come first", _FILE, "if len(by_job) < MOST_LINES and", "if"),
     Mutation("marks file: no other file is written through", _FILE, "new.unlink(missing_ok=True)", "pass"),
     Mutation("marks: slurm.conf names the file", _FIT, "if plugin.marks != marks:", "if False:"),
     Mutation("marks: slurm.conf trusts the user", _FIT, "if user not in plugin.owners:", "if False:"),

@@ -129,6 +129,7 @@ NEAR = {
     "queue_boost": ("tests/scenarios/test_fill.py", "tests/scenarios/test_fill_room.py"),
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": (
+        "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_memory_reading.py",
         "tests/scenarios/test_futility.py",
         "tests/scenarios/test_useful_run.py",
@@ -139,7 +140,8 @@ NEAR = {
     "queries": ("tests/integration/test_db_read.py",),
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": ("tests/scenarios/test_marking.py",),
-    "mark": ("tests/scenarios/test_marking.py",),
+    "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
+    "came_back": ("tests/scenarios/test_came_back.py",),
     "marking": (
         "tests/scenarios/test_what_slurm_did.py",
         "tests/scenarios/test_marking.py",

@@ -23,6 +23,7 @@ static const char *const seeds[] = {
 	"tesched-marks 1\n2 * 0 0 requeue 1 0 0 0\n1 * 0 0 requeue 1 0 0 0\nend 2\n",
 	"tesched-marks 1\n1 * 0 0 requeue 65536 0 0 0\n2 * 0 0 requeue 1 0 0 0\n\nend 3\n",
 	"tesched-marks 1\nwait 2\nbarred 0\nbarred 1000\n17 * 3 0 requeue 2 60 0 0\nend 1\n",
+	"tesched-marks 1\n17 * 3 0 requeue 2 60 0 0\n41 41 1 0 requeue 0 0 0 1790003600\nend 2\n",
 	"tesched:te", "a tesched:te;b", ":te::debug:", "tesched:yield=*",
 };
 static const char *const words[] = {
@@ -95,6 +96,7 @@ static void feed(const char *input, size_t size)
 
 			require(marks[i].job_id && (!i || marks[i - 1].job_id < marks[i].job_id), "ids do not ascend");
 			require(marks_find(marks, (size_t) count, marks[i].job_id) == &marks[i], "a mark is not found");
+			(void) mark_delays(&marks[i], (uint32_t) any(3), (int64_t) any(UINT32_MAX));
 			(void) mark_holds(&marks[i], ids, (uint32_t) any(3), (int64_t) any(UINT32_MAX), (int64_t) any(UINT32_MAX));
 		}
 		require(!marks_find(marks, (size_t) count, 0), "job 0 has a mark");

@@ -187,6 +187,11 @@ bool mark_holds(const mark_t *mark, const uint32_t preemptor[3], uint32_t restar
 	       now - began >= (int64_t) mark->least_run_s;
 }
 
+bool mark_delays(const mark_t *line, uint32_t given, int64_t now)
+{
+	return line && line->preemptor == line->job_id && given >= line->prio && now <= line->until;
+}
+
 bool is_enough(const uint64_t *held, const uint64_t *wanted, size_t count)
 {
 	for (size_t i = 0; held && i < count; i++)

@@ -28,6 +28,9 @@
 #define BUILT_FOR SLURM_VERSION_NUMBER
 #define PUBLIC extern __attribute__((visibility("default")))
 #define TE_WORD "tesched:te"
+/* For so long after it came back a TE job is given no more victims, so that the daemon has said by then what it came to: a
+ * poll, and what it takes to write the marks. Slurm itself lets a job wait after its requeue, for 121 s by default. */
+#define UNTIL_SAID_S 10
 #define BASE_MODES (PREEMPT_MODE_SUSPEND | PREEMPT_MODE_REQUEUE | PREEMPT_MODE_CANCEL)
 
 /* All that slurmctld defines is weak: a release that lacks one of these loads the plugin all the same, and it stays off. */
@@ -66,6 +69,9 @@ static uint64_t wanted[MARKS_MAX_TRES]; /* by the job for which Slurm gathers vi
 static size_t wanted_count;
 static taken_list_t taken;
 static uint32_t asking; /* the job for which Slurm gathers victims; those that it preempts right after that are for it */
+static uint32_t asking_restarts;
+static time_t asked_at;
+static given_list_t given;
 
 /* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
@@ -219,6 +225,32 @@ static bool is_being_served(const job_record_t *preemptor, time_t now)
 	return false;
 }
 
+/* Return whether jobs were preempted for this one, and how many restarts it had then. For a task that had not started yet
+ * they were preempted for its array, whose id that record has. */
+static bool had_victims(const job_record_t *job, uint32_t *restarts)
+{
+	return given_find(&given, JOB_ID(job), restarts) || given_find(&given, job->array_job_id, restarts);
+}
+
+/* Return whether the file says of a TE job that it came back from its start, and that it waits before more are preempted. */
+static bool is_delayed(const job_record_t *job, time_t now)
+{
+	const mark_t *line = mark_of(job);
+	uint32_t restarts;
+
+	return line && line->preemptor == JOB_ID(job) && had_victims(job, &restarts) && mark_delays(line, restarts, now);
+}
+
+/* Return whether a TE job that had victims has come back just now, so that the file may not say yet what its run was. Slurm
+ * sets its submission anew as it puts it back. */
+static bool is_just_back(const job_record_t *job, time_t now)
+{
+	uint32_t restarts;
+
+	return job->restart_cnt && job->details && now - job->details->submit_time < UNTIL_SAID_S &&
+	       had_victims(job, &restarts) && job->restart_cnt > restarts;
+}
+
 PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 {
 	const mark_t *mark;
@@ -237,7 +269,8 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 		return true;
 	keep_wanted(preemptor);
 	asking = JOB_ID(preemptor);
-	now = time(NULL);
+	asking_restarts = preemptor->restart_cnt;
+	asked_at = now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
 		return false;
 	if (preemptor->details && now - preemptor->details->begin_time < (time_t) file.te.wait_s)
@@ -245,13 +278,20 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 	return !is_barred(&file.te, preemptor->user_id) && possible(mark, victim, preemptor) &&
 	       mark_holds(mark, (uint32_t[]) { JOB_ID(preemptor), preemptor->array_job_id, preemptor->het_job_id },
 			  victim->restart_cnt, victim->start_time, now) &&
-	       !is_being_served(preemptor, now);
+	       !is_delayed(preemptor, now) && !is_just_back(preemptor, now) && !is_being_served(preemptor, now);
+}
+
+/* Return whether a waiting job comes before others. One that came back from its start would take what a victim has freed
+ * for another TE job, which would have one more leave. The time is that of the last question, the same for a whole sort. */
+static bool is_ahead(const job_queue_rec_t *one)
+{
+	return is_te(one->job_ptr, one->part_ptr) && !is_delayed(one->job_ptr, asked_at);
 }
 
 /* Order of two waiting jobs: TE jobs come first, so that no other job takes what a victim has freed. */
 PUBLIC bool preempt_p_job_preempt_check(job_queue_rec_t *preemptor, job_queue_rec_t *other)
 {
-	return !off && is_te(preemptor->job_ptr, preemptor->part_ptr) && !is_te(other->job_ptr, other->part_ptr);
+	return !off && is_ahead(preemptor) && !is_ahead(other);
 }
 
 /* How a job is preempted. One in its grace period is requeued: Slurm kills what it is told to suspend then. */
@@ -283,8 +323,10 @@ static uint32_t grace_of(const job_record_t *job)
 	if (off)
 		return 0;
 	mark = mark_of(job);
-	if (asking)
+	if (asking) {
 		taken_add(&taken, JOB_ID(job), asking);
+		given_add(&given, asking, asking_restarts);
+	}
 	return mark ? mark->grace_s : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* List of the jobs that Slurm has preempted last; see taken.h. */
+/* Lists of the jobs that Slurm has preempted last, and for which; see taken.h. */
 #include "taken.h"
 
 #include <string.h>
@@ -22,4 +22,29 @@ void taken_add(taken_list_t *list, uint32_t victim, uint32_t preemptor)
 	if (list->count == TAKEN_MAX)
 		taken_drop(list, 0);
 	list->job[list->count++] = (taken_t) { .victim = victim, .preemptor = preemptor };
+}
+
+void given_add(given_list_t *list, uint32_t job, uint32_t restarts)
+{
+	size_t at = 0;
+
+	while (at < list->count && list->to[at].job != job)
+		at++;
+	if (at == list->count && list->count == GIVEN_MAX)
+		at = 0; /* the oldest goes */
+	if (at < list->count) {
+		list->count--;
+		memmove(&list->to[at], &list->to[at + 1], (list->count - at) * sizeof(given_t));
+	}
+	list->to[list->count++] = (given_t) { .job = job, .restarts = restarts };
+}
+
+bool given_find(const given_list_t *list, uint32_t job, uint32_t *restarts)
+{
+	for (size_t at = 0; job && at < list->count; at++)
+		if (list->to[at].job == job) {
+			*restarts = list->to[at].restarts;
+			return true;
+		}
+	return false;
 }

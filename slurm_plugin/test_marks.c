@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Tests of the marks file's parser and reader, and of the list of jobs that were preempted. Ends with status 1 if a check fails. */
+/* Tests of the marks file's parser and reader, and of the lists of jobs that were preempted. Ends with status 1 if a check fails. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -131,6 +131,23 @@ static void test_holds(void)
 	CHECK(mark_holds(&mark, te, 0, 900, 1500) && !mark_holds(&mark, other, 0, 900, 1500));
 }
 
+/* The line of a TE job that came back: no mark of a victim, for any plugin. */
+static void test_delays(void)
+{
+	const char *text = HEAD "17 * 3 0 requeue 2 60 1000 2000\n41 41 1 0 requeue 0 0 0 2000\nend 2\n";
+	const uint32_t itself[3] = { 41, 40, 0 };
+	mark_t marks[2], other = { .job_id = 42, .preemptor = 43, .until = 2000 };
+	te_rules_t te;
+	long void_line;
+
+	CHECK(marks_parse(text, strlen(text), marks, 2, &te, &void_line) == 2 && !void_line);
+	CHECK(mark_delays(&marks[1], 1, 2000) && mark_delays(&marks[1], 2, 0));
+	CHECK(!mark_delays(&marks[1], 0, 1500)); /* it had a useful run since */
+	CHECK(!mark_delays(&marks[1], 1, 2001)); /* its wait is over */
+	CHECK(!mark_delays(&marks[0], 9, 1500) && !mark_delays(&other, 9, 1500) && !mark_delays(NULL, 9, 1500));
+	CHECK(!mark_holds(&marks[1], itself, 0, 900, 1500));
+}
+
 static void test_values(void)
 {
 	char value[8] = "x";
@@ -194,6 +211,25 @@ static void test_taken(void)
 	CHECK(list.count == TAKEN_MAX && list.job[0].victim == 100 && list.job[TAKEN_MAX - 1].preemptor == 45);
 }
 
+static void test_given(void)
+{
+	static given_list_t list;
+	uint32_t restarts = 7;
+
+	CHECK(!given_find(&list, 41, &restarts) && !given_find(&list, 0, &restarts) && restarts == 7);
+	given_add(&list, 41, 0);
+	given_add(&list, 42, 3);
+	CHECK(given_find(&list, 41, &restarts) && restarts == 0 && given_find(&list, 42, &restarts) && restarts == 3);
+	given_add(&list, 41, 2); /* again, after two restarts */
+	CHECK(list.count == 2 && list.to[1].job == 41 && given_find(&list, 41, &restarts) && restarts == 2);
+	for (uint32_t job = 100; job < 100 + GIVEN_MAX - 1; job++)
+		given_add(&list, job, 0);
+	CHECK(list.count == GIVEN_MAX && !given_find(&list, 42, &restarts)); /* the oldest */
+	CHECK(given_find(&list, 41, &restarts) && restarts == 2);
+	given_add(&list, 100, 9); /* a full list */
+	CHECK(list.count == GIVEN_MAX && given_find(&list, 41, &restarts) && given_find(&list, 100, &restarts) && restarts == 9);
+}
+
 static void put(const char *path, const char *text, mode_t mode)
 {
 	char new[256];
@@ -254,10 +290,12 @@ int main(void)
 	test_most_barred();
 	test_void_lines();
 	test_holds();
+	test_delays();
 	test_places();
 	test_values();
 	test_words();
 	test_taken();
+	test_given();
 	test_file();
 	puts(failed ? "test_marks: FAILED" : "test_marks: all well");
 	return failed;

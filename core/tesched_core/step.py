@@ -25,6 +25,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
+from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
@@ -65,7 +66,7 @@ def step(
     memory = replace(memory, cycle=memory.cycle + 1)
     memory, context = advance(memory, snapshot, columns, limits, paused=bool(paused))
     context.longest_wait_s = longest_wait_s
-    memory = see_what_slurm_did(reopened(memory, context), context)
+    memory = see_returns(see_what_slurm_did(reopened(memory, context), context), context)
     for lever in levers:
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())

@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tesched_core.model.actions import Action, Failure, FailureKind, MarkLine, Outcome, SetMarks, Status
+from tesched_core.model.actions import Action, CameBack, Failure, FailureKind, MarkLine, Outcome, SetMarks, Status
 from tesched_core.ports import Actuator, Barred, never_barred
 
 #: bytes that are read of a file to see that it has no mark
 _MOST = 64
 #: the largest numbers that the plugin takes (slurm_plugin/marks.h, marks.c)
 MOST_ORDER, MOST_GRACE_S, MOST_TIME = 2_000_000_000, 7 * 24 * 3600, 99_999_999_999
+MOST_LINES = 250_000
 _UINT16, _INT32, _UINT32 = 2**16 - 1, 2**31 - 1, 2**32 - 1
 #: users without an id that are named; of the others their number is said
 _MOST_NAMED, _MOST_LETTERS = 3, 40
@@ -35,7 +36,13 @@ class MarksFile:
     unknown: tuple[str, ...] = ()
     _written: tuple[int, ...] | None = field(default=None)
 
-    def write(self, marks: Iterable[MarkLine], barred: Iterable[str] = (), wait_s: int = 0) -> None:
+    def write(
+        self,
+        marks: Iterable[MarkLine],
+        barred: Iterable[str] = (),
+        wait_s: int = 0,
+        came_back: Iterable[CameBack] = (),
+    ) -> None:
         """Replace it. Raises OSError, and keeps why.
 
         A barred user without an id here is left out, and named: the marks and the other users' limits hold without.
@@ -46,7 +53,8 @@ class MarksFile:
             log.warning("%s", _without_id(unknown))
         self.unknown = unknown
         try:
-            replace_file(self.path, text_of(marks, {each for each in ids.values() if each is not None}, wait_s))
+            known = {each for each in ids.values() if each is not None}
+            replace_file(self.path, text_of(marks, known, wait_s, came_back))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
@@ -101,7 +109,7 @@ class MarkingActuator:
         if barred():
             return Outcome(action=action, status=Status.SKIPPED, at=began)
         try:
-            self.file.write(action.marks, action.barred, action.wait_s)
+            self.file.write(action.marks, action.barred, action.wait_s, action.came_back)
         except OSError:
             failure = Failure(kind=FailureKind.BUSY, message=self.file.failure)
             return Outcome(action=action, status=Status.FAILED, at=time.time(), failure=failure)
@@ -126,19 +134,35 @@ def _without_id(users: Sequence[str]) -> str:
     )
 
 
-def text_of(marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0) -> str:
-    """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then the marks by job id.
+def text_of(
+    marks: Iterable[MarkLine], barred: Collection[int] = (), wait_s: int = 0, came_back: Iterable[CameBack] = ()
+) -> str:
+    """Return the file's text: what goes for TE jobs (how long they wait, ids of users), then a line a job, by its id.
 
-    A mark that the plugin would not read is left out: its job is not preemptable, the others are.
+    A mark that the plugin would not read is left out: its job is not preemptable, the others are. So are TE jobs that
+    came back where there are more lines than it takes.
     """
+    by_job = {one.job_id: ("*", one) for one in marks if _is_read(one)}
+    for each in came_back:
+        as_mark = _as_mark(each)
+        if len(by_job) < MOST_LINES and _is_read(as_mark):
+            by_job.setdefault(each.job_id, (str(each.job_id), as_mark))
     lines = [
-        f"{one.job_id} * {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} {one.after} {one.until}"
-        for one in sorted(marks, key=lambda one: one.job_id)
-        if _is_read(one)
+        f"{job_id} {preemptor} {one.order} {one.grace_s} requeue {one.max_restarts} {one.least_run_s} "
+        f"{one.after} {one.until}"
+        for job_id, (preemptor, one) in sorted(by_job.items())
     ]
     wait = [f"wait {wait_s}"] if wait_s else []
     users = [f"barred {user}" for user in sorted(barred)]
     return "\n".join(["tesched-marks 1", *wait, *users, *lines, f"end {len(lines)}", ""])
+
+
+def _as_mark(one: CameBack) -> MarkLine:
+    """Return the line of a TE job that came back. As a mark it never holds: so a plugin of an earlier form takes it."""
+    until = MOST_TIME if one.until is None else one.until
+    return MarkLine(
+        job_id=one.job_id, order=one.restarts, grace_s=0, max_restarts=0, least_run_s=0, after=0, until=until
+    )
 
 
 def _is_read(mark: MarkLine) -> bool:

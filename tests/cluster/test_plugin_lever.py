@@ -11,7 +11,7 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
 from tesched_testcluster.local import LocalCluster
 
-from tests.cluster.test_plugin import DEFINITION, best_effort, build_plugin, full
+from tests.cluster.test_plugin import DEFINITION, NODES, best_effort, build_plugin, full, let_it_try_again
 from tests.cluster.test_plugin import others_trial as trial
 
 pytestmark = pytest.mark.slurm
@@ -135,3 +135,38 @@ def test_a_te_job_that_slurm_takes_for_none_is_told_so(cluster: LocalCluster, tm
             ),
             "the reason",
         )
+
+
+@pytest.mark.gate
+def test_a_te_job_that_requeues_itself_has_no_second_victim_before_its_wait_is_over(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\nretry_after_s = 3600\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, poll_interval_s=0.2):
+        jobs = filled(cluster)
+        te = trial(cluster, "--job-name=te-again", wrap=f"exit {cluster.definition.requeue_exit}")
+        cluster.wait_for(lambda: int(cluster.job(te)["Restarts"]) > 0, "its return")
+        cluster.wait_for(lambda: te in marked(cluster), "its line in the file")
+        let_it_try_again(cluster)
+        assert len(cluster.put_back(jobs)) == 1
+        assert len([one for one in marked(cluster) if one in jobs]) == NODES - 1, "any other TE job may have them"
+
+
+def test_a_te_job_that_requeues_itself_after_each_start_costs_two_victims_at_most(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\nretry_after_s = 1\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, poll_interval_s=0.2) as daemon:
+        jobs = filled(cluster)
+        te = trial(cluster, "--job-name=te-again", wrap=f"exit {cluster.definition.requeue_exit}")
+        cluster.wait_for(lambda: "it is left alone" in daemon.ask("explain", str(te)).stdout, "it to be left alone")
+        let_it_try_again(cluster)
+        # It may have started before its victim did, on the node that both had left, once more or twice.
+        assert len(cluster.put_back(jobs)) in {1, 2}
+
+
+def filled(cluster: LocalCluster) -> list[int]:
+    """Fill the cluster with marked jobs, one a node."""
+    jobs = [cluster.sbatch("--gres=gpu:8", "--output=/dev/null", wrap="sleep 300") for _ in range(NODES)]
+    wait_marked(cluster, jobs)
+    return jobs

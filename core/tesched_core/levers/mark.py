@@ -13,7 +13,7 @@ from typing import Any
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever, Orders
-from tesched_core.model.actions import MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
+from tesched_core.model.actions import CameBack, MarkLine, Outcome, Reason, ReasonCode, SetMarks, Status
 from tesched_core.model.change import MARK, Change, Field, Mark, TeRules
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -74,13 +74,25 @@ class MarkLever(Lever):
             )
         if rules.wait_s:
             text += f"; a TE job awaits room that comes free by itself for {rules.wait_s} s"
+        if rules.came_back:
+            text += f"; {len(rules.came_back)} TE job(s) that came back from their starts wait for further victims"
         reason = Reason(code=ReasonCode.MARKS, text=text)
         lines = tuple(self._line(job_id, wanted[job_id], context) for job_id in sorted(wanted))
         context.actions.append(
             SetMarks(
-                job_id=JobId(0), reason=reason, marks=lines, barred=tuple(sorted(rules.barred)), wait_s=rules.wait_s
+                job_id=JobId(0),
+                reason=reason,
+                marks=lines,
+                barred=tuple(sorted(rules.barred)),
+                wait_s=rules.wait_s,
+                came_back=tuple(self._bounded(one, context) for one in rules.came_back),
             )
         )
+
+    def _bounded(self, one: CameBack, context: CycleContext) -> CameBack:
+        """Return it until the marks end, at the latest: it is renewed with them, and is nothing without them."""
+        last = int(context.now + context.limits.mark_for_s)
+        return replace(one, until=last if one.until is None else min(one.until, last))
 
     def _line(self, job_id: JobId, mark: Mark, context: CycleContext) -> MarkLine:
         return MarkLine(

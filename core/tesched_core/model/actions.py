@@ -229,6 +229,17 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CameBack:
+    """A TE job that came back from its start without a useful run: the plugin has no further job leave for it yet."""
+
+    job_id: JobId
+    #: its restarts before the first of the runs that count: a victim that left earlier has served
+    restarts: int
+    #: Unix seconds; None: as long as the marks hold
+    until: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetMarks:
     """Write the marks of all jobs that Slurm's plugin may preempt, in place of those before."""
 
@@ -240,6 +251,8 @@ class SetMarks:
     barred: tuple[str, ...] = ()
     #: seconds for which a TE job awaits room that comes free by itself
     wait_s: int = 0
+    #: TE jobs for which no job is preempted yet, if one was before they came back; each with its time
+    came_back: tuple[CameBack, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import field as with_default
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
-from tesched_core.model.actions import NodeCount, OrderId
+from tesched_core.model.actions import CameBack, NodeCount, OrderId
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
@@ -75,6 +75,8 @@ class TeRules:
     barred: frozenset[str] = frozenset()
     #: seconds for which a TE job awaits room that comes free by itself before Slurm preempts for it
     wait_s: int = 0
+    #: TE jobs that came back from their starts, ascending: the plugin preempts none for them yet, if it has before
+    came_back: tuple[CameBack, ...] = ()
 
 
 #: An int for all fields but the nodes and the mark.

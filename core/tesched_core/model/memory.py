@@ -36,7 +36,24 @@ class Futility:
     @property
     def by_itself(self) -> bool:
         """Return whether the job, or this task of an array, came back from its start: that is no word on others."""
-        return self.ending is Ending.NO_RUN
+        return self.ending in {Ending.NO_RUN, Ending.CAME_BACK}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeRun:
+    """A TE job's turn in the queue and the run after it, as polls have seen them (`orders/came_back.py`)."""
+
+    #: Slurm's count of its restarts
+    restarts: int
+    #: when it was last seen
+    at: UnixSeconds
+    #: since when it is seen to run, after its Prolog, and Slurm's time of that start; None: it does not
+    running_since: UnixSeconds | None = None
+    began: UnixSeconds | None = None
+    #: it was completing then, or had ended
+    over: bool = False
+    #: it has run for long enough to be useful
+    useful: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +97,10 @@ class Memory:
     missing: Mapping[JobId, UnixSeconds] = field(default_factory=dict)
     #: what went with the last marks. Not persisted: a new process writes the marks anew
     te_rules: TeRules = field(default_factory=TeRules)
+    #: TE jobs in the queue and on nodes, while Slurm preempts by itself. Not persisted: a new process sees what comes
+    te_runs: Mapping[JobId, TeRun] = field(default_factory=dict)
+    #: when those were seen, and the newest job of all then; None: by no poll of this process
+    te_poll: tuple[UnixSeconds, JobId] | None = None
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest

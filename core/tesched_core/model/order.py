@@ -39,6 +39,8 @@ class Ending(StrEnum):
     STARTED_HERE = "started_here"
     #: it started there, and was back in the queue, or ended without success, before it had a useful run
     NO_RUN = "no_run"
+    #: of no order: by its record a TE job came back so. For which job Slurm's plugin preempts, the plugin alone knows
+    CAME_BACK = "came_back"
     #: it started somewhere else
     STARTED_ELSEWHERE = "started_elsewhere"
     #: it was cancelled, or vanished, before it started

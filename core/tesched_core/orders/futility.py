@@ -89,16 +89,20 @@ def came_to_nothing(order: Order, context: CycleContext) -> None:
     again = order.ending is Ending.STARTED_ELSEWHERE and left and job is not None and job.pending
     if asked and order.ending is not None and (order.ending in _CAME_TO_NOTHING or again):
         before = context.futile.get(family)
-        count = before.count + 1 if before else 1
+        # Of what Slurm's plugin has done for it nothing is known here.
+        count = before.count + 1 if before and before.ending is not Ending.CAME_BACK else 1
         context.futile[family] = Futility(count=count, ending=order.ending, said=job.reason if job else "")
         # A node that went while its victims were still running has cost no job its run: the first time, other nodes
         # are tried at once.
         if left or count > 1 or order.ending is not Ending.NODE_GONE:
-            context.retry_at[family] = context.now + min(
-                context.limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S
-            )
+            context.retry_at[family] = context.now + wait_s(count, context.limits)
     elif order.ending in _TRIED_LATER:
         context.retry_at[family] = context.now + context.limits.retry_after_s
+
+
+def wait_s(count: int, limits: Limits) -> float:
+    """Return for how many seconds a TE job has no further victims after so many times for nothing."""
+    return min(limits.retry_after_s * 2.0 ** min(count - 1, 30), LONGEST_S)
 
 
 def _was_declined(order: Order, context: CycleContext) -> bool:
@@ -223,6 +227,8 @@ def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:
     """Return why a waiting TE job is not tried again yet; None if it may be."""
     family = job.array_job_id if job.array_job_id is not None else job.job_id
     its_own = memory.futile.get(job.job_id)
+    if its_own is not None and its_own.ending is Ending.CAME_BACK:
+        return None  # that is for Slurm's plugin (`orders/came_back.py`)
     if its_own is not None and its_own.by_itself:
         family = job.job_id
     one = memory.futile.get(family)

@@ -35,6 +35,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size, size_of
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.advance import leave
+from tesched_core.orders.came_back import waiting_after_return, why_it_waits
 from tesched_core.orders.turnover import wait_for_any
 from tesched_core.policy import MarkJobs, Policy, View
 
@@ -88,8 +89,14 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     if len(barred) > MOST_BARRED:
         marks = {}
     wait_s = wait_for_any(context)
+    came_back = waiting_after_return(memory, limits, context.now)
     told: list[Refusal | Block] = [
-        _of_trial(job, barred.get(job.user) or _waits_for_slurm(job, len(marks), wait_s, context))
+        _of_trial(
+            job,
+            barred.get(job.user)
+            or (why_it_waits(memory.futile[job.job_id], limits) if job.job_id in came_back else None)
+            or _waits_for_slurm(job, len(marks), wait_s, context),
+        )
         for job in view.waiting
     ]
     if view.waiting:
@@ -105,7 +112,8 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
                 score=np.asarray(scores[rows], dtype=np.float64),
             )
         )
-    return MarkJobs(marks=marks, te_rules=TeRules(barred=frozenset(barred), wait_s=wait_s)), Refusals(told), ""
+    rules = TeRules(barred=frozenset(barred), wait_s=wait_s, came_back=tuple(came_back.values()))
+    return MarkJobs(marks=marks, te_rules=rules), Refusals(told), ""
 
 
 def _size(job: Job, context: CycleContext) -> Size:

@@ -32,7 +32,19 @@ class Mark:
         )
 
 
-def marks_text(marks: Iterable[Mark], barred: Iterable[int] = ()) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Delay:
+    """The line of a TE job that came back: it has no further victims, if it had any at so many restarts or more."""
+
+    job_id: int
+    restarts: int = 0
+    until_s: int = 3600
+
+    def line(self, now: int) -> str:
+        return f"{self.job_id} {self.job_id} {self.restarts} 0 requeue 0 0 0 {now + self.until_s}\n"
+
+
+def marks_text(marks: Iterable[Mark | Delay], barred: Iterable[int] = ()) -> str:
     """Return the text of a marks file; TE jobs of the `barred` users, by id, preempt none."""
     now = int(time.time())
     users = [f"barred {user}\n" for user in barred]
@@ -53,6 +65,6 @@ def put_text(cluster: LocalCluster, text: str, *, mode: int = 0o644, owner: int 
     new.rename(cluster.marks)
 
 
-def put_marks(cluster: LocalCluster, *marks: Mark) -> None:
+def put_marks(cluster: LocalCluster, *marks: Mark | Delay) -> None:
     """Replace the marks by these."""
     put_text(cluster, marks_text(marks))

@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tesched_core.model.actions import MarkLine, Reason, ReasonCode, SetMarks, Status
+from tesched_core.model.actions import CameBack, MarkLine, Reason, ReasonCode, SetMarks, Status
 from tesched_core.model.cluster import PluginSettings, SlurmSettings
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_daemon.marks_file import MOST_GRACE_S, MOST_ORDER, MOST_TIME, MarkingActuator, MarksFile
+from tesched_daemon.marks_file import (
+    MOST_GRACE_S,
+    MOST_LINES,
+    MOST_ORDER,
+    MOST_TIME,
+    MarkingActuator,
+    MarksFile,
+    text_of,
+)
 from tesched_daemon.plugin_fit import marks_trouble, user_name
 from tesched_slurm.commands_actuator import DryRunActuator
 
@@ -54,6 +62,7 @@ def test_the_largest_numbers_are_the_plugins_own() -> None:
     assert f"#define MARKS_MAX_ORDER {MOST_ORDER}\n" in header
     assert "#define MARKS_MAX_GRACE_S (7 * 24 * 3600)\n" in header
     assert MOST_GRACE_S == 7 * 24 * 3600
+    assert f"#define MARKS_MAX_COUNT ((size_t) {MOST_LINES})\n" in header
     assert parser.count(f"INT64_C({MOST_TIME})") == 2
 
 
@@ -90,6 +99,43 @@ def test_barred_users_stand_first_by_their_ids(file: MarksFile) -> None:
     assert file.path.read_text().startswith("tesched-marks 1\nbarred 0\nbarred 4711\nbarred 65534\n17 * 3")
     file.write([LINE], barred=["root"], wait_s=2)
     assert file.path.read_text().startswith("tesched-marks 1\nwait 2\nbarred 0\n17 * 3")
+
+
+def test_a_te_job_that_came_back_has_a_line_by_its_id_which_is_a_mark_that_never_holds(file: MarksFile) -> None:
+    came_back = [CameBack(job_id=JobId(one), restarts=3, until=1795393600) for one in (41, 9)]
+    file.write([LINE], came_back=came_back)
+    _, *lines, end = file.path.read_text().splitlines()
+    # Itself as its preemptor, the count of restarts as its order; at 0 restarts no job is preempted.
+    assert [lines[0], lines[2]] == [f"{one} {one} 3 0 requeue 0 0 0 1795393600" for one in (9, 41)]
+    assert (lines[1].split()[0], len(lines), end) == ("17", 3, "end 3")
+
+
+def test_the_action_writes_the_te_jobs_that_came_back(file: MarksFile) -> None:
+    one = CameBack(job_id=JobId(41), restarts=0, until=9)
+    reason = Reason(code=ReasonCode.MARKS, text="")
+    action = SetMarks(job_id=JobId(0), reason=reason, marks=(LINE,), came_back=(one,))
+    assert MarkingActuator(actuator=DryRunActuator(), file=file).act(action).status is Status.SENT
+    assert "\n41 41 0 0 requeue 0 0 0 9\n" in file.path.read_text()
+
+
+@pytest.mark.parametrize("odd", [{"job_id": JobId(2**31)}, {"restarts": MOST_ORDER + 1}, {"until": MOST_TIME + 1}])
+def test_a_te_job_that_the_plugin_would_not_read_costs_no_other_line(file: MarksFile, odd: Any) -> None:
+    good = CameBack(job_id=JobId(41), restarts=0, until=9)
+    file.write(
+        [LINE], came_back=[replace(good, job_id=JobId(40)), replace(good, **odd), replace(good, job_id=JobId(42))]
+    )
+    _, *lines, end = file.path.read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["17", "40", "42"]
+    assert end == "end 3"
+
+
+def test_however_many_te_jobs_come_back_the_marks_stay_and_the_file_has_no_more_lines_than_the_plugin_takes() -> None:
+    came_back = [CameBack(job_id=JobId(one), restarts=0, until=9) for one in range(1000, 1000 + MOST_LINES)]
+    lines = text_of([LINE, replace(LINE, job_id=JobId(MOST_LINES * 2))], came_back=came_back).splitlines()
+    assert len(lines) == MOST_LINES + 2
+    assert lines[1].startswith("17 * ")
+    assert lines[-2].startswith(f"{MOST_LINES * 2} * ")
+    assert lines[-1] == f"end {MOST_LINES}"
 
 
 #: names of users that no id can be given for: unknown here, more than 32 bits, no name at all
