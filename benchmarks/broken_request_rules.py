@@ -116,4 +116,31 @@ REQUEST_MUTATIONS = (
         "fewer or kept",
         "kept",
     ),
+    Mutation("request: -c in the place of a default", _MODELLED, "if request.cpus_per_task > 1 and", "if False and"),
+    Mutation(
+        "request: a default in the place of -c",
+        _MODELLED,
+        " and request.tasks * request.cpus_per_task <= request.cpus",
+        "",
+    ),
+    Mutation("threads with CPUs by GPU: by the release", _MODELLED, "int(number) >= _THREADS_WITH_GPUS", "True"),
+    Mutation(
+        "threads with CPUs by GPU: on nodes with one thread a core",
+        "core/tesched_core/placement/demand.py",
+        "        allowed &= room.threads == 1\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "request: GPUs alone bring memory and CPUs",
+        _MODELLED,
+        'any(name.partition(":")[0] == "gpu" for',
+        "any(True for",
+    ),
+    Mutation(
+        "cpus-per-gpu: fewer than the tasks need, a fixed number alone",
+        _MODELLED,
+        "if request.cpus_per_gres and varies and",
+        "if False and",
+    ),
+    Mutation("ntasks-per-core: cores with fewer tasks", _MODELLED, " % (request.tasks_per_core * nodes) != 0", " < 0"),
 )

@@ -26,7 +26,13 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.allowed import allowed_anywhere, count_allowed, memory_allowed, rows_of, with_other_users
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
-from tesched_core.placement.modelled import unsupported, unsupported_in, with_whole_tasks
+from tesched_core.placement.modelled import (
+    default_cpus_per_gpu,
+    is_held_again,
+    unsupported,
+    unsupported_in,
+    with_whole_tasks,
+)
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
@@ -167,7 +173,7 @@ def _demand_in(
     defaults = defaults_of(job, partition, snapshot, _least_memory(job, room))
     declined = (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
     per_gpu = PerGpu(
-        cpus=(partition.def_cpus_per_gpu if partition else 0) or settings.def_cpus_per_gpu,
+        cpus=default_cpus_per_gpu(job.request, partition, snapshot),
         mem_mib=defaults.per_gpu_mib,
     )
     if declined:
@@ -178,6 +184,8 @@ def _demand_in(
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
+    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release):
+        allowed &= room.threads == 1
     if partition is not None and not (memory_allowed(request, partition) and count_allowed(request, partition)):
         allowed = np.zeros_like(where)
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
