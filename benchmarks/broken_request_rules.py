@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
 _BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
+_ALLOWED = "core/tesched_core/placement/allowed.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -143,4 +144,17 @@ REQUEST_MUTATIONS = (
         "if False and",
     ),
     Mutation("ntasks-per-core: cores with fewer tasks", _MODELLED, " % (request.tasks_per_core * nodes) != 0", " < 0"),
+    Mutation(
+        "MaxCPUsPerNode: whole nodes with no more",
+        _ALLOWED,
+        "if most is None else room.total[:, 0] <= most",
+        "if True else room.total[:, 0] <= 0",
+    ),
+    Mutation(
+        "partition: one that never holds it keeps no node",
+        _ALLOWED,
+        " or not memory_allowed(job.request, partition)",
+        "",
+    ),
+    Mutation("sockets: a core on each is free for certain", _ALLOWED, "(wanted - 1) * node.cores_per_socket + 1", "1"),
 )

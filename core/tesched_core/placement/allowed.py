@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.cluster import Job, Node, Partition, Request
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
@@ -28,6 +28,35 @@ def count_allowed(request: Request, partition: Partition) -> bool:
     """Return whether the partition gives a job so many nodes, or so few (PartitionNodeLimit)."""
     most = request.max_nodes if request.max_nodes == request.min_nodes else max(request.max_nodes, partition.min_nodes)
     return request.min_nodes <= (partition.max_nodes or request.min_nodes) and most >= partition.min_nodes
+
+
+def never_holds(job: Job, partition: Partition, room: Room) -> bool:
+    """Return whether Slurm never tries the job on the partition's nodes: too few, too small, or not so much memory."""
+    nodes = room.partitions[partition.name]
+    if job.request.exclusive:
+        nodes = nodes & whole_allowed(partition, room)
+    return int(nodes.sum()) < max(job.request.min_nodes, 1) or not memory_allowed(job.request, partition)
+
+
+def whole_allowed(partition: Partition, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] that the partition may give as a whole: those with no more CPUs than its MaxCPUsPerNode."""
+    most = partition.max_cpus_per_node
+    return np.ones(len(room.names), dtype=np.bool_) if most is None else room.total[:, 0] <= most
+
+
+def cpus_for_sockets(
+    request: Request, nodes: Mapping[str, Node], threads: NDArray[np.intp] | None
+) -> NDArray[np.int64]:
+    """Return [nodes] the CPUs with which, if so many are free, there is a free core on each of --sockets-per-node.
+
+    More than any node has where there are fewer sockets. Which cores are free is not known.
+    """
+    wanted = request.sockets_per_node
+    found = [
+        ((wanted - 1) * node.cores_per_socket + 1 if wanted > 1 else 0) if wanted <= max(node.sockets, 1) else 2**40
+        for node in nodes.values()
+    ]
+    return np.array(found, dtype=np.int64) * (1 if threads is None else threads)
 
 
 def with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:

@@ -23,7 +23,16 @@ from tesched_core.model.request import NO_GRES, PerGpu, wanted_on_each, wants_al
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.allowed import allowed_anywhere, count_allowed, memory_allowed, rows_of, with_other_users
+from tesched_core.placement.allowed import (
+    allowed_anywhere,
+    count_allowed,
+    cpus_for_sockets,
+    memory_allowed,
+    never_holds,
+    rows_of,
+    whole_allowed,
+    with_other_users,
+)
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import (
@@ -85,7 +94,8 @@ class Demand:
     def shape(self) -> tuple[object, ...]:
         """Return what is the same for jobs that fit into the same places."""
         by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
-        used = self.job.request.threads_per_core, self.job.request.tasks_per_core
+        request = self.job.request
+        used = request.threads_per_core, request.tasks_per_core, request.sockets_per_node
         return self.nodes, self.allowed.tobytes(), self.required, *by_node, *used
 
     def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
@@ -152,8 +162,8 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
                 shapes.add(demand.shape)
                 found.append(demand)
         # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
-        # One that can never hold it, as it is too small, keeps none.
-        if name and room.partitions[name].sum() >= max(job.request.min_nodes, 1):
+        # One that can never hold it keeps none.
+        if name and not never_holds(job, snapshot.partitions[name], room):
             where = where & ~room.partitions[name]
     return tuple(found)
 
@@ -190,6 +200,8 @@ def _demand_in(
         allowed = np.zeros_like(where)
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
+    if whole and partition is not None:
+        allowed &= whole_allowed(partition, room)
     least = max(request.min_nodes, 1, len(request.required_nodes))
     if request.tasks_per_node:
         least = max(least, ceil(request.tasks / request.tasks_per_node))
@@ -200,7 +212,13 @@ def _demand_in(
         most = max(least, min(most, partition.max_nodes))
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
-        request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
+        request=request,
+        partition=partition,
+        room=room,
+        per_gpu=per_gpu,
+        whole=whole,
+        all_memory=all_memory,
+        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads) if request.sockets_per_node else None,
     )
     best: Demand | None = None
     for nodes in range(least, most + 1):
@@ -243,6 +261,8 @@ class _Amounts:
     per_gpu: PerGpu
     whole: bool
     all_memory: bool
+    #: [nodes] CPUs that must be free, however few the job wants
+    least_cpus: NDArray[np.int64] | None = None
 
     def on_each(
         self, request: Request, nodes: int
@@ -255,8 +275,10 @@ class _Amounts:
         takes = np.broadcast_to(rows[0], room.total.shape)
         if len(rows) > 1:
             takes = rows[kind_of]
-        if self.all_memory or self.whole:
+        if self.all_memory or self.whole or self.least_cpus is not None:
             takes = takes.copy()
+            if self.least_cpus is not None:
+                takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
             if self.whole:
                 np.maximum(takes, room.total, out=takes)
                 takes[:, 1] = np.maximum(takes[:, 1], _memory_of_whole(request, room))
@@ -276,7 +298,7 @@ class _Amounts:
         fixed = (
             *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
             *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
-            *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
+            *(self.least_cpus is not None, SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
             # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
             any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )

@@ -80,7 +80,6 @@ def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
     if request.sharing not in _SHARING:
         yield f"--exclusive={request.sharing.lower()}"
     for option, value in (
-        ("--sockets-per-node", request.sockets_per_node),
         ("--cores-per-socket", request.cores_per_socket),
         ("--ntasks-per-socket", request.tasks_per_socket),
         ("--ntasks-per-core", request.tasks_per_core if _fills_no_cores(request) else 0),
@@ -150,8 +149,6 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     if others and not by_gpu and _has_gpus(request) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
         # Tried in the other one first, it wants all of a node's memory in this one (22.05).
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
-    if request.exclusive and partition.max_cpus_per_node is not None:
-        yield f"--exclusive with MaxCPUsPerNode={partition.max_cpus_per_node} of partition {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
 

@@ -52,7 +52,6 @@ def site(
         (Request(sharing="MCS"), "--exclusive=mcs"),
         (Request(sharing="TOPO"), "--exclusive=topo"),
         (Request(sharing="SOMETHING"), "--exclusive=something"),
-        (Request(sockets_per_node=2), "--sockets-per-node=2"),
         (Request(cores_per_socket=4), "--cores-per-socket=4"),
         (Request(tasks_per_socket=1), "--ntasks-per-socket=1"),
         (Request(tasks_per_core=2, gres_per_node=(("gpu", 1),)), "--ntasks-per-core=2"),
@@ -131,13 +130,6 @@ def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named
                 settings=SlurmSettings(def_cpus_per_gpu=2, release="26.05.1"),
             ),
             "DefCpuPerGPU=2 with 6 tasks",
-        ),
-        (
-            site(
-                Request(exclusive=True, mem_per_node_mib=1),
-                partition=Partition(name="p", nodes=EVERYWHERE, max_cpus_per_node=4),
-            ),
-            "--exclusive with MaxCPUsPerNode=4 of partition p",
         ),
         (site(TWO, settings=SlurmSettings(select_type="select/linear")), "SelectType=select/linear"),
         (site(TWO, settings=SlurmSettings(whole_sockets=True)), "SelectTypeParameters=CR_Socket"),
