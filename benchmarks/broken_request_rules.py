@@ -157,4 +157,16 @@ REQUEST_MUTATIONS = (
         "",
     ),
     Mutation("sockets: a core on each is free for certain", _ALLOWED, "(wanted - 1) * node.cores_per_socket + 1", "1"),
+    Mutation(
+        "spread: tasks that fill cores",
+        "core/tesched_core/placement/spread.py",
+        "max(request.cpus_per_task, 1) % threads == 0",
+        "threads == 0",
+    ),
+    Mutation(
+        "spread: tasks that may not fill cores",
+        "core/tesched_core/placement/spread.py",
+        "max(request.cpus_per_task, 1) % threads == 0",
+        "threads > 0",
+    ),
 )
