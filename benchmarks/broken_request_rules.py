@@ -124,7 +124,7 @@ REQUEST_MUTATIONS = (
         " and request.tasks * request.cpus_per_task <= request.cpus",
         "",
     ),
-    Mutation("threads with CPUs by GPU: by the release", _MODELLED, "int(number) >= _THREADS_WITH_GPUS", "True"),
+    Mutation("threads with CPUs by GPU: by the release", _MODELLED, "int(number) >= _COUNTS_ANEW", "True"),
     Mutation(
         "threads with CPUs by GPU: on nodes with one thread a core",
         "core/tesched_core/placement/demand.py",
@@ -147,8 +147,8 @@ REQUEST_MUTATIONS = (
     Mutation(
         "MaxCPUsPerNode: whole nodes with no more",
         _ALLOWED,
-        "if most is None else room.total[:, 0] <= most",
-        "if True else room.total[:, 0] <= 0",
+        "(2**62 if most is None else most)",
+        "2**62",
     ),
     Mutation(
         "partition: one that never holds it keeps no node",
@@ -168,5 +168,32 @@ REQUEST_MUTATIONS = (
         "core/tesched_core/placement/spread.py",
         "max(request.cpus_per_task, 1) % threads == 0",
         "threads > 0",
+    ),
+    Mutation(
+        "MaxMemPerNode: memory for each CPU",
+        _ALLOWED,
+        "request.mem_per_cpu_mib * _cpus_on_each(request) <= by_node",
+        "True",
+    ),
+    Mutation(
+        "whole nodes: CPUs for each of their GPUs",
+        "core/tesched_core/placement/demand.py",
+        "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
+        "pass",
+    ),
+    Mutation(
+        "one node: tasks with GRES that share cores",
+        _ALLOWED,
+        "(each % threads == 0) | (in_all % threads != 0)",
+        "threads > 0",
+    ),
+    Mutation(
+        "one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and request.min_nodes <= 1", "if False"
+    ),
+    Mutation(
+        "GPUs in all: CPUs for all tasks",
+        _MODELLED,
+        "return too_few or _is_too_few_in_all(",
+        "return too_few or 0 and (",
     ),
 )

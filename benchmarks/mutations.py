@@ -103,7 +103,7 @@ NEAR = {
         "tests/unit/core/placement/test_spread.py",
         "tests/unit/core/placement/test_modelled.py",
     ),
-    "allowed": ("tests/unit/core/placement/test_room.py",),
+    "allowed": ("tests/unit/core/placement/test_room.py", "tests/unit/core/placement/test_modelled.py"),
     "candidates": ("tests/unit/core/placement/test_node_count.py",),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py"),
     "modelled": (

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_core.model.cluster import Job, Node, Partition, Request
+from tesched_core.model.request import gpus_in_all
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
@@ -19,9 +20,17 @@ def memory_allowed(request: Request, partition: Partition) -> bool:
     by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
     if by_node is not None and request.mem_per_node_mib is not None:
         return 0 < request.mem_per_node_mib <= by_node
+    if by_node is not None and request.mem_per_cpu_mib is not None:
+        return request.mem_per_cpu_mib * _cpus_on_each(request) <= by_node
     if by_cpu is not None and request.mem_per_cpu_mib is not None:
         return request.mem_per_cpu_mib <= by_cpu
     return True
+
+
+def _cpus_on_each(request: Request) -> int:
+    """Return the CPUs on each node by which Slurm holds memory for a CPU against MaxMemPerNode: on the most nodes."""
+    tasks = max(request.tasks_per_node, -(-request.tasks // max(request.max_nodes, 1)))
+    return max(tasks * max(request.cpus_per_task, 1), request.min_cpus_per_node)
 
 
 def count_allowed(request: Request, partition: Partition) -> bool:
@@ -35,13 +44,40 @@ def never_holds(job: Job, partition: Partition, room: Room) -> bool:
     nodes = room.partitions[partition.name]
     if job.request.exclusive:
         nodes = nodes & whole_allowed(partition, room)
-    return int(nodes.sum()) < max(job.request.min_nodes, 1) or not memory_allowed(job.request, partition)
+    too_many = job.request.min_nodes > (partition.max_nodes or job.request.min_nodes)
+    too_few = int(nodes.sum()) < max(job.request.min_nodes, 1)
+    return too_many or too_few or not memory_allowed(job.request, partition)
 
 
 def whole_allowed(partition: Partition, room: Room) -> NDArray[np.bool_]:
     """Return [nodes] that the partition may give as a whole: those with no more CPUs than its MaxCPUsPerNode."""
     most = partition.max_cpus_per_node
-    return np.ones(len(room.names), dtype=np.bool_) if most is None else room.total[:, 0] <= most
+    found: NDArray[np.bool_] = room.total[:, 0] <= (2**62 if most is None else most)
+    return found
+
+
+def cpus_of_whole(request: Request, default: int, room: Room) -> NDArray[np.int64]:
+    """Return [nodes] the CPUs for every GPU of a whole node; where there are fewer, Slurm starts it never.
+
+    `default` are those by DefCpuPerGPU.
+    """
+    each = dict(request.cpus_per_gres).get("gpu", default)
+    if "gpu" not in room.resources or not gpus_in_all(request):
+        each = 0
+    gpus = room.total[:, room.resources.index("gpu")] if each else np.zeros(len(room.total), dtype=np.int64)
+    return np.minimum(gpus, 2**31) * min(each, 2**31)
+
+
+def tasks_fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where Slurm 22.05 starts a job of one node, of several tasks with GRES.
+
+    It says BadConstraints where a task fills no cores and all of them do: of 4 tasks of 3 CPUs with two threads a core,
+    not of 3.
+    """
+    each, in_all = max(request.cpus_per_task, 1), max(request.cpus_per_task, 1) * request.tasks
+    threads = np.ones(len(room.names), dtype=np.intp) if room.threads is None else room.threads
+    found: NDArray[np.bool_] = (each % threads == 0) | (in_all % threads != 0)
+    return found | (request.tasks < 2 or each < 2)
 
 
 def cpus_for_sockets(

@@ -19,7 +19,13 @@ from tesched_core.model.column_layout import (
     SHARD,
     vector,
 )
-from tesched_core.model.request import NO_GRES, PerGpu, wanted_on_each, wants_all_memory, with_default_memory
+from tesched_core.model.request import (
+    NO_GRES,
+    PerGpu,
+    wanted_on_each,
+    wants_all_memory,
+    with_default_memory,
+)
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
@@ -27,16 +33,20 @@ from tesched_core.placement.allowed import (
     allowed_anywhere,
     count_allowed,
     cpus_for_sockets,
+    cpus_of_whole,
     memory_allowed,
     never_holds,
     rows_of,
+    tasks_fill_cores,
     whole_allowed,
     with_other_users,
 )
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
 from tesched_core.placement.modelled import (
+    counts_anew,
     default_cpus_per_gpu,
+    has_gres,
     is_held_again,
     unsupported,
     unsupported_in,
@@ -196,7 +206,9 @@ def _demand_in(
         allowed &= ~with_other_users(job.user, snapshot, room)
     if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release):
         allowed &= room.threads == 1
-    if partition is not None and not (memory_allowed(request, partition) and count_allowed(request, partition)):
+    # Slurm holds a default of memory for each CPU against the partition's limit, too.
+    limited = job.request if job.request.mem_per_cpu_mib is not None else request
+    if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, partition)):
         allowed = np.zeros_like(where)
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = request.exclusive or (partition is not None and partition.oversubscribe == "EXCLUSIVE")
@@ -210,6 +222,8 @@ def _demand_in(
         most = least  # of these Slurm takes fewer nodes than it is bound to, where fewer are enough
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
+    if least == 1 and not counts_anew(settings.release) and has_gres(request):
+        allowed &= tasks_fill_cores(request, room)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request,
@@ -282,6 +296,7 @@ class _Amounts:
             if self.whole:
                 np.maximum(takes, room.total, out=takes)
                 takes[:, 1] = np.maximum(takes[:, 1], _memory_of_whole(request, room))
+                takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))
             if self.all_memory:
                 takes[:, 1] = room.total[:, 1]
         holds = _held(takes, room, whole=self.whole)

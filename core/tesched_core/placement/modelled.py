@@ -23,8 +23,9 @@ _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
 #: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need, and one
 #: of --mincpus with tasks of several CPUs on a node with just so many free
 _STARTS_WITH_TOO_FEW = "22.05"
-#: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free
-_THREADS_WITH_GPUS = 26
+#: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free, and
+#: jobs of one node with GRES whose tasks, or CPUs of GPUs, 22.05 counts otherwise
+_COUNTS_ANEW = 26
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
@@ -142,6 +143,10 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
+    if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
+        # 22.05 says BadConstraints of it, once its number of nodes is set.
+        yield f"--gres={others_gres[0]} with CPUs for each GPU"
     by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
     others = [
         one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
@@ -167,11 +172,16 @@ def is_held_again(request: Request, cpus_per_gpu: int, release: str) -> bool:
     On nodes with several threads a core Slurm 22.05 starts it with too few and holds it again (JobHeldAdmin), or says
     BadConstraints once its number of nodes is set. 26.05 starts it.
     """
-    if not request.threads_per_core:
-        return False
+    return bool(request.threads_per_core) and not counts_anew(release) and _brings_more(request, cpus_per_gpu)
+
+
+def counts_anew(release: str) -> bool:
+    """Return whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
     number = release.partition(".")[0]
-    if number.isdecimal() and int(number) >= _THREADS_WITH_GPUS:
-        return False
+    return number.isdecimal() and int(number) >= _COUNTS_ANEW
+
+
+def _brings_more(request: Request, cpus_per_gpu: int) -> bool:
     nodes = max(request.min_nodes, 1)
     counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
     by_gpus = by_device(request.cpus_per_gres or (("gpu", cpus_per_gpu),), counted)
@@ -184,14 +194,19 @@ def _has_gpus(request: Request) -> bool:
     return any(name.partition(":")[0] == "gpu" for name, _ in asked)
 
 
+def has_gres(request: Request) -> bool:
+    """Return whether the job asks for any GRES."""
+    by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
+    return bool(request.gres_per_node or request.gres_per_job or by_task)
+
+
 def _fills_no_cores(request: Request) -> bool:
     """Return whether a job of several tasks a core, with devices, may have cores with fewer tasks on a node.
 
     Slurm 22.05 gives it whole cores' tasks more (-n5 -c2 --ntasks-per-core=2 has 12 CPUs), and 26.05 starts it never.
     """
     nodes = max(request.min_nodes, 1)
-    by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
-    if request.tasks_per_core < 2 or not (request.gres_per_node or request.gres_per_job or by_task):
+    if request.tasks_per_core < 2 or not has_gres(request):
         return False
     return nodes != request.max_nodes or request.tasks % (request.tasks_per_core * nodes) != 0
 
@@ -200,7 +215,10 @@ def _brings_too_few(request: Request) -> bool:
     """Return whether the CPUs of --cpus-per-gpu are fewer than its tasks need."""
     nodes = max(request.min_nodes, 1)
     counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
-    return by_device(request.cpus_per_gres, counted) < -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+    each = dict(request.cpus_per_gres).get("gpu", 0)
+    return by_device(request.cpus_per_gres, counted) < _cpus_of_tasks(request, nodes) or _is_too_few_in_all(
+        request, each
+    )
 
 
 def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
@@ -210,7 +228,18 @@ def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
     """
     nodes = max(request.min_nodes, 1)
     fewest = min(_gpus_by_type(request, nodes), default=0)
-    return 0 < fewest * cpus_per_gpu < -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+    too_few = 0 < fewest * cpus_per_gpu < _cpus_of_tasks(request, nodes)
+    return too_few or _is_too_few_in_all(request, cpus_per_gpu)
+
+
+def _cpus_of_tasks(request: Request, nodes: int) -> int:
+    return -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+
+
+def _is_too_few_in_all(request: Request, cpus_per_gpu: int) -> bool:
+    """Return whether the GPUs of --gpus bring fewer CPUs than all tasks need: 3 GPUs are not 2 on each of two nodes."""
+    gpus = [count for name, count in request.gres_per_job if name.partition(":")[0] == "gpu"]
+    return 0 < min(gpus, default=0) * cpus_per_gpu < _cpus_of_tasks(request, 1)
 
 
 def _gpus_by_type(request: Request, nodes: int) -> list[int]:

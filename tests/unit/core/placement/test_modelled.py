@@ -131,6 +131,13 @@ def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named
             ),
             "DefCpuPerGPU=2 with 6 tasks",
         ),
+        (  # 2 GPUs on each node would do, and there are 3 in all
+            site(
+                replace(TWO, tasks=8, cpus=8, gres_per_job=(("gpu", 3),)),
+                settings=SlurmSettings(def_cpus_per_gpu=2, release="26.05.1"),
+            ),
+            "DefCpuPerGPU=2 with 8 tasks",
+        ),
         (site(TWO, settings=SlurmSettings(select_type="select/linear")), "SelectType=select/linear"),
         (site(TWO, settings=SlurmSettings(whole_sockets=True)), "SelectTypeParameters=CR_Socket"),
         (site(replace(TWO, switches=2), settings=SlurmSettings(switches=SWITCHES)), "--switches=2"),
@@ -267,3 +274,38 @@ def test_several_tasks_a_core_with_devices_fill_cores() -> None:
     snapshot = cluster([two_threads("n1", {"gpu": 4})], [te])
     assert not unsupported(te, snapshot)
     assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+
+
+@pytest.mark.parametrize(("release", "is_modelled"), [("22.05.8", False), ("26.05.5", True)])
+def test_gres_beside_gpus_that_bring_cpus(release: str, *, is_modelled: bool) -> None:
+    request = Request(
+        tasks=3, cpus=3, gres_per_node=(("tmp", 1),), gres_per_job=(("gpu", 3),), cpus_per_gres=(("gpu", 3),)
+    )
+    te = waiting(9, replace(request, mem_per_node_mib=1))
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=SlurmSettings(release=release))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+    enough = waiting(9, replace(request, cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1))
+    assert not unsupported(enough, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("release", "tasks", "of_a_task", "gres", "started"),
+    [
+        ("22.05.8", 4, 3, "gpu", False),
+        ("22.05.8", 2, 3, "tmp", False),
+        ("22.05.8", 3, 3, "gpu", True),
+        ("22.05.8", 1, 3, "gpu", True),
+        ("22.05.8", 4, 2, "gpu", True),
+        ("22.05.8", 4, 3, "", True),
+        ("26.05.5", 4, 3, "gpu", True),
+    ],
+)
+def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch -N1 on nodes of 8 cores
+    release: str, tasks: int, of_a_task: int, gres: str, *, started: bool
+) -> None:
+    asked = ((gres, 1),) if gres else ()
+    request = Request(tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task, gres_per_node=asked)
+    te = waiting(9, replace(request, mem_per_node_mib=1))
+    nodes = [two_threads("n1", {"gpu": 4, "tmp": 4}), node("n2", gres={"gpu": 4, "tmp": 4})]
+    snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
+    assert demand_of(te, snapshot, room_of(snapshot)).allowed.tolist() == [started, True]

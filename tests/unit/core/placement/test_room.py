@@ -146,6 +146,11 @@ class TestPartitions:
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1000), True),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001), False),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=0), False),
+            # 4 tasks on a node: Slurm holds the memory of their CPUs against the limit
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=250), True),
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=251), False),
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=2, cpus=4, cpus_per_task=2, mem_per_cpu_mib=251), False),
+            ({"max_mem_per_node_mib": 1000}, Request(cpus=1, min_cpus_per_node=4, mem_per_cpu_mib=251), False),
             ({"max_mem_per_cpu_mib": 10}, Request(mem_per_cpu_mib=10), True),
             ({"max_mem_per_cpu_mib": 10}, Request(mem_per_cpu_mib=11), False),
         ],
@@ -180,6 +185,21 @@ class TestPartitions:
         snapshot = cluster([node("n1", gres={"gpu": 4})], [waiting(9, te)], settings=settings)
         assert demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)).per_node[0] == wanted
 
+    @pytest.mark.parametrize(("default", "of_its_own"), [(0, 3), (3, 0)])
+    def test_whole_nodes_with_cpus_for_each_of_their_gpus(self, default: int, of_its_own: int) -> None:
+        """Slurm says BadConstraints where the job's two GPUs have their CPUs, and the node's four have not."""
+        te = Request(
+            exclusive=True,
+            gres_per_node=(("gpu", 2),),
+            cpus_per_gres=(("gpu", of_its_own),) if of_its_own else (),
+            mem_per_node_mib=1,
+        )
+        nodes = [node(f"n{cpus}", cpus=cpus, gres={"gpu": 4}) for cpus in (8, 12)]
+        jobs = [running(1, share("n8", 1)), running(2, share("n12", 1)), waiting(9, te)]
+        settings = SlurmSettings(def_cpus_per_gpu=default)
+        assert victims(cluster(nodes, jobs, settings=settings)) == [(("n12",), [2])]
+        assert victims(cluster(nodes[:1], [jobs[0], jobs[2]], settings=settings)) == []
+
     def test_whole_nodes_with_no_more_cpus_than_the_partition_gives(self) -> None:
         parts = [self.partition("few", "n1", "n2", max_cpus_per_node=16)]
         te = waiting(9, Request(exclusive=True, mem_per_node_mib=1), partitions=("few",))
@@ -197,6 +217,7 @@ class TestPartitions:
             ({"max_cpus_per_node": 16}, Request(exclusive=True, mem_per_node_mib=1)),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001)),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=0)),
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=251)),
         ],
     )
     def test_a_partition_that_never_holds_the_job_keeps_no_node_from_the_next(
