@@ -102,8 +102,13 @@ NEAR = {
         "tests/unit/core/placement/test_node_count.py",
         "tests/unit/core/placement/test_spread.py",
         "tests/unit/core/placement/test_modelled.py",
+        "tests/unit/core/placement/test_partition_limits.py",
     ),
-    "allowed": ("tests/unit/core/placement/test_room.py", "tests/unit/core/placement/test_modelled.py"),
+    "allowed": (
+        "tests/unit/core/placement/test_partition_limits.py",
+        "tests/unit/core/placement/test_room.py",
+        "tests/unit/core/placement/test_modelled.py",
+    ),
     "candidates": ("tests/unit/core/placement/test_node_count.py",),
     "node_count": ("tests/unit/core/placement/test_node_count.py", "tests/scenarios/test_binding.py"),
     "modelled": (

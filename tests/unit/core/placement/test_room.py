@@ -185,59 +185,6 @@ class TestPartitions:
         snapshot = cluster([node("n1", gres={"gpu": 4})], [waiting(9, te)], settings=settings)
         assert demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)).per_node[0] == wanted
 
-    @pytest.mark.parametrize(("default", "of_its_own"), [(0, 3), (3, 0)])
-    def test_whole_nodes_with_cpus_for_each_of_their_gpus(self, default: int, of_its_own: int) -> None:
-        """Slurm says BadConstraints where the job's two GPUs have their CPUs, and the node's four have not."""
-        te = Request(
-            exclusive=True,
-            gres_per_node=(("gpu", 2),),
-            cpus_per_gres=(("gpu", of_its_own),) if of_its_own else (),
-            mem_per_node_mib=1,
-        )
-        nodes = [node(f"n{cpus}", cpus=cpus, gres={"gpu": 4}) for cpus in (8, 12)]
-        jobs = [running(1, share("n8", 1)), running(2, share("n12", 1)), waiting(9, te)]
-        settings = SlurmSettings(def_cpus_per_gpu=default)
-        assert victims(cluster(nodes, jobs, settings=settings)) == [(("n12",), [2])]
-        assert victims(cluster(nodes[:1], [jobs[0], jobs[2]], settings=settings)) == []
-
-    def test_whole_nodes_with_no_more_cpus_than_the_partition_gives(self) -> None:
-        parts = [self.partition("few", "n1", "n2", max_cpus_per_node=16)]
-        te = waiting(9, Request(exclusive=True, mem_per_node_mib=1), partitions=("few",))
-        nodes = [node("n1", cpus=32), node("n2", cpus=16)]
-        jobs = [running(1, share("n1", 1)), running(2, share("n2", 1))]
-        assert victims(cluster(nodes, [*jobs, te], partitions=parts)) == [(("n2",), [2])]
-        assert victims(cluster(nodes[:1], [jobs[0], te], partitions=parts)) == []
-        alone = [replace(parts[0], oversubscribe="EXCLUSIVE")]
-        te = waiting(9, partitions=("few",))
-        assert victims(cluster(nodes, [*jobs, te], partitions=alone)) == [(("n2",), [2])]
-
-    @pytest.mark.parametrize(
-        ("limits", "request_"),
-        [
-            ({"max_cpus_per_node": 16}, Request(exclusive=True, mem_per_node_mib=1)),
-            ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001)),
-            ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=0)),
-            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=251)),
-        ],
-    )
-    def test_a_partition_that_never_holds_the_job_keeps_no_node_from_the_next(
-        self, limits: dict[str, int], request_: Request
-    ) -> None:
-        parts = [self.partition("p", "n1"), self.partition("few", "n1", tier=5, **limits)]
-        te = waiting(9, request_, partitions=("few", "p"))
-        jobs = [running(1, share("n1", 32)), te]
-        assert victims(cluster([node("n1")], jobs, partitions=parts)) == [(("n1",), [1])]
-
-    def test_cores_on_several_sockets_are_sure_to_be_free_once_one_socket_is_too_small_for_all(self) -> None:
-        te = waiting(9, Request(sockets_per_node=2, mem_per_node_mib=1))
-        nodes = [threaded("n1"), threaded("n2", sockets=2, cores_per_socket=8)]
-        jobs = [running(1, share("n2", 14)), running(2, share("n2", 2))]
-        assert victims(cluster(nodes, [jobs[0], te])) == [(("n2",), [])]
-        # 16 CPUs free may be those of the 8 cores of one socket.
-        ((where, gone),) = victims(cluster(nodes, [*jobs, te]))
-        assert (where, len(gone)) == (("n2",), 1)
-        assert victims(cluster(nodes[:1], [te])) == []
-
     def test_default_memory_of_a_gpu_needs_one_victim_and_not_the_whole_node(self) -> None:
         parts = [self.partition("p", "n1", def_mem_per_gpu_mib=700)]
         jobs = [running(job_id, share("n1", 1, 8000, {"gpu": 1})) for job_id in range(1, 9)]
