@@ -7,6 +7,7 @@ from benchmarks.mutation import Mutation
 _READING, _FUTILITY = "core/tesched_core/placement/memory_reading.py", "core/tesched_core/orders/futility.py"
 _BINDING, _NUMBER = "core/tesched_core/levers/node_binding.py", "core/tesched_core/placement/node_count.py"
 _CANDIDATES, _MODELLED = "policies/tesched_policies/candidates.py", "core/tesched_core/placement/modelled.py"
+_ALLOWED = "core/tesched_core/placement/allowed.py"
 _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
@@ -92,9 +93,15 @@ REQUEST_MUTATIONS = (
     ),
     Mutation(
         "number of nodes: its partition's most",
-        "core/tesched_core/placement/demand.py",
-        "if least > partition.max_nodes:",
-        "if False:",
+        "core/tesched_core/placement/allowed.py",
+        "return not too_few and least <= (partition.max_nodes or least)",
+        "return not too_few",
+    ),
+    Mutation(
+        "number of nodes: its user's, below its partition's",
+        "core/tesched_core/placement/allowed.py",
+        "1 < request.max_nodes < partition.min_nodes and not by_tasks",
+        "False",
     ),
     Mutation("number of nodes: as its partition gives", _NUMBER, "if one.nodes == nodes and can_", "if can_"),
     Mutation("number of nodes: none above what it allows", _BINDING, "and len(nodes) <= job.request.max_nodes", ""),
@@ -123,5 +130,84 @@ REQUEST_MUTATIONS = (
         "core/tesched_core/placement/what_if.py",
         "fewer or kept",
         "kept",
+    ),
+    Mutation("request: -c in the place of a default", _MODELLED, "if request.cpus_per_task > 1 and", "if False and"),
+    Mutation(
+        "request: a default in the place of -c",
+        _MODELLED,
+        " and request.tasks * request.cpus_per_task <= request.cpus",
+        "",
+    ),
+    Mutation("threads with CPUs by GPU: by the release", _MODELLED, "int(number) >= _COUNTS_ANEW", "True"),
+    Mutation(
+        "threads with CPUs by GPU: on nodes with one thread a core",
+        "core/tesched_core/placement/demand.py",
+        "        allowed &= room.threads == 1\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "request: GPUs alone bring memory and CPUs",
+        _MODELLED,
+        'any(name.partition(":")[0] == "gpu" for',
+        "any(True for",
+    ),
+    Mutation(
+        "cpus-per-gpu: fewer than the tasks need, a fixed number alone",
+        _MODELLED,
+        "if request.cpus_per_gres and varies and",
+        "if False and",
+    ),
+    Mutation("ntasks-per-core: cores with fewer tasks", _MODELLED, " % (request.tasks_per_core * nodes) != 0", " < 0"),
+    Mutation(
+        "MaxCPUsPerNode: whole nodes with no more",
+        _ALLOWED,
+        "(2**62 if most is None else most)",
+        "2**62",
+    ),
+    Mutation(
+        "partition: one that never holds it keeps no node",
+        _ALLOWED,
+        " or not memory_allowed(job.request, partition)",
+        "",
+    ),
+    Mutation("sockets: a core on each is free for certain", _ALLOWED, "(wanted - 1) * node.cores_per_socket + 1", "1"),
+    Mutation(
+        "spread: tasks that fill cores",
+        "core/tesched_core/placement/spread.py",
+        "max(request.cpus_per_task, 1) % threads == 0",
+        "threads == 0",
+    ),
+    Mutation(
+        "spread: tasks that may not fill cores",
+        "core/tesched_core/placement/spread.py",
+        "max(request.cpus_per_task, 1) % threads == 0",
+        "threads > 0",
+    ),
+    Mutation(
+        "MaxMemPerNode: memory for each CPU",
+        _ALLOWED,
+        "request.mem_per_cpu_mib * _cpus_on_each(request) <= by_node",
+        "True",
+    ),
+    Mutation(
+        "whole nodes: CPUs for each of their GPUs",
+        "core/tesched_core/placement/demand.py",
+        "takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))",
+        "pass",
+    ),
+    Mutation(
+        "one node: tasks with GRES that share cores",
+        _ALLOWED,
+        "(each % threads == 0) | (in_all % threads != 0)",
+        "threads > 0",
+    ),
+    Mutation(
+        "one node: GRES beside GPUs with CPUs", _MODELLED, "if others_gres and request.min_nodes <= 1", "if False"
+    ),
+    Mutation(
+        "GPUs in all: CPUs for all tasks",
+        _MODELLED,
+        "return too_few or _is_too_few_in_all(",
+        "return too_few or 0 and (",
     ),
 )

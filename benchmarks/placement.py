@@ -14,12 +14,14 @@ out of both, as the daemon makes no room for it.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -66,6 +68,21 @@ def totals(cases: list[Case], seconds: float) -> Totals:
     )
 
 
+_REASON = re.compile(r"does not model \((.*)\);", re.DOTALL)
+
+
+def refused_classes(cases: list[Case]) -> Counter[str]:
+    """Return why tesched refused what Slurm would have started: what is not modelled, without numbers; or a code."""
+    found: Counter[str] = Counter()
+    for case in cases:
+        if case.verdict not in {Verdict.MISSED, Verdict.NOT_MODELLED}:
+            continue
+        named = _REASON.search(case.tesched)
+        whats = named[1].split(", ") if named else [case.tesched.removeprefix("refuses: ").partition(":")[0]]
+        found.update({re.sub(r"\d+", "N", what) for what in whats})
+    return found
+
+
 BAD = {Verdict.FUTILE, Verdict.NO_ROOM, Verdict.NEEDLESS, Verdict.MISSED, Verdict.NOT_MODELLED}
 
 
@@ -76,13 +93,25 @@ BAD = {Verdict.FUTILE, Verdict.NO_ROOM, Verdict.NEEDLESS, Verdict.MISSED, Verdic
 @click.option("--at-once", type=click.IntRange(1, 16), default=2, show_default=True, help="Clusters side by side.")
 @click.option("--first", type=int, default=0, show_default=True, help="Number of the first cluster.")
 @click.option("--record", type=click.Path(path_type=Path), help="Write every case there, a line of JSON each.")
-def main(*, cases: int, seed: int, each: int, at_once: int, first: int, record: Path | None) -> None:
+@click.option("--only", multiple=True, help="Words that each request must have (--only threads-per-core).")
+@click.option("--on", multiple=True, help="Words that each cluster must have (--on DefCpuPerGPU).")
+def main(
+    *,
+    cases: int,
+    seed: int,
+    each: int,
+    at_once: int,
+    first: int,
+    record: Path | None,
+    only: tuple[str, ...],
+    on: tuple[str, ...],
+) -> None:
     """Print each disagreement, and the sums."""
     began = time.monotonic()
     numbers = range(first, first + -(-cases // each))
     found: list[Case] = []
     with ProcessPoolExecutor(at_once) as pool, suppress(KeyboardInterrupt):
-        for some in pool.map(run_cluster, [seed] * len(numbers), numbers, [each] * len(numbers)):
+        for some in pool.map(partial(run_cluster, seed, count=each, only=only, on=on), numbers):
             found += some
             for case in some:
                 if case.verdict in BAD or case.took_more or case.victims > (case.least or case.victims):
@@ -94,6 +123,8 @@ def main(*, cases: int, seed: int, each: int, at_once: int, first: int, record: 
     sums = totals(found, time.monotonic() - began)
     print(f"{sums.cases} cases in {sums.seconds:.0f} s, {sums.with_victims} of them with victims: {sums.counts}")
     print(f"futile: {sums.counts.get(Verdict.FUTILE, 0)} (goal 0)")
+    for what, count in refused_classes(found).most_common():
+        print(f"    {count} times: {what}")
     print(f"missed: {sums.missed:.2%} (goal at most 2 %), of which not modelled {sums.not_modelled:.2%}")
     print(
         f"victims in {sums.least_asked} cases: {sums.victims}, {sums.victims / max(sums.least, 1):.3f} times the "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tesched_core.model.cluster import Job, Partition, Request
+from tesched_core.model.cluster import Job, Node, Partition, Request
+from tesched_core.model.request import gpus_in_all
 from tesched_core.model.room import Room, mask_of
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.placement.constraint import has_features
@@ -19,9 +20,99 @@ def memory_allowed(request: Request, partition: Partition) -> bool:
     by_node, by_cpu = partition.max_mem_per_node_mib, partition.max_mem_per_cpu_mib
     if by_node is not None and request.mem_per_node_mib is not None:
         return 0 < request.mem_per_node_mib <= by_node
+    if by_node is not None and request.mem_per_cpu_mib is not None:
+        return request.mem_per_cpu_mib * _cpus_on_each(request) <= by_node
     if by_cpu is not None and request.mem_per_cpu_mib is not None:
         return request.mem_per_cpu_mib <= by_cpu
     return True
+
+
+def _cpus_on_each(request: Request) -> int:
+    """Return the CPUs on each node by which Slurm holds memory for a CPU against MaxMemPerNode: on the most nodes."""
+    tasks = max(request.tasks_per_node, -(-request.tasks // max(request.max_nodes, 1)))
+    return max(tasks * max(request.cpus_per_task, 1), request.min_cpus_per_node)
+
+
+def count_allowed(request: Request, least: int, partition: Partition) -> bool:
+    """Return whether the partition gives a job `least` nodes, and as few as its user has set (PartitionNodeLimit).
+
+    That its user has set one node is not known: -n1 looks alike.
+    """
+    by_tasks = request.min_nodes == 1 and request.max_nodes == request.tasks and not request.tasks_per_node
+    too_few = 1 < request.max_nodes < partition.min_nodes and not by_tasks
+    return not too_few and least <= (partition.max_nodes or least)
+
+
+def never_holds(job: Job, partition: Partition, room: Room) -> bool:
+    """Return whether Slurm never tries the job on the partition's nodes: too few, too small, or not so much memory."""
+    nodes = room.partitions[partition.name]
+    if job.request.exclusive:
+        nodes = nodes & whole_allowed(partition, room)
+    too_many = job.request.min_nodes > (partition.max_nodes or job.request.min_nodes)
+    too_few = int(nodes.sum()) < max(job.request.min_nodes, 1)
+    return too_many or too_few or not memory_allowed(job.request, partition)
+
+
+def whole_allowed(partition: Partition, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] that the partition may give as a whole: those with no more CPUs than its MaxCPUsPerNode."""
+    most = partition.max_cpus_per_node
+    found: NDArray[np.bool_] = room.total[:, 0] <= (2**62 if most is None else most)
+    return found
+
+
+def cpus_of_whole(request: Request, default: int, room: Room) -> NDArray[np.int64]:
+    """Return [nodes] the CPUs for every GPU of a whole node; where there are fewer, Slurm starts it never.
+
+    `default` are those by DefCpuPerGPU.
+    """
+    each = dict(request.cpus_per_gres).get("gpu", default)
+    if "gpu" not in room.resources or not gpus_in_all(request):
+        each = 0
+    gpus = room.total[:, room.resources.index("gpu")] if each else np.zeros(len(room.total), dtype=np.int64)
+    return np.minimum(gpus, 2**31) * min(each, 2**31)
+
+
+def memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
+    """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
+    found = _times(room.total[:, 0], request.mem_per_cpu_mib or 0)
+    if request.mem_per_gres:
+        found = np.zeros(len(room.total), dtype=np.int64)
+        for name, mem_mib in request.mem_per_gres:
+            if name in room.resources:
+                found += _times(room.total[:, room.resources.index(name)], mem_mib)
+    return found
+
+
+def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
+    """Return the products, or 2^62 MiB where they are more: no node has that, and 64 bits have no more to give."""
+    return np.minimum(counts, 2**62 // max(amount, 1)) * amount
+
+
+def tasks_fill_cores(request: Request, room: Room) -> NDArray[np.bool_]:
+    """Return [nodes] where Slurm 22.05 starts a job of one node, of several tasks with GRES.
+
+    It says BadConstraints where a task fills no cores and all of them do: of 4 tasks of 3 CPUs with two threads a core,
+    not of 3.
+    """
+    each, in_all = max(request.cpus_per_task, 1), max(request.cpus_per_task, 1) * request.tasks
+    threads = np.ones(len(room.names), dtype=np.intp) if room.threads is None else room.threads
+    found: NDArray[np.bool_] = (each % threads == 0) | (in_all % threads != 0)
+    return found | (request.tasks < 2 or each < 2)
+
+
+def cpus_for_sockets(
+    request: Request, nodes: Mapping[str, Node], threads: NDArray[np.intp] | None
+) -> NDArray[np.int64]:
+    """Return [nodes] the CPUs with which, if so many are free, there is a free core on each of --sockets-per-node.
+
+    More than any node has where there are fewer sockets. Which cores are free is not known.
+    """
+    wanted = request.sockets_per_node
+    found = [
+        ((wanted - 1) * node.cores_per_socket + 1 if wanted > 1 else 0) if wanted <= max(node.sockets, 1) else 2**40
+        for node in nodes.values()
+    ]
+    return np.array(found, dtype=np.int64) * (1 if threads is None else threads)
 
 
 def with_other_users(user: str, snapshot: Snapshot, room: Room) -> NDArray[np.bool_]:

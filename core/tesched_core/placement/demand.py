@@ -31,10 +31,30 @@ from tesched_core.model.request import (
 from tesched_core.model.resources import Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import Snapshot
-from tesched_core.placement.allowed import allowed_anywhere, memory_allowed, rows_of, with_other_users
+from tesched_core.placement.allowed import (
+    allowed_anywhere,
+    count_allowed,
+    cpus_for_sockets,
+    cpus_of_whole,
+    memory_allowed,
+    memory_of_whole,
+    never_holds,
+    rows_of,
+    tasks_fill_cores,
+    whole_allowed,
+    with_other_users,
+)
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.memory_reading import defaults_of, lesser_reading
-from tesched_core.placement.modelled import unsupported, unsupported_in, with_whole_tasks
+from tesched_core.placement.modelled import (
+    counts_anew,
+    default_cpus_per_gpu,
+    has_gres,
+    is_held_again,
+    unsupported,
+    unsupported_in,
+    with_whole_tasks,
+)
 
 #: numbers of nodes that are tried for a job that leaves that to Slurm (--nodes=MIN-MAX, or -n alone), from the least on
 MOST_TRIED = 64
@@ -87,7 +107,8 @@ class Demand:
     def shape(self) -> tuple[object, ...]:
         """Return what is the same for jobs that fit into the same places."""
         by_node = self.per_node.tobytes(), self.all_memory, self.job.request.exclusive, self.unknown_gres
-        used = self.job.request.threads_per_core, self.job.request.tasks_per_core
+        request = self.job.request
+        used = request.threads_per_core, request.tasks_per_core, request.sockets_per_node
         return self.nodes, self.allowed.tobytes(), self.required, *by_node, *used
 
     def fits(self, room: Room, rows: NDArray[np.intp] | None = None) -> NDArray[np.bool_]:
@@ -154,8 +175,8 @@ def demands_of(job: Job, snapshot: Snapshot, room: Room) -> tuple[Demand, ...]:
                 shapes.add(demand.shape)
                 found.append(demand)
         # Slurm keeps a partition's nodes from what comes after a job that did not start there, itself included.
-        # One that can never hold it, as it is too small, keeps none.
-        if name and room.partitions[name].sum() >= max(job.request.min_nodes, 1):
+        # One that can never hold it keeps none.
+        if name and not never_holds(job, snapshot.partitions[name], room):
             where = where & ~room.partitions[name]
     return tuple(found)
 
@@ -175,7 +196,7 @@ def _demand_in(
     defaults = defaults_of(job, partition, snapshot, _least_memory(job, room))
     declined = (job.job_id if job.array_job_id is None else job.array_job_id) in snapshot.declined
     per_gpu = PerGpu(
-        cpus=(partition.def_cpus_per_gpu if partition else 0) or settings.def_cpus_per_gpu,
+        cpus=default_cpus_per_gpu(job.request, partition, snapshot),
         mem_mib=defaults.per_gpu_mib,
     )
     if declined:
@@ -186,10 +207,12 @@ def _demand_in(
     allowed = where & room.partitions[partition.name] if partition else np.zeros_like(where)
     if (partition is not None and partition.exclusive_user) or request.sharing == "USER":
         allowed &= ~with_other_users(job.user, snapshot, room)
-    if partition is not None and not memory_allowed(request, partition):
-        allowed = np.zeros_like(where)
+    if room.threads is not None and is_held_again(request, per_gpu.cpus, settings.release):
+        allowed &= room.threads == 1
     all_memory = settings.memory_is_shared_out and wants_all_memory(request, per_gpu)
     whole = takes_whole_nodes(request, partition)
+    if whole and partition is not None:
+        allowed &= whole_allowed(partition, room)
     # -n1 in a partition of MinNodes=3 starts on three (22.05; 26.05 refuses it at submission, and -n2 not).
     least = max(request.min_nodes, 1, len(request.required_nodes), partition.min_nodes if partition else 1)
     if request.tasks_per_node:
@@ -199,14 +222,21 @@ def _demand_in(
         most = least
     if partition is not None and partition.max_nodes is not None:
         most = max(least, min(most, partition.max_nodes))
-        if least > partition.max_nodes:
-            allowed = np.zeros_like(where)
-    # Its user has set so few, or its tasks by node (PartitionNodeLimit). Of 1 that is not known: -n1 looks alike.
-    if partition is not None and 1 < request.max_nodes < partition.min_nodes and not _is_by_tasks(request):
+    # Slurm holds a default of memory for each CPU against the partition's limit, too.
+    limited = job.request if job.request.mem_per_cpu_mib is not None else request
+    if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
+    if least == 1 and not counts_anew(settings.release) and has_gres(request):
+        allowed &= tasks_fill_cores(request, room)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
-        request=request, partition=partition, room=room, per_gpu=per_gpu, whole=whole, all_memory=all_memory
+        request=request,
+        partition=partition,
+        room=room,
+        per_gpu=per_gpu,
+        whole=whole,
+        all_memory=all_memory,
+        least_cpus=cpus_for_sockets(request, snapshot.nodes, room.threads) if request.sockets_per_node else None,
     )
     best: Demand | None = None
     for nodes in range(least, most + 1):
@@ -232,11 +262,6 @@ def _demand_in(
     return best
 
 
-def _is_by_tasks(request: Request) -> bool:
-    """Return whether it gets at most a node for each task, as its user has set no number of nodes, or set that one."""
-    return request.min_nodes == 1 and request.max_nodes == request.tasks and not request.tasks_per_node
-
-
 def _least_memory(job: Job, room: Room) -> int:
     """Return the memory of the smallest node of the job's partitions."""
     where = [room.partitions[name] for name in job.partitions if name in room.partitions]
@@ -254,6 +279,8 @@ class _Amounts:
     per_gpu: PerGpu
     whole: bool
     all_memory: bool
+    #: [nodes] CPUs that must be free, however few the job wants
+    least_cpus: NDArray[np.int64] | None = None
 
     def on_each(
         self, request: Request, nodes: int
@@ -266,11 +293,14 @@ class _Amounts:
         takes = np.broadcast_to(rows[0], room.total.shape)
         if len(rows) > 1:
             takes = rows[kind_of]
-        if self.all_memory or self.whole:
+        if self.all_memory or self.whole or self.least_cpus is not None:
             takes = takes.copy()
+            if self.least_cpus is not None:
+                takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
             if self.whole:
                 np.maximum(takes, room.total, out=takes)
-                takes[:, 1] = np.maximum(takes[:, 1], _memory_of_whole(request, room))
+                takes[:, 1] = np.maximum(takes[:, 1], memory_of_whole(request, room))
+                takes[:, 0] = np.maximum(takes[:, 0], cpus_of_whole(request, self.per_gpu.cpus, room))
             if self.all_memory:
                 takes[:, 1] = room.total[:, 1]
         holds = _held(takes, room, whole=self.whole)
@@ -287,7 +317,7 @@ class _Amounts:
         fixed = (
             *(request.tasks_per_node, request.tasks_per_core, request.cpus_per_gres, request.gres_per_job),
             *(self.whole and least != most, request.min_cpus_per_node > each, request.cpus != request.tasks * each),
-            *(SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
+            *(self.least_cpus is not None, SHARD in devices, bool(self.per_gpu.cpus and devices.get("gpu"))),
             # Neither 22.05 nor 26.05 spreads 3 tasks of 2 GPUs over two nodes (-N2) unless both have room for two.
             any(count > 1 for name, count in request.gres_per_task if name not in NO_GRES),
         )
@@ -300,22 +330,6 @@ class _Amounts:
             return takes, takes if holds is None else holds
 
         return Uneven(tasks=request.tasks, least=least, most=most, allowed=allowed, takes_of=takes_of)
-
-
-def _memory_of_whole(request: Request, room: Room) -> NDArray[np.int64]:
-    """Return [nodes] the memory for every CPU or device of a whole node; where there is less, Slurm starts it never."""
-    found = _times(room.total[:, 0], request.mem_per_cpu_mib or 0)
-    if request.mem_per_gres:
-        found = np.zeros(len(room.total), dtype=np.int64)
-        for name, mem_mib in request.mem_per_gres:
-            if name in room.resources:
-                found += _times(room.total[:, room.resources.index(name)], mem_mib)
-    return found
-
-
-def _times(counts: NDArray[np.int64], amount: int) -> NDArray[np.int64]:
-    """Return the products, or 2^62 MiB where they are more: no node has that, and 64 bits have no more to give."""
-    return np.minimum(counts, 2**62 // max(amount, 1)) * amount
 
 
 def _kinds(threads: NDArray[np.intp]) -> tuple[list[int], NDArray[np.intp]]:

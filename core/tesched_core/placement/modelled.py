@@ -23,6 +23,9 @@ _SHARING = frozenset({"", "NO", "OK", "NODE", "USER", "YES"})
 #: releases seen to start a job of a fixed number of nodes with GPUs that bring fewer CPUs than its tasks need, and one
 #: of --mincpus with tasks of several CPUs on a node with just so many free
 _STARTS_WITH_TOO_FEW = "22.05"
+#: the first release seen to start a job of --threads-per-core with CPUs for each GPU wherever its cores are free, and
+#: jobs of one node with GRES whose tasks, or CPUs of GPUs, 22.05 counts otherwise
+_COUNTS_ANEW = 26
 #: SelectType's plugins with rules that `request.py` has
 _SELECT = frozenset({"", "select/cons_tres", "select/cons_res"})
 
@@ -53,6 +56,17 @@ def with_whole_tasks(request: Request, release: str) -> Request:
     return replace(request, min_cpus_per_node=-(-request.min_cpus_per_node // each) * each)
 
 
+def default_cpus_per_gpu(request: Request, partition: Partition | None, snapshot: Snapshot) -> int:
+    """Return the CPUs that come with each GPU by DefCpuPerGPU; 0 if none do: to a job with -c Slurm gives none.
+
+    Of -c1 its record says nothing. That of `--gpus-per-task` has the default's CPUs in the place of -c's once Slurm has
+    considered it, but fewer CPUs in all than its tasks would then want.
+    """
+    if request.cpus_per_task > 1 and request.tasks * request.cpus_per_task <= request.cpus:
+        return 0
+    return (partition.def_cpus_per_gpu if partition else 0) or snapshot.settings.def_cpus_per_gpu
+
+
 def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
     request = job.request
     yield from request.not_modelled
@@ -67,10 +81,9 @@ def _of_request(job: Job, snapshot: Snapshot) -> Iterator[str]:
     if request.sharing not in _SHARING:
         yield f"--exclusive={request.sharing.lower()}"
     for option, value in (
-        ("--sockets-per-node", request.sockets_per_node),
         ("--cores-per-socket", request.cores_per_socket),
         ("--ntasks-per-socket", request.tasks_per_socket),
-        ("--ntasks-per-core", request.tasks_per_core if request.tasks_per_core > 1 and _has_devices(job) else 0),
+        ("--ntasks-per-core", request.tasks_per_core if _fills_no_cores(request) else 0),
     ):
         if value:
             yield f"{option}={value}"
@@ -92,13 +105,10 @@ def _of_tasks(request: Request) -> Iterator[str]:
         # Slurm 22.05 says BadConstraints of most of these.
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} on {nodes} nodes"
     elif request.cpus_per_gres:
-        counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
         types = len(_gpus_by_type(request, nodes))
         if types > 1 and nodes != request.max_nodes:
             # Slurm 26.05 counts the CPUs for each type by itself, and may want more nodes.
             yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with GPUs of {types} types"
-        elif by_device(request.cpus_per_gres, counted) < -(-request.tasks // nodes) * a_task:
-            yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
 
 
 def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
@@ -121,25 +131,29 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     name, settings, request = partition.name, snapshot.settings, job.request
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
-    default = partition.def_cpus_per_gpu or settings.def_cpus_per_gpu
-    if request.threads_per_core and (request.cpus_per_gres or default) and _has_devices(job):
-        # Slurm 22.05 leaves such a job waiting on nodes with several threads a core, also with cores to spare.
+    default = default_cpus_per_gpu(request, partition, snapshot)
+    alike = (snapshot.nodes[node].threads_per_core <= 1 for node in partition.nodes if node in snapshot.nodes)
+    if is_held_again(request, default, settings.release) and not any(alike):
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
     # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
     varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
     # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
-    if default and not request.cpus_per_gres and varies and _has_too_few(request, default):
+    if request.cpus_per_gres and varies and _brings_too_few(request):
+        yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
+    elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
+    if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
+        # 22.05 says BadConstraints of it, once its number of nodes is set.
+        yield f"--gres={others_gres[0]} with CPUs for each GPU"
     by_gpu = partition.def_mem_per_gpu_mib or settings.def_mem_per_gpu_mib
     others = [
         one for one in job.partitions if one in snapshot.partitions and snapshot.partitions[one].def_mem_per_gpu_mib
     ]
-    if others and not by_gpu and _has_devices(job) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
+    if others and not by_gpu and _has_gpus(request) and not names_memory(request, defaults_of(job, None, snapshot, 0)):
         # Tried in the other one first, it wants all of a node's memory in this one (22.05).
         yield f"DefMemPerGPU of partition {others[0]}, and none of {name}"
-    if request.exclusive and partition.max_cpus_per_node is not None:
-        yield f"--exclusive with MaxCPUsPerNode={partition.max_cpus_per_node} of partition {name}"
     if partition.max_cpus_per_socket is not None:
         yield f"MaxCPUsPerSocket={partition.max_cpus_per_socket} of partition {name}"
 
@@ -152,10 +166,59 @@ def shares_cores(partition: Partition, sharing: str) -> bool:
     return word == "FORCE" or (word == "YES" and sharing == "YES")
 
 
-def _has_devices(job: Job) -> bool:
-    request = job.request
+def is_held_again(request: Request, cpus_per_gpu: int, release: str) -> bool:
+    """Return whether a job of --threads-per-core has GPUs that bring more CPUs than its tasks want on a node.
+
+    On nodes with several threads a core Slurm 22.05 starts it with too few and holds it again (JobHeldAdmin), or says
+    BadConstraints once its number of nodes is set. 26.05 starts it.
+    """
+    return bool(request.threads_per_core) and not counts_anew(release) and _brings_more(request, cpus_per_gpu)
+
+
+def counts_anew(release: str) -> bool:
+    """Return whether this release starts what 22.05 does not: its tasks, CPUs of GPUs and threads fit together."""
+    number = release.partition(".")[0]
+    return number.isdecimal() and int(number) >= _COUNTS_ANEW
+
+
+def _brings_more(request: Request, cpus_per_gpu: int) -> bool:
+    nodes = max(request.min_nodes, 1)
+    counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
+    by_gpus = by_device(request.cpus_per_gres or (("gpu", cpus_per_gpu),), counted)
+    tasks = max(request.tasks // max(request.max_nodes, nodes), 1)
+    return by_gpus > tasks * max(request.cpus_per_task, 1)
+
+
+def _has_gpus(request: Request) -> bool:
+    asked = (*request.gres_per_node, *request.gres_per_job, *request.gres_per_task)
+    return any(name.partition(":")[0] == "gpu" for name, _ in asked)
+
+
+def has_gres(request: Request) -> bool:
+    """Return whether the job asks for any GRES."""
     by_task = [name for name, _ in request.gres_per_task if name.partition("/")[0] not in NO_GRES]
     return bool(request.gres_per_node or request.gres_per_job or by_task)
+
+
+def _fills_no_cores(request: Request) -> bool:
+    """Return whether a job of several tasks a core, with devices, may have cores with fewer tasks on a node.
+
+    Slurm 22.05 gives it whole cores' tasks more (-n5 -c2 --ntasks-per-core=2 has 12 CPUs), and 26.05 starts it never.
+    """
+    nodes = max(request.min_nodes, 1)
+    if request.tasks_per_core < 2 or not has_gres(request):
+        return False
+    return nodes != request.max_nodes or request.tasks % (request.tasks_per_core * nodes) != 0
+
+
+def _brings_too_few(request: Request) -> bool:
+    """Return whether the CPUs of --cpus-per-gpu are fewer than its tasks need."""
+    nodes = max(request.min_nodes, 1)
+    counted = dict(with_bare_names(gres_on_each(request, nodes).items()))
+    each = dict(request.cpus_per_gres).get("gpu", 0)
+    return by_device(request.cpus_per_gres, counted) < _cpus_of_tasks(request, nodes) or _is_too_few_in_all(
+        request, each
+    )
 
 
 def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
@@ -165,7 +228,18 @@ def _has_too_few(request: Request, cpus_per_gpu: int) -> bool:
     """
     nodes = max(request.min_nodes, 1)
     fewest = min(_gpus_by_type(request, nodes), default=0)
-    return 0 < fewest * cpus_per_gpu < -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+    too_few = 0 < fewest * cpus_per_gpu < _cpus_of_tasks(request, nodes)
+    return too_few or _is_too_few_in_all(request, cpus_per_gpu)
+
+
+def _cpus_of_tasks(request: Request, nodes: int) -> int:
+    return -(-request.tasks // nodes) * max(request.cpus_per_task, 1)
+
+
+def _is_too_few_in_all(request: Request, cpus_per_gpu: int) -> bool:
+    """Return whether the GPUs of --gpus bring fewer CPUs than all tasks need: 3 GPUs are not 2 on each of two nodes."""
+    gpus = [count for name, count in request.gres_per_job if name.partition(":")[0] == "gpu"]
+    return 0 < min(gpus, default=0) * cpus_per_gpu < _cpus_of_tasks(request, 1)
 
 
 def _gpus_by_type(request: Request, nodes: int) -> list[int]:

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tesched_core.model.cluster import Request
 from tesched_core.model.columns import Running
 from tesched_core.model.room import Room
 from tesched_core.placement.demand import Demand, Uneven, share_of
@@ -37,7 +38,7 @@ def spreads(
         going = np.flatnonzero(pool[running.share_job])
         np.add.at(free, running.share_node[going], running.frees[going])
     seen: set[tuple[int, ...]] = set()
-    for rows in _alike(np.flatnonzero(uneven.allowed), room):
+    for rows in _alike(np.flatnonzero(uneven.allowed), room, demand.job.request):
         if not np.isin(demand.required, rows).all():
             continue
         now = tasks_that_fit(uneven, room.free, rows)
@@ -55,8 +56,8 @@ def spreads(
                 yield one
 
 
-def _alike(rows: NDArray[np.intp], room: Room) -> Iterator[NDArray[np.intp]]:
-    """Yield the rows by their number of hardware threads a core.
+def _alike(rows: NDArray[np.intp], room: Room, request: Request) -> Iterator[NDArray[np.intp]]:
+    """Yield the rows by their number of hardware threads a core; those on which each task fills cores, together.
 
     Over nodes of several numbers Slurm spreads some jobs unevenly and others not: of 3 tasks on two nodes (-N2) none
     where one has two threads a core, and the other one has one and a single CPU free (22.05 and 26.05).
@@ -65,6 +66,9 @@ def _alike(rows: NDArray[np.intp], room: Room) -> Iterator[NDArray[np.intp]]:
         yield rows
         return
     threads = room.threads[rows]
+    if not request.threads_per_core:
+        fills = max(request.cpus_per_task, 1) % threads == 0
+        threads = np.where(fills & (request.cpus_per_task > 1), 0, threads)
     for number in np.unique(threads).tolist():
         yield rows[threads == number]
 

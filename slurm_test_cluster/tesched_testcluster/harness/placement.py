@@ -35,7 +35,7 @@ from tesched_slurm.clients import choose
 from tesched_slurm.run_command import Commands
 
 from tesched_testcluster.cluster import ClusterError
-from tesched_testcluster.harness.placement_cases import cluster_of, plain, request, running_request
+from tesched_testcluster.harness.placement_cases import cluster_with, plain, request_with, running_request
 from tesched_testcluster.harness.placement_least import smaller_sets, wish_of
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import Patience
@@ -106,6 +106,8 @@ class Oracle:
     seed: str
     about: str = ""
     rng: Random = field(default_factory=Random)
+    #: words that each request must have
+    only: tuple[str, ...] = ()
     _pool: list[int] = field(default_factory=list)
     #: what the case at hand adds to its record
     _about: dict[str, Any] = field(default_factory=dict)
@@ -121,7 +123,7 @@ class Oracle:
             # By itself: what one case has drawn, which depends on what runs at that moment, changes no later one.
             self.rng = Random(f"{self.seed}/{number}")  # noqa: S311 - nothing secret
             self._fill()
-            options = request(self.rng, self.cluster.definition)
+            options = request_with(self.rng, self.cluster.definition, self.only)
             case = self._case(options)
             if case is not None:
                 yield case
@@ -381,10 +383,10 @@ def _more(job: Job | None, snapshot: Snapshot, te: int) -> str:
     return f"on {share.node}: {', '.join(more)}" if more else ""
 
 
-def run_cluster(seed: int, number: int, count: int) -> list[Case]:
-    """Ask one random cluster for so many requests."""
+def run_cluster(seed: int, number: int, count: int, only: tuple[str, ...] = (), on: tuple[str, ...] = ()) -> list[Case]:
+    """Ask one random cluster, with the words `on`, for so many requests, with the words `only`."""
     rng = Random(f"{seed}/{number}")  # noqa: S311 - nothing secret
-    definition = cluster_of(rng)
+    definition = cluster_with(rng, on)
+    about = f"{seed}/{number}: {plain(definition)}"
     with LocalCluster(definition) as cluster:
-        oracle = Oracle(cluster=cluster, seed=f"{seed}/{number}", about=f"{seed}/{number}: {plain(definition)}")
-        return list(oracle.cases(count))
+        return list(Oracle(cluster=cluster, seed=f"{seed}/{number}", about=about, only=only).cases(count))

@@ -6,6 +6,7 @@ nodes, partitions and features, and rarely what placement does not model.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -86,6 +87,28 @@ def cluster_of(rng: Random) -> ClusterDefinition:
         min_job_age_s=10,
         racks=racks,
     )
+
+
+#: requests, or clusters, that are drawn at most until one has what is wanted of it
+_DRAWS = 20_000
+
+
+def cluster_with(rng: Random, words: Sequence[str] = ()) -> ClusterDefinition:
+    """Return such a cluster whose description (`plain`) has all of these words; the last one drawn if none has."""
+    for _ in range(_DRAWS):
+        drawn = cluster_of(rng)
+        if all(word in plain(drawn) for word in words):
+            break
+    return drawn
+
+
+def request_with(rng: Random, definition: ClusterDefinition, words: Sequence[str] = ()) -> list[str]:
+    """Return sbatch's options of a TE job that have all of these words; the last one drawn if none has."""
+    for _ in range(_DRAWS):
+        drawn = request(rng, definition)
+        if all(word in " ".join(drawn) for word in words):
+            break
+    return drawn
 
 
 def plain(definition: ClusterDefinition) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from tesched_core.model.cluster import Partition, Request, Reservation, SlurmSettings, Switch
+from tesched_core.model.cluster import Node, Partition, Request, Reservation, SlurmSettings, Switch
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
+from tesched_core.placement.columns_of import room_of
+from tesched_core.placement.demand import demand_of
 from tesched_core.placement.modelled import unsupported, unsupported_in
 from tesched_core.policy import MakeRoom
 from tesched_policies.fitgpp import FitGpp
@@ -46,17 +49,13 @@ def site(
         (Request(not_modelled=("--new-option=7", "--other")), "--new-option=7, --other"),
         (replace(TWO, contiguous=True), "--contiguous"),
         (Request(core_spec="2"), "--core-spec=2"),
-        (
-            Request(threads_per_core=1, gres_per_node=(("gpu", 1),), cpus_per_gres=(("gpu", 2),)),
-            "--threads-per-core=1 with CPUs for each GPU",
-        ),
         (Request(sharing="MCS"), "--exclusive=mcs"),
         (Request(sharing="TOPO"), "--exclusive=topo"),
         (Request(sharing="SOMETHING"), "--exclusive=something"),
-        (Request(sockets_per_node=2), "--sockets-per-node=2"),
         (Request(cores_per_socket=4), "--cores-per-socket=4"),
         (Request(tasks_per_socket=1), "--ntasks-per-socket=1"),
         (Request(tasks_per_core=2, gres_per_node=(("gpu", 1),)), "--ntasks-per-core=2"),
+        (replace(TWO, tasks=6, cpus=6, tasks_per_core=2, gres_per_node=(("gpu", 1),)), "--ntasks-per-core=2"),
         (
             Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, tasks_per_node=3),
             "--ntasks-per-node=3 with 2 tasks on 2 nodes",
@@ -132,12 +131,12 @@ def test_a_request_that_is_not_modelled_costs_no_victim(request_: Request, named
             ),
             "DefCpuPerGPU=2 with 6 tasks",
         ),
-        (
+        (  # 2 GPUs on each node would do, and there are 3 in all
             site(
-                Request(exclusive=True, mem_per_node_mib=1),
-                partition=Partition(name="p", nodes=EVERYWHERE, max_cpus_per_node=4),
+                replace(TWO, tasks=8, cpus=8, gres_per_job=(("gpu", 3),)),
+                settings=SlurmSettings(def_cpus_per_gpu=2, release="26.05.1"),
             ),
-            "--exclusive with MaxCPUsPerNode=4 of partition p",
+            "DefCpuPerGPU=2 with 8 tasks",
         ),
         (site(TWO, settings=SlurmSettings(select_type="select/linear")), "SelectType=select/linear"),
         (site(TWO, settings=SlurmSettings(whole_sockets=True)), "SelectTypeParameters=CR_Socket"),
@@ -169,6 +168,7 @@ def test_a_site_that_is_not_modelled_costs_no_victim(snapshot: Snapshot, named: 
         (Request(cpus=1, mem_per_node_mib=1, sharing="YES"), None),  # OverSubscribe=NO gives it cores of its own
         (Request(cpus=1, mem_per_node_mib=1, core_spec="*"), None),
         (Request(cpus=1, mem_per_node_mib=1, tasks_per_core=1), SlurmSettings(select_type="select/cons_tres")),
+        (Request(cpus=4, tasks=4, mem_per_node_mib=1, tasks_per_core=2), None),  # no device
     ],
 )
 def test_what_changes_nothing_is_served(request_: Request, settings: SlurmSettings | None) -> None:
@@ -206,3 +206,106 @@ def test_cpus_of_a_task_are_no_device() -> None:
     request = Request(cpus=2, cpus_per_task=2, mem_per_node_mib=1, threads_per_core=1, gres_per_task=(("cpu", 2),))
     snapshot = site(request, settings=SlurmSettings(def_cpus_per_gpu=2))
     assert not unsupported(snapshot.jobs[JobId(9)], snapshot)
+
+
+def test_gres_that_are_no_gpus_bring_no_cpus_and_no_memory() -> None:
+    parts = [
+        Partition(name="p", nodes=frozenset({"n1"})),
+        Partition(name="q", nodes=frozenset({"n2"}), def_mem_per_gpu_mib=500),
+    ]
+    te = waiting(9, Request(threads_per_core=1, gres_per_node=(("tmp", 1),)), partitions=("p", "q"))
+    nodes = [two_threads(name, {"tmp": 1}) for name in ("n1", "n2")]
+    settings = SlurmSettings(def_cpus_per_gpu=2, def_mem_per_cpu_mib=100, release="22.05.8")
+    snapshot = cluster(nodes, [te], partitions=parts, settings=settings)
+    assert not any(unsupported_in(te, partition, snapshot) for partition in snapshot.partitions.values())
+
+
+def two_threads(name: str, gres: dict[str, int]) -> Node:
+    return replace(node(name, gres=gres), sockets=1, cores_per_socket=16, threads_per_core=2)
+
+
+@pytest.mark.parametrize(
+    ("release", "tasks", "gpus", "is_modelled"),
+    [
+        ("22.05.8", 1, 2, False),  # started with the CPU of its task, and held
+        ("22.05.8", 2, 2, True),
+        ("24.11.5", 1, 2, False),
+        ("26.05.5", 1, 2, True),
+        ("", 1, 2, False),
+    ],
+)
+def test_threads_a_core_with_cpus_for_each_gpu(release: str, tasks: int, gpus: int, *, is_modelled: bool) -> None:
+    request = Request(
+        tasks=tasks, cpus=tasks, threads_per_core=1, gres_per_node=(("gpu", gpus),), cpus_per_gres=(("gpu", 1),)
+    )
+    te = waiting(9, replace(request, mem_per_node_mib=1))
+    nodes = [two_threads("n1", {"gpu": 4})]
+    snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
+    what = "" if is_modelled else "--threads-per-core=1 with CPUs for each GPU"
+    assert unsupported(te, snapshot) == what
+    # A node with one thread a core takes it anyway, and that one alone.
+    snapshot = cluster([*nodes, node("n2", gres={"gpu": 4})], [te], settings=SlurmSettings(release=release))
+    assert not unsupported(te, snapshot)
+    demand = demand_of(te, snapshot, room_of(snapshot))
+    assert demand.allowed.tolist() == [is_modelled, True]
+
+
+@pytest.mark.parametrize(
+    ("release", "change", "is_modelled"),
+    [
+        ("22.05.8", {}, True),
+        ("22.05.8", {"max_nodes": 2}, False),
+        ("22.05.8", {"exclusive": True}, False),
+        ("26.05.5", {}, False),
+    ],
+)
+def test_fewer_cpus_by_gpu_than_its_tasks_need(release: str, change: dict[str, Any], *, is_modelled: bool) -> None:
+    request = Request(tasks=4, cpus=4, gres_per_node=(("gpu", 1),), cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1)
+    te = waiting(9, replace(request, **change))
+    snapshot = cluster([node("n1", gres={"gpu": 4})], [te], settings=SlurmSettings(release=release))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with 4 tasks")
+    if is_modelled:
+        assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+
+
+def test_several_tasks_a_core_with_devices_fill_cores() -> None:
+    request = Request(tasks=4, cpus=4, tasks_per_core=2, gres_per_node=(("gpu", 1),), mem_per_node_mib=1)
+    te = waiting(9, request)
+    snapshot = cluster([two_threads("n1", {"gpu": 4})], [te])
+    assert not unsupported(te, snapshot)
+    assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+
+
+@pytest.mark.parametrize(("release", "is_modelled"), [("22.05.8", False), ("26.05.5", True)])
+def test_gres_beside_gpus_that_bring_cpus(release: str, *, is_modelled: bool) -> None:
+    request = Request(
+        tasks=3, cpus=3, gres_per_node=(("tmp", 1),), gres_per_job=(("gpu", 3),), cpus_per_gres=(("gpu", 3),)
+    )
+    te = waiting(9, replace(request, mem_per_node_mib=1))
+    snapshot = cluster([node("n1", gres={"gpu": 4, "tmp": 4})], [te], settings=SlurmSettings(release=release))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gres=tmp with CPUs for each GPU")
+    enough = waiting(9, replace(request, cpus_per_gres=(("gpu", 1),), mem_per_node_mib=1))
+    assert not unsupported(enough, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("release", "tasks", "of_a_task", "gres", "started"),
+    [
+        ("22.05.8", 4, 3, "gpu", False),
+        ("22.05.8", 2, 3, "tmp", False),
+        ("22.05.8", 3, 3, "gpu", True),
+        ("22.05.8", 1, 3, "gpu", True),
+        ("22.05.8", 4, 2, "gpu", True),
+        ("22.05.8", 4, 3, "", True),
+        ("26.05.5", 4, 3, "gpu", True),
+    ],
+)
+def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch -N1 on nodes of 8 cores
+    release: str, tasks: int, of_a_task: int, gres: str, *, started: bool
+) -> None:
+    asked = ((gres, 1),) if gres else ()
+    request = Request(tasks=tasks, cpus=tasks * of_a_task, cpus_per_task=of_a_task, gres_per_node=asked)
+    te = waiting(9, replace(request, mem_per_node_mib=1))
+    nodes = [two_threads("n1", {"gpu": 4, "tmp": 4}), node("n2", gres={"gpu": 4, "tmp": 4})]
+    snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
+    assert demand_of(te, snapshot, room_of(snapshot)).allowed.tolist() == [started, True]

@@ -123,8 +123,8 @@ def test_nodes_of_its_own_leave_the_number_open() -> None:
     assert (plans(proposal), refused(proposal)) == ([], [RefusalCode.UNSUPPORTED])
 
 
-#: the GPU brings two CPUs, and the two tasks want six
-FEW_CPUS = Request(cpus=6, tasks=2, cpus_per_task=3, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
+#: the GPU brings two CPUs, and the six tasks want six
+FEW_CPUS = Request(cpus=6, tasks=6, max_nodes=2, mem_per_node_mib=1, gres_per_node=(("gpu", 1),))
 
 
 def test_what_slurm_starts_with_a_fixed_number_alone_is_planned_for() -> None:

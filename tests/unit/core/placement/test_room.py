@@ -146,6 +146,11 @@ class TestPartitions:
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1000), True),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001), False),
             ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=0), False),
+            # 4 tasks on a node: Slurm holds the memory of their CPUs against the limit
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=250), True),
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=251), False),
+            ({"max_mem_per_node_mib": 1000}, Request(tasks=2, cpus=4, cpus_per_task=2, mem_per_cpu_mib=251), False),
+            ({"max_mem_per_node_mib": 1000}, Request(cpus=1, min_cpus_per_node=4, mem_per_cpu_mib=251), False),
             ({"max_mem_per_cpu_mib": 10}, Request(mem_per_cpu_mib=10), True),
             ({"max_mem_per_cpu_mib": 10}, Request(mem_per_cpu_mib=11), False),
         ],
@@ -163,6 +168,22 @@ class TestPartitions:
         snapshot = cluster(nodes, [te], partitions=parts, settings=SlurmSettings(def_cpus_per_gpu=3))
         amounts = [one.per_node[:2].tolist() for one in demands_of(te, snapshot, room_of(snapshot))]
         assert amounts == [[6, 6], [8, 100]]
+
+    @pytest.mark.parametrize(
+        ("of_a_task", "in_all", "wanted"),
+        [
+            (1, 1, 6),
+            (4, 4, 4),  # -c4: Slurm gives it no default
+            (2, 1, 6),  # the default's, shown in the place of -c's
+        ],
+    )
+    def test_cpus_by_default_for_each_gpu_are_not_for_a_job_that_names_those_of_a_task(
+        self, of_a_task: int, in_all: int, wanted: int
+    ) -> None:
+        te = Request(cpus=in_all, cpus_per_task=of_a_task, gres_per_node=(("gpu", 2),), mem_per_node_mib=1)
+        settings = SlurmSettings(def_cpus_per_gpu=3)
+        snapshot = cluster([node("n1", gres={"gpu": 4})], [waiting(9, te)], settings=settings)
+        assert demand_of(snapshot.jobs[JobId(9)], snapshot, room_of(snapshot)).per_node[0] == wanted
 
     def test_default_memory_of_a_gpu_needs_one_victim_and_not_the_whole_node(self) -> None:
         parts = [self.partition("p", "n1", def_mem_per_gpu_mib=700)]

@@ -72,6 +72,18 @@ def test_nodes_with_different_numbers_of_threads_are_not_mixed() -> None:
     assert plans(FitGpp().propose(view_of(cluster([two, alike], jobs)), None)) == [("n1,n2", (2, 1))]
 
 
+def test_tasks_that_fill_cores_are_spread_over_nodes_with_any_number_of_threads() -> None:
+    two = replace(node("n1", cpus=8), sockets=1, cores_per_socket=4, threads_per_core=2)
+    one = replace(node("n2", cpus=5), sockets=1, cores_per_socket=5, threads_per_core=1)
+    six = Request(cpus=12, tasks=6, cpus_per_task=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    jobs = [running(1, share("n1", 2)), waiting(9, six)]
+    assert plans(FitGpp().propose(view_of(cluster([two, one], jobs)), None)) == [("n1,n2", (1,))]
+    for other in (replace(six, threads_per_core=1), replace(six, cpus=18, cpus_per_task=3)):
+        large = [replace(two, total=replace(two.total, cpus=16), cores_per_socket=8), one]
+        proposal = FitGpp().propose(view_of(cluster(large, [waiting(9, other)])), None)
+        assert plans(proposal) == []
+
+
 def test_tasks_of_several_gpus_are_spread_evenly_alone() -> None:
     nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 2})]
     three = Request(cpus=3, tasks=3, min_nodes=2, max_nodes=2, mem_per_node_mib=1, gres_per_task=(("gpu", 2),))

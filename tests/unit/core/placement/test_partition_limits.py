@@ -1,0 +1,92 @@
+"""Nodes that a partition gives a job, and those that it keeps from the next one in which the job may run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.cluster import Node, Partition, Request, SlurmSettings
+from tesched_core.model.snapshot import Snapshot
+from tesched_core.policy import MakeRoom
+from tesched_policies.fitgpp import FitGpp
+
+from tests.builders import cluster, node, running, share, view_of, waiting
+
+
+def victims(snapshot: Snapshot) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return for each plan its nodes and its victims."""
+    plans = FitGpp().propose(view_of(snapshot), None).plans
+    return [(plan.nodes, list(plan.victim_ids)) for plan in plans if isinstance(plan, MakeRoom)]
+
+
+def threaded(name: str, sockets: int, cores_per_socket: int) -> Node:
+    """Return a node with two threads a core."""
+    return replace(node(name), sockets=sockets, cores_per_socket=cores_per_socket, threads_per_core=2)
+
+
+def partition(name: str, *nodes: str, tier: int = 1, **limits: int) -> Partition:
+    return Partition(name=name, nodes=frozenset(nodes), priority_tier=tier, **limits)  # type: ignore[arg-type] # numbers
+
+
+@pytest.mark.parametrize(("default", "of_its_own"), [(0, 3), (3, 0)])
+def test_whole_nodes_with_cpus_for_each_of_their_gpus(default: int, of_its_own: int) -> None:
+    """Slurm says BadConstraints where the job's two GPUs have their CPUs, and the node's four have not."""
+    te = Request(
+        exclusive=True,
+        gres_per_node=(("gpu", 2),),
+        cpus_per_gres=(("gpu", of_its_own),) if of_its_own else (),
+        mem_per_node_mib=1,
+    )
+    nodes = [node(f"n{cpus}", cpus=cpus, gres={"gpu": 4}) for cpus in (8, 12)]
+    jobs = [running(1, share("n8", 1)), running(2, share("n12", 1)), waiting(9, te)]
+    settings = SlurmSettings(def_cpus_per_gpu=default)
+    assert victims(cluster(nodes, jobs, settings=settings)) == [(("n12",), [2])]
+    assert victims(cluster(nodes[:1], [jobs[0], jobs[2]], settings=settings)) == []
+
+
+def test_whole_nodes_with_no_more_cpus_than_the_partition_gives() -> None:
+    parts = [partition("few", "n1", "n2", max_cpus_per_node=16)]
+    te = waiting(9, Request(exclusive=True, mem_per_node_mib=1), partitions=("few",))
+    nodes = [node("n1", cpus=32), node("n2", cpus=16)]
+    jobs = [running(1, share("n1", 1)), running(2, share("n2", 1))]
+    assert victims(cluster(nodes, [*jobs, te], partitions=parts)) == [(("n2",), [2])]
+    assert victims(cluster(nodes[:1], [jobs[0], te], partitions=parts)) == []
+    alone = [replace(parts[0], oversubscribe="EXCLUSIVE")]
+    te = waiting(9, partitions=("few",))
+    assert victims(cluster(nodes, [*jobs, te], partitions=alone)) == [(("n2",), [2])]
+
+
+@pytest.mark.parametrize(
+    ("limits", "request_"),
+    [
+        ({"max_cpus_per_node": 16}, Request(exclusive=True, mem_per_node_mib=1)),
+        ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=1001)),
+        ({"max_mem_per_node_mib": 1000}, Request(mem_per_node_mib=0)),
+        ({"max_mem_per_node_mib": 1000}, Request(tasks=4, cpus=4, mem_per_cpu_mib=251)),
+    ],
+)
+def test_a_partition_that_never_holds_the_job_keeps_no_node_from_the_next(
+    limits: dict[str, int], request_: Request
+) -> None:
+    parts = [partition("p", "n1"), partition("few", "n1", tier=5, **limits)]
+    te = waiting(9, request_, partitions=("few", "p"))
+    jobs = [running(1, share("n1", 32)), te]
+    assert victims(cluster([node("n1")], jobs, partitions=parts)) == [(("n1",), [1])]
+
+
+def test_a_partition_that_gives_no_job_so_many_nodes_keeps_none_either() -> None:
+    parts = [partition("p", "n1", "n2"), partition("few", "n1", "n2", tier=5, max_nodes=1)]
+    request = Request(tasks=2, cpus=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    jobs = [running(1, share("n1", 32)), waiting(9, request, partitions=("few", "p"))]
+    assert victims(cluster([node("n1"), node("n2")], jobs, partitions=parts)) == [(("n1", "n2"), [1])]
+
+
+def test_cores_on_several_sockets_are_sure_to_be_free_once_one_socket_is_too_small_for_all() -> None:
+    te = waiting(9, Request(sockets_per_node=2, mem_per_node_mib=1))
+    nodes = [threaded("n1", 1, 16), threaded("n2", 2, 8)]
+    jobs = [running(1, share("n2", 14)), running(2, share("n2", 2))]
+    assert victims(cluster(nodes, [jobs[0], te])) == [(("n2",), [])]
+    # 16 CPUs free may be those of the 8 cores of one socket.
+    ((where, gone),) = victims(cluster(nodes, [*jobs, te]))
+    assert (where, len(gone)) == (("n2",), 1)
+    assert victims(cluster(nodes[:1], [te])) == []
