@@ -86,6 +86,12 @@ REQUEST_MUTATIONS = (
         "if False and gpus_in_all",
     ),
     Mutation(
+        "sockets: what must be free is not taken",
+        "core/tesched_core/placement/demand.py",
+        "holds, takes = takes if holds is None else holds, takes.copy()",
+        "takes = takes.copy()",
+    ),
+    Mutation(
         "number of nodes: its partition's least",
         "core/tesched_core/placement/demand.py",
         ", partition.min_nodes if partition else 1)",

@@ -22,7 +22,7 @@ typedef struct {
 } taken_list_t;
 
 /* Of so many jobs it is known that others were preempted for them; then the oldest is forgotten. */
-#define GIVEN_MAX 4096
+#define GIVEN_MAX 512
 
 typedef struct {
 	uint32_t job; /* id */

@@ -1,7 +1,9 @@
 """Members of the groups in partitions' AllowGroups, as this host's `getent` has them.
 
-slurmctld reads the same databases on its own host, every few minutes: a group's list of members, and each user's
-primary group. NSS may hang, so a program that can be ended asks it, and not this process.
+slurmctld reads the same databases on its own host, every few minutes: a group's list of members, that of other groups
+of the same number, and each user's primary group. So a user counts as a member by any of the group's list, the primary
+group and the user's own groups, which may be known where lists are not (sssd's ignore_group_members). NSS may hang, so
+a program that can be ended asks it, and not this process.
 """
 
 from __future__ import annotations
@@ -33,17 +35,18 @@ def read_members(partitions: Iterable[Partition], jobs: Iterable[Job]) -> Member
     if not users:
         return Members(of={}, users=frozenset())
     found = _getent("group", {name for names in groups.values() for name in names})
-    primary = {line[0]: line[3] for line in _getent("passwd", users)}
+    primary = {line[0]: line[3] for line in _getent("passwd", users) if len(line) >= 4}
+    own = {line[0]: {primary.get(line[0]), *line[1:]} for line in _getent("initgroups", users, between=None)}
     return Members(
         of={
-            name: frozenset(members.split(",")) | {user for user, gid in primary.items() if gid == number}
-            for name, _, number, members in (line[:4] for line in found)
+            name: frozenset(members.split(",")) | {user for user, gids in own.items() if number in gids}
+            for name, _, number, members in (line[:4] for line in found if len(line) >= 4)
         },
-        users=frozenset(primary),
+        users=frozenset(primary.keys() & own.keys()),
     )
 
 
-def _getent(database: str, names: Iterable[str]) -> list[list[str]]:
+def _getent(database: str, names: Iterable[str], *, between: str | None = ":") -> list[list[str]]:
     """Return the records of these names, those that are found; none where the host does not answer in time."""
     try:
         ended = run_bounded(
@@ -55,4 +58,4 @@ def _getent(database: str, names: Iterable[str]) -> list[list[str]]:
     except OSError:
         return []
     lines = [] if ended.stopped else ended.out.decode("utf-8", "surrogateescape").split("\n")
-    return [fields for fields in (line.split(":") for line in lines) if len(fields) >= 4]
+    return [line.split(between) for line in lines if line]

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition, SlurmSettings
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, Limits, SlurmLimits
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
 
-#: Seconds for which what was read is believed.
-LIMITS_AGE_S = 300.0
+#: Seconds for which what was read is believed, and those after which nothing is known while it can't be read again.
+LIMITS_AGE_S, FORGOTTEN_AFTER_S = 300.0, 900.0
 #: With more users than this, or one with a strange name, all are asked for.
 _MOST_USERS = 1000
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
@@ -84,20 +83,26 @@ class LimitsInForce:
     commands: Commands
     #: seconds for which they are believed
     age_s: float = LIMITS_AGE_S
+    #: a clock that only runs
+    stopwatch: Callable[[], float] = time.monotonic
     _read: SlurmLimits = NOTHING_KNOWN
-    _read_at: float = 0.0
+    #: by that clock: when it was last tried, and when limits were last read
+    _tried_at: float | None = None
+    _known_at: float = 0.0
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
         """Return what may bear on these jobs, as last read."""
         users = {job.user for job in jobs if job.on_nodes}
-        if users and time.time() - self._read_at > self.age_s:
-            found = self._read
-            if _ENFORCE_LIMITS & settings.enforced:
-                answer = self.commands.run(_argv(users))
-                found = found if isinstance(answer, Failure) else read_limits(answer)
+        now, enforced = self.stopwatch(), bool(_ENFORCE_LIMITS & settings.enforced)
+        if not enforced or now - self._known_at > FORGOTTEN_AFTER_S:
+            self._read = replace(NOTHING_KNOWN, members=self._read.members, users=self._read.users)
+        if users and (self._tried_at is None or now - self._tried_at > self.age_s):
+            self._tried_at = now  # one that fails is not repeated with each poll
+            answer = self.commands.run(_argv(users)) if enforced else None
+            if isinstance(answer, str):
+                self._read, self._known_at = read_limits(answer), now
             members = read_members(partitions, jobs)
-            # One that failed is not repeated with each poll.
-            self._read, self._read_at = replace(found, members=members.of, users=members.users), time.time()
+            self._read = replace(self._read, members=members.of, users=members.users)
         return self._read
 
 

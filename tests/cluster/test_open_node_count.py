@@ -49,7 +49,7 @@ def test_gpus_that_no_node_has_by_itself_are_freed_on_two(tmp_path: Path, one_cl
 def test_a_partition_that_gives_several_nodes_at_least_costs_a_victim_on_each(
     tmp_path: Path, one_client: ClientChoice
 ) -> None:
-    """Slurm starts two tasks on MinNodes nodes, though they leave their number of nodes open."""
+    """Slurm starts four tasks on MinNodes nodes, though they leave their number of nodes open and fit on one."""
     wide = PartitionDefinition(name="wide", settings={"MinNodes": "3"})
     three = ClusterDefinition(
         groups=(NodeGroup(count=3, cpus=8),), partitions=(PartitionDefinition(name="main", default=True), wide)
@@ -57,7 +57,7 @@ def test_a_partition_that_gives_several_nodes_at_least_costs_a_victim_on_each(
     with LocalCluster(three) as cluster:
         jobs = [running(cluster, "-w", f"n{number}", "-c8") for number in (1, 2)]
         with running_daemon(cluster, tmp_path, one_client) as daemon:
-            te = cluster.sbatch("--job-name=te", "--output=/dev/null", "--mem=100", "-pwide", "-n2", wrap=SLEEP)
+            te = cluster.sbatch("--job-name=te", "--output=/dev/null", "--mem=100", "-pwide", "-n4", wrap=SLEEP)
             cluster.wait_state(te, "RUNNING")
             assert cluster.job(te)["NodeList"] == "n[1-3]"
             assert sorted(cluster.put_back(jobs)) == jobs

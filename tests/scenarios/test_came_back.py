@@ -15,8 +15,10 @@ from tesched_core.model.actions import CameBack, SetMarks
 from tesched_core.model.cluster import JobState, PluginSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.memory import Memory, TeRun
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
+from tesched_core.orders.clock_jump import shift_times
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, TE, Driver
@@ -300,3 +302,10 @@ def test_another_lever_takes_no_notice_of_it() -> None:
     drive.cycle(12)
     assert drive.why_not(TE) not in {RefusalCode.FUTILE, RefusalCode.RETRY_LATER}
     assert (drive.memory.te_runs, drive.memory.te_poll) == ({}, None)
+
+
+def test_a_set_clock_makes_no_short_run_long() -> None:
+    run = TeRun(restarts=1, at=NOW, running_since=NOW - 2, began=NOW - 3)
+    memory = shift_times(Memory(te_runs={JobId(TE): run}, te_poll=(NOW, JobId(TE))), 3600)
+    later = replace(run, at=NOW + 3600, running_since=NOW + 3598)
+    assert (memory.te_runs, memory.te_poll) == ({JobId(TE): later}, (NOW + 3600, JobId(TE)))

@@ -42,8 +42,10 @@ class SlurmLimits:
     #: users whose groups are known
     users: frozenset[str] = frozenset()
 
-    #: it is read as a whole, and each time anew: what is worked out from it may be kept
-    __hash__ = object.__hash__
+    #: what is worked out from the first two, by account, user, partition and QOS (`placement/within_limits.py`)
+    counted: dict[tuple[object, ...], tuple[tuple[str, str, int], ...]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def is_in_one_of(self, groups: frozenset[str], user: str) -> bool:
         """Check whether a user may be in one of these groups. Of a user, or a group, that is not known it may be."""

@@ -51,6 +51,11 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
         shadowed={job_id: at + by_s for job_id, at in memory.shadowed.items()},
         missing={job_id: at + by_s for job_id, at in memory.missing.items()},
         paid=tuple(replace(one, at=one.at + by_s) for one in memory.paid),
+        te_runs={
+            job_id: replace(one, at=one.at + by_s, running_since=later(one.running_since))
+            for job_id, one in memory.te_runs.items()
+        },
+        te_poll=None if memory.te_poll is None else (memory.te_poll[0] + by_s, memory.te_poll[1]),
         changes={
             lever: {
                 job_id: replace(

@@ -213,7 +213,7 @@ def _demand_in(
     whole = takes_whole_nodes(request, partition)
     if whole and partition is not None:
         allowed &= whole_allowed(partition, room)
-    # -n1 in a partition of MinNodes=3 starts on three (22.05; 26.05 refuses it at submission, and -n2 not).
+    # -n1 in a partition of MinNodes=3 starts on three (22.05; 26.05 takes none of fewer tasks than nodes).
     least = max(request.min_nodes, 1, len(request.required_nodes), partition.min_nodes if partition else 1)
     if request.tasks_per_node:
         least = max(least, ceil(request.tasks / request.tasks_per_node))
@@ -293,10 +293,8 @@ class _Amounts:
         takes = np.broadcast_to(rows[0], room.total.shape)
         if len(rows) > 1:
             takes = rows[kind_of]
-        if self.all_memory or self.whole or self.least_cpus is not None:
+        if self.all_memory or self.whole:
             takes = takes.copy()
-            if self.least_cpus is not None:
-                takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
             if self.whole:
                 np.maximum(takes, room.total, out=takes)
                 takes[:, 1] = np.maximum(takes[:, 1], memory_of_whole(request, room))
@@ -304,6 +302,9 @@ class _Amounts:
             if self.all_memory:
                 takes[:, 1] = room.total[:, 1]
         holds = _held(takes, room, whole=self.whole)
+        if self.least_cpus is not None:
+            holds, takes = takes if holds is None else holds, takes.copy()
+            takes[:, 0] = np.maximum(takes[:, 0], self.least_cpus)
         if not self.whole:
             takes = _with_one_gpus_shards(takes, room)
         missing = [name for name, count in wanted[0].gres if count and name not in room.resources]

@@ -34,7 +34,6 @@ Source
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 from tesched_core.model.cluster import Job, Partition
 from tesched_core.model.slurm_limits import Limits, SlurmLimits
@@ -55,12 +54,15 @@ def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits) -> boo
     return not any(_is_beyond(job, *each) for each in limits_on)
 
 
-@lru_cache(maxsize=4096)
 def _limits_on(
     association: tuple[str, str, str], qos: tuple[str, str], limits: SlurmLimits
 ) -> tuple[tuple[str, str, int], ...]:
     """Return the limits that count for jobs of this account, user, partition and QOS: kind, TRES and number of each."""
-    return tuple(_each_limit(association, [name.lower() for name in qos if name], limits))
+    found = limits.counted.get((association, qos))
+    if found is None:
+        found = tuple(_each_limit(association, [name.lower() for name in qos if name], limits))
+        limits.counted[association, qos] = found
+    return found
 
 
 def _each_limit(

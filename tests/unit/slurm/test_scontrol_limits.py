@@ -17,7 +17,7 @@ from tesched_core.model.slurm_limits import NOTHING_KNOWN
 from tesched_slurm import group_members
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
-from tesched_slurm.scontrol_limits import LimitsInForce, read_limits
+from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LimitsInForce, read_limits
 
 from tests.builders import running
 
@@ -142,6 +142,23 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
     known = limits.now(ENFORCED, (), [JOB])
     assert "high" in known.qos
     assert limits.now(ENFORCED, (), [JOB]) == known, "what fails once is not forgotten"
+
+
+def test_once_limits_are_not_enforced_any_more_none_is_known() -> None:
+    limits = LimitsInForce(commands=Answering(answers=[HIGH]))
+    assert "high" in limits.now(ENFORCED, (), [JOB]).qos
+    assert limits.now(SlurmSettings(), (), [JOB]) == NOTHING_KNOWN
+
+
+def test_what_can_not_be_read_again_for_long_is_forgotten() -> None:
+    """A limit of a maintenance would keep all jobs from being victims for ever."""
+    now = 10_000.0
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, FAILS, FAILS, FAILS]), stopwatch=lambda: now)
+    assert "high" in limits.now(ENFORCED, (), [JOB]).qos
+    now += FORGOTTEN_AFTER_S
+    assert "high" in limits.now(ENFORCED, (), [JOB]).qos
+    now += 1
+    assert limits.now(ENFORCED, (), [JOB]) == NOTHING_KNOWN
 
 
 @pytest.mark.parametrize("words", [{"none"}, {"associations"}, {"associations", "qos"}, set()])

@@ -81,8 +81,20 @@ def test_a_partition_that_gives_no_job_so_many_nodes_keeps_none_either() -> None
     assert victims(cluster([node("n1"), node("n2")], jobs, partitions=parts)) == [(("n1", "n2"), [1])]
 
 
+#: one CPU, on a node with a free core on each of two sockets
+BOTH_SOCKETS = Request(sockets_per_node=2, mem_per_node_mib=1)
+
+
+def test_cores_on_other_sockets_must_be_free_and_are_not_taken() -> None:
+    """Two such jobs of one CPU fit on a node beside each other."""
+    nodes, tes = [threaded("n2", 2, 8), node("n3")], [waiting(9, BOTH_SOCKETS), waiting(8, BOTH_SOCKETS)]
+    full = running(2, share("n3", 32))
+    half = running(1, share("n2", 4))
+    assert victims(cluster(nodes, [half, full, *tes])) == [(("n2",), []), (("n2",), [])]
+
+
 def test_cores_on_several_sockets_are_sure_to_be_free_once_one_socket_is_too_small_for_all() -> None:
-    te = waiting(9, Request(sockets_per_node=2, mem_per_node_mib=1))
+    te = waiting(9, BOTH_SOCKETS)
     nodes = [threaded("n1", 1, 16), threaded("n2", 2, 8)]
     jobs = [running(1, share("n2", 14)), running(2, share("n2", 2))]
     assert victims(cluster(nodes, [jobs[0], te])) == [(("n2",), [])]
