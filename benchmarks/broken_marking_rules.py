@@ -107,9 +107,16 @@ MARKING_MUTATIONS = (
     Mutation("came back: success has served", _BACK, "served = job.state is JobState.COMPLETED or", "served ="),
     Mutation("came back: TE jobs alone", _BACK, "is not JobClass.TE", "is None"),
     Mutation("came back: one that an answer lacks", _BACK, "if job_id in context.absent}", "if False}"),
+    Mutation("came back: unseen returns lift no bar", _BACK, "first = min(first, known.first_restart)", "pass"),
+    Mutation(
+        "came back: one that failed may be put back",
+        "core/tesched_core/orders/futility.py",
+        "kept[family] = one  # its user may put it back yet",
+        "pass",
+    ),
     Mutation("came back: another job's id", _BACK, "and known.count > job.restarts", "and False"),
     Mutation(
-        "came back: victims of a useful run have served", _BACK, "since = max(run.restarts - one.count, 0)", "since = 0"
+        "came back: victims of a useful run have served", _BACK, "first = max(job.restarts - times, 0)", "first = 0"
     ),
     Mutation(
         "came back: left alone",

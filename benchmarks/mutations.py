@@ -142,6 +142,7 @@ NEAR = {
     "first_look": ("tests/scenarios/test_first_look.py",),
     "futility": (
         "tests/scenarios/test_came_back.py",
+        "tests/scenarios/test_came_back.py",
         "tests/scenarios/test_memory_reading.py",
         "tests/scenarios/test_futility.py",
         "tests/scenarios/test_useful_run.py",

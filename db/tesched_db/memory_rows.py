@@ -185,6 +185,7 @@ def _futile_of(row: JobMemoryRow) -> Futility | None:
         basis=row.futile_basis or "",
         fellows=row.futile_fellows or 0,
         changed=bool(row.futile_changed),
+        first_restart=row.futile_first_restart,
     )
 
 
@@ -196,6 +197,7 @@ def _futile_values(futile: Futility | None) -> Values:
         "futile_basis": futile.basis if futile else None,
         "futile_fellows": futile.fellows if futile else None,
         "futile_changed": futile.changed if futile else None,
+        "futile_first_restart": futile.first_restart if futile else None,
     }
 
 

@@ -466,6 +466,7 @@ class JobMemoryRow(Base):
     futile_basis: Mapped[str | None]
     futile_fellows: Mapped[int | None]
     futile_changed: Mapped[bool | None]
+    futile_first_restart: Mapped[int | None]
     #: of a job that was preempted: its first submission, and how long it ran before its present turn in the queue
     submitted_at: Mapped[float | None]
     ran_s: Mapped[float | None]

@@ -309,3 +309,32 @@ def test_a_set_clock_makes_no_short_run_long() -> None:
     memory = shift_times(Memory(te_runs={JobId(TE): run}, te_poll=(NOW, JobId(TE))), 3600)
     later = replace(run, at=NOW + 3600, running_since=NOW + 3598)
     assert (memory.te_runs, memory.te_poll) == ({JobId(TE): later}, (NOW + 3600, JobId(TE)))
+
+
+def test_returns_that_no_poll_saw_lift_no_bar() -> None:
+    """The plugin has given it victims in one of the runs that count; its later ones are of no more use."""
+    drive = site()
+    said(drive, 0)
+    returns(drive, 10)
+    said(drive, 11)
+    returns(drive, 400)
+    assert said(drive, 401) == (CameBack(job_id=JobId(TE), restarts=0, until=None),)
+    for _ in range(2):
+        drive.requeued(TE)
+    assert said(drive, 1000) == (CameBack(job_id=JobId(TE), restarts=0, until=None),)
+
+
+def test_one_that_fails_and_that_its_user_puts_back_counts_on() -> None:
+    drive = site()
+    said(drive, 0)
+    for number, until in ((0, int(NOW) + 312), (1, None)):
+        at_s = 400.0 * number + 10
+        drive.starts(TE, HALF, at_s=at_s - 2)
+        drive.cycle(at_s - 1)
+        drive.at_s = at_s
+        drive.ends(TE, JobState.FAILED)
+        drive.cycle(at_s + 0.5)
+        drive.requeued(TE)
+        drive.change(TE, submit_time=NOW + at_s + 1, end_time=None)
+        (one,) = said(drive, at_s + 2)
+        assert (one.restarts, one.until) == (0, until)

@@ -32,6 +32,8 @@ class Futility:
     fellows: int = 0
     #: something that mattered has changed since
     changed: bool = False
+    #: of a job that came back (`Ending.CAME_BACK`): Slurm's count of its restarts at the first run that counts
+    first_restart: int | None = None
 
     @property
     def by_itself(self) -> bool:

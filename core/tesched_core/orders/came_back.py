@@ -73,7 +73,10 @@ def see_returns(memory: Memory, context: CycleContext) -> Memory:
             known = None
         if times:
             count = times + (known.count if known is not None and known.by_itself else 0)
-            futile[job.job_id] = Futility(count=count, ending=Ending.CAME_BACK, said=job.reason)
+            first = max(job.restarts - times, 0)
+            if known is not None and known.first_restart is not None:
+                first = min(first, known.first_restart)  # also where returns in between were not seen
+            futile[job.job_id] = Futility(count=count, ending=Ending.CAME_BACK, said=job.reason, first_restart=first)
             retry_at[job.job_id] = context.now + wait_s(count, context.limits)
     newest = max(context.snapshot.jobs, default=JobId(0))
     return replace(memory, futile=futile, retry_at=retry_at, te_runs=runs, te_poll=(context.now, newest))
@@ -129,10 +132,10 @@ def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> di
     """Return the TE jobs for which the plugin preempts none yet, if it has before they came back."""
     found: dict[JobId, CameBack] = {}
     for job_id, one in sorted(memory.futile.items()):
-        run, until = memory.te_runs.get(job_id), memory.retry_at.get(job_id, 0.0)
-        if one.ending is not Ending.CAME_BACK or run is None:
+        until = memory.retry_at.get(job_id, 0.0)
+        if one.ending is not Ending.CAME_BACK or job_id not in memory.te_runs:
             continue
-        since = max(run.restarts - one.count, 0)
+        since = one.first_restart or 0
         if _left_alone(one, limits):
             found[job_id] = CameBack(job_id=job_id, restarts=since, until=None)
         elif until > now:

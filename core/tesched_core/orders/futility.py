@@ -24,7 +24,7 @@ from hashlib import blake2b
 from math import inf
 from typing import TYPE_CHECKING
 
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Futility, Memory
@@ -147,6 +147,8 @@ def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> dict[JobI
             continue
         if job is not None and (job.job_id in on_trial or _is_starting(job, one, context)):
             kept[family] = one
+        if job is not None and job.finished and one.by_itself and not _was_useful(job, context.limits):
+            kept[family] = one  # its user may put it back yet
         if job is None or not job.pending:
             continue
         if job.partitions not in nodes:
@@ -221,6 +223,12 @@ def _is_starting(job: Job, one: Futility, context: CycleContext) -> bool:
         return True
     began = job.start_time
     return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)
+
+
+def _was_useful(job: Job, limits: Limits) -> bool:
+    """Check whether a run that is over was a useful one."""
+    lasted_s = (job.end_time or 0.0) - (job.start_time or 0.0)
+    return job.state is JobState.COMPLETED or lasted_s >= useful_run_s(job, limits)
 
 
 def not_yet(job: Job, memory: Memory, limits: Limits) -> Why | None:

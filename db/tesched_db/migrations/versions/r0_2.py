@@ -100,6 +100,7 @@ def upgrade() -> None:
         sa.Column("futile_basis", sa.Text(), nullable=True),
         sa.Column("futile_fellows", sa.BigInteger(), nullable=True),
         sa.Column("futile_changed", sa.Boolean(), nullable=True),
+        sa.Column("futile_first_restart", sa.BigInteger(), nullable=True),
         sa.Column("submitted_at", sa.Float(53), nullable=True),
         sa.Column("ran_s", sa.Float(53), nullable=True),
         sa.Column("suspended_s", sa.Float(53), nullable=True),
