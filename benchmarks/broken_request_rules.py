@@ -160,8 +160,16 @@ REQUEST_MUTATIONS = (
     Mutation(
         "cpus-per-gpu: fewer than the tasks need, a fixed number alone",
         _MODELLED,
-        "if request.cpus_per_gres and varies and",
-        "if False and",
+        "(varies or request.gres_per_job) and _brings_too",
+        "False and _brings_too",
+    ),
+    Mutation("cpus-per-gpu: with --gpus no fewer", _MODELLED, "(varies or request.gres_per_job)", "varies"),
+    Mutation("cpus-per-gpu: by task on several nodes", _MODELLED, "by_task and not all(alike)", "False"),
+    Mutation(
+        "GRES: tasks that share cores on one node alone",
+        "core/tesched_core/placement/demand.py",
+        "(on_one if nodes == 1 else allowed)",
+        "on_one",
     ),
     Mutation("ntasks-per-core: cores with fewer tasks", _MODELLED, " % (request.tasks_per_core * nodes) != 0", " < 0"),
     Mutation(

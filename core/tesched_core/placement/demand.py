@@ -226,8 +226,9 @@ def _demand_in(
     limited = job.request if job.request.mem_per_cpu_mib is not None else request
     if partition is not None and not (memory_allowed(limited, partition) and count_allowed(request, least, partition)):
         allowed = np.zeros_like(where)
+    on_one = allowed
     if least == 1 and not counts_anew(settings.release) and has_gres(request):
-        allowed &= tasks_fill_cores(request, room)
+        on_one = allowed & tasks_fill_cores(request, room)
     required = rows_of(request.required_nodes, room)
     amounts = _Amounts(
         request=request,
@@ -246,7 +247,8 @@ def _demand_in(
             nodes=nodes,
             per_node=per_node,
             takes=takes,
-            allowed=allowed & required if len(request.required_nodes) == nodes else allowed,
+            allowed=(on_one if nodes == 1 else allowed)
+            & (required if len(request.required_nodes) == nodes else np.ones_like(allowed)),
             all_memory=all_memory,
             required=tuple(room.index[name] for name in request.required_nodes if name in room.index),
             unknown_gres=missing,

@@ -132,17 +132,22 @@ def _of_partition(job: Job, partition: Partition, snapshot: Snapshot) -> Iterato
     if shares_cores(partition, request.sharing):
         yield f"OverSubscribe={partition.oversubscribe} of partition {name}"
     default = default_cpus_per_gpu(request, partition, snapshot)
-    alike = (snapshot.nodes[node].threads_per_core <= 1 for node in partition.nodes if node in snapshot.nodes)
+    alike = [snapshot.nodes[node].threads_per_core <= 1 for node in partition.nodes if node in snapshot.nodes]
     if is_held_again(request, default, settings.release) and not any(alike):
         yield f"--threads-per-core={request.threads_per_core} with CPUs for each GPU"
     # Such a job is started on other nodes than it is bound to, or (whole nodes) on none.
     varies = request.min_nodes != request.max_nodes or takes_whole_nodes(request, partition)
     # 26.05 refuses one of a fixed number, and leaves it waiting for ever if it was submitted with a hold.
     varies = varies or not settings.release.startswith(_STARTS_WITH_TOO_FEW)
-    if request.cpus_per_gres and varies and _brings_too_few(request):
+    # With --gpus also 22.05 wants as many GPUs free as bring CPUs for all its tasks; with --gres it does not.
+    if request.cpus_per_gres and (varies or request.gres_per_job) and _brings_too_few(request):
         yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with {request.tasks} tasks"
     elif default and not request.cpus_per_gres and varies and _has_too_few(request, default):
         yield f"DefCpuPerGPU={default} with {request.tasks} tasks"
+    by_task = bool(request.cpus_per_gres and request.gres_per_task) and request.min_nodes > 1
+    if by_task and not all(alike) and not counts_anew(settings.release):
+        # 22.05 says BadConstraints of 8 tasks on four nodes, two of them with two threads a core.
+        yield f"--cpus-per-gpu={request.cpus_per_gres[0][1]} with --gpus-per-task on {request.min_nodes} nodes"
     others_gres = [name for name, _ in request.gres_per_node if name.partition(":")[0] != "gpu"]
     if others_gres and request.min_nodes <= 1 and not counts_anew(settings.release) and _brings_more(request, default):
         # 22.05 says BadConstraints of it, once its number of nodes is set.

@@ -256,6 +256,7 @@ def test_threads_a_core_with_cpus_for_each_gpu(release: str, tasks: int, gpus: i
         ("22.05.8", {}, True),
         ("22.05.8", {"max_nodes": 2}, False),
         ("22.05.8", {"exclusive": True}, False),
+        ("22.05.8", {"gres_per_node": (), "gres_per_job": (("gpu", 1),)}, False),
         ("26.05.5", {}, False),
     ],
 )
@@ -266,6 +267,17 @@ def test_fewer_cpus_by_gpu_than_its_tasks_need(release: str, change: dict[str, A
     assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with 4 tasks")
     if is_modelled:
         assert demand_of(te, snapshot, room_of(snapshot)).per_node[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("release", "threads", "is_modelled"), [("22.05.8", 2, False), ("22.05.8", 1, True), ("26.05.5", 2, True)]
+)
+def test_cpus_of_each_tasks_gpu_on_several_nodes(release: str, threads: int, *, is_modelled: bool) -> None:
+    request = Request(tasks=4, cpus=4, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    te = waiting(9, replace(request, gres_per_task=(("gpu", 1),), cpus_per_gres=(("gpu", 1),)))
+    nodes = [node("n1", gres={"gpu": 4}), replace(node("n2", gres={"gpu": 4}), threads_per_core=threads)]
+    snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with --gpus-per-task on 2 nodes")
 
 
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
@@ -309,3 +321,14 @@ def test_tasks_with_gres_that_share_cores_on_one_node(  # each seen with sbatch 
     nodes = [two_threads("n1", {"gpu": 4, "tmp": 4}), node("n2", gres={"gpu": 4, "tmp": 4})]
     snapshot = cluster(nodes, [te], settings=SlurmSettings(release=release))
     assert demand_of(te, snapshot, room_of(snapshot)).allowed.tolist() == [started, True]
+
+
+def test_tasks_with_gres_that_share_cores_have_several_nodes_where_their_number_is_open() -> None:
+    """8 tasks of 3 CPUs with --gres on three nodes, as 22.05 starts them: only one node is refused."""
+    request = Request(tasks=4, cpus=12, cpus_per_task=3, max_nodes=4, gres_per_node=(("gpu", 1),), mem_per_node_mib=1)
+    te = waiting(9, request)
+    snapshot = cluster(
+        [two_threads("n1", {"gpu": 4}), two_threads("n2", {"gpu": 4})], [te], settings=SlurmSettings(release="22.05.8")
+    )
+    demand = demand_of(te, snapshot, room_of(snapshot))
+    assert (demand.nodes, demand.allowed.tolist()) == (2, [True, True])
