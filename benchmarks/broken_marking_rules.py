@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _MARKING, _TURNOVER = "core/tesched_core/orders/marking.py", "core/tesched_core/orders/turnover.py"
 _BACK, _FUTILITY = "core/tesched_core/orders/came_back.py", "core/tesched_core/orders/futility.py"
+_FUTILITY = "core/tesched_core/orders/futility.py"
 _LEVER, _CLUSTER = "core/tesched_core/levers/mark.py", "core/tesched_core/model/cluster.py"
 _PLUGIN = "daemon/tesched_daemon/doctor/plugin.py"
 _FILE, _FIT = "daemon/tesched_daemon/marks_file.py", "daemon/tesched_daemon/plugin_fit.py"
@@ -104,13 +105,13 @@ MARKING_MUTATIONS = (
         "return run",
     ),
     Mutation("came back: booting is no part of it", _BACK, ' and "CONFIGURING" not in job.flags', ""),
-    Mutation("came back: success has served", _BACK, "served = job.state is JobState.COMPLETED or", "served ="),
+    Mutation("came back: success has served", _FUTILITY, "job.state is JobState.COMPLETED or lasted_s", "lasted_s"),
     Mutation("came back: TE jobs alone", _BACK, "is not JobClass.TE", "is None"),
     Mutation("came back: one that an answer lacks", _BACK, "if job_id in context.absent}", "if False}"),
     Mutation("came back: unseen returns lift no bar", _BACK, "first = min(first, known.first_restart)", "pass"),
     Mutation(
         "came back: one that failed may be put back",
-        "core/tesched_core/orders/futility.py",
+        _FUTILITY,
         "kept[family] = one  # its user may put it back yet",
         "pass",
     ),

@@ -62,7 +62,7 @@ def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
     config = configuration(config_path)
     engine = open_store(config.store.url, read_only=True)
     try:
-        daemon = read.status(engine, now=time.time()).daemon
+        daemon = read.daemon(engine)
         memory = read.memory(engine, STATES)
     finally:
         engine.dispose()

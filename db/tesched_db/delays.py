@@ -111,7 +111,7 @@ def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Vict
 
 
 def _followed(victim: Victim, ended_at: UnixSeconds | None, changes: Iterable[Change]) -> Victim:
-    """Return the victim; of an order that nobody follows any more, as its job's changes show it."""
+    """Return the victim; of an order that has ended, as its job's changes show it."""
     return victim if ended_at is None else ran_again(victim, changes)
 
 

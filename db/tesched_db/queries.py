@@ -50,6 +50,7 @@ from tesched_db.view_builders import (
     transition_of,
 )
 from tesched_db.views import (
+    DaemonView,
     JobFilter,
     JobStory,
     JobView,
@@ -101,6 +102,12 @@ def status(
             delays=delays(session, since=now - window_s),
             window_s=window_s,
         )
+
+
+def daemon(engine: Engine) -> DaemonView | None:
+    """Return the daemon as it last said of itself; None if none has ever written here."""
+    with _reader(engine) as session:
+        return daemon_view(row) if (row := session.get(DaemonRow, 1)) else None
 
 
 def memory(engine: Engine, states: Mapping[str, type[Any]] = MappingProxyType({})) -> Memory:

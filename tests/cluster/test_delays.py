@@ -56,11 +56,11 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
         after = started(cluster, be)
         assert after > before
         cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
-        told = daemon.json("explain", str(be))["delay"]
-        assert told["delay"]["total_s"] == pytest.approx(after - before)
-        assert [(cause["job"], cause["user"]) for cause in told["causes"]] == [(str(te), ordinary_user())]
+        shown = daemon.json("explain", str(be))["delay"]
+        assert shown["delay"]["total_s"] == pytest.approx(after - before)
+        assert [(cause["job"], cause["user"]) for cause in shown["causes"]] == [(str(te), ordinary_user())]
         (first_of_all,) = daemon.json("status")["delays"]["jobs"]
-        assert (first_of_all["job"], first_of_all["delay"]) == (str(be), told["delay"])
+        assert (first_of_all["job"], first_of_all["delay"]) == (str(be), shown["delay"])
         assert "delays by TE jobs: 1 job(s)" in daemon.ask("status").stdout
 
 
@@ -78,9 +78,9 @@ def test_two_te_jobs_one_after_the_other_add_up(
             cluster.wait_state(te, "COMPLETED")
             after = started(cluster, be)
             cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
-        told = daemon.json("explain", str(be))["delay"]
-        assert told["delay"]["total_s"] == pytest.approx(after - before)
-        assert len(told["causes"]) == 2
+        shown = daemon.json("explain", str(be))["delay"]
+        assert shown["delay"]["total_s"] == pytest.approx(after - before)
+        assert len(shown["causes"]) == 2
         cluster.run("scancel", str(be))
         cluster.wait_for(
             lambda: daemon.json("jobs", "--all")["jobs"][0]["state"] == "CANCELLED", "the daemon to see its end"
@@ -109,5 +109,5 @@ def test_what_a_job_has_saved_by_its_own_word_is_not_lost(
         cluster.wait_state(te, "COMPLETED")
         after = started(cluster, be)
         cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
-        told = daemon.json("explain", str(be))["delay"]["delay"]
-        assert told["total_s"] == pytest.approx(after - saved_at, abs=0.1)
+        shown = daemon.json("explain", str(be))["delay"]["delay"]
+        assert shown["total_s"] == pytest.approx(after - saved_at, abs=0.1)

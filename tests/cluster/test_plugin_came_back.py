@@ -110,7 +110,7 @@ def test_one_that_came_back_from_free_nodes_has_its_victim(cluster: LocalCluster
     assert len(cluster.put_back(jobs)) == 1
 
 
-def test_a_slurmctld_that_was_restarted_has_forgotten_whom_victims_were_for(cluster: LocalCluster) -> None:
+def test_a_slurmctld_that_was_restarted_has_forgotten_which_jobs_had_victims(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     te = came_back(cluster, jobs)
     cluster.stop_slurmctld()

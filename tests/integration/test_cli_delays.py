@@ -62,7 +62,7 @@ def line_of(output: str, word: str) -> str:
     return " ".join(next(line for line in output.splitlines() if word in line).split())
 
 
-def test_explain_says_by_how_much_and_because_of_whom(config: Path) -> None:
+def test_explain_says_by_how_much_and_which_te_jobs_delayed_it(config: Path) -> None:
     assert line_of(tesched(config, "explain", "3"), "delay ") == (
         "delay 07:20 by TE jobs: 03:20 of runs lost, 04:00 from notice to restart; "
         "03:40 by TE jobs of its own user (no limit counts that): 01:40 of runs lost, 02:00 from notice to restart; "

@@ -65,14 +65,14 @@ def test_each_jobs_delay_is_the_sum_of_what_its_preemptions_cost(store: Engine) 
     ]
 
 
-def test_one_that_is_away_is_delayed_until_the_last_good_look(store: Engine) -> None:
+def test_one_that_is_away_is_delayed_until_the_last_good_poll(store: Engine) -> None:
     writer = written(store)
     before = seen(store).jobs[0].delay.total_s
     writer.look(700.0, job(4, account="biology"), memory=writer.memory)
     assert seen(store, now=5000.0, window_s=10.0).jobs[0].delay.total_s == before + 100
 
 
-def test_they_are_told_by_user_account_partition_and_qos(store: Engine) -> None:
+def test_they_are_grouped_by_user_account_partition_and_qos(store: Engine) -> None:
     written(store)
     found = [(one.by, one.name, one.jobs, one.mean_s, one.most_s) for one in seen(store).groups]
     assert found == [
@@ -94,7 +94,7 @@ def test_a_window_has_the_jobs_that_left_or_came_back_in_it_and_those_that_are_a
     assert [one.job for one in seen(store, window_s=10.0).jobs] == ["4"]
 
 
-def test_what_its_own_users_te_jobs_cost_a_job_is_told_apart(store: Engine) -> None:
+def test_what_its_own_users_te_jobs_cost_a_job_stands_apart(store: Engine) -> None:
     written(store)
     story = read.job_story(store, "5")
     assert story is not None
@@ -107,8 +107,8 @@ def test_a_jobs_story_tells_the_same_as_the_status(store: Engine) -> None:
     for one in seen(store).jobs:
         story = read.job_story(store, one.job)
         assert story is not None
-        told = delay_of(story)
-        assert (told.delay, [cause.delay for cause in told.causes]) == (
+        of_story = delay_of(story)
+        assert (of_story.delay, [cause.delay for cause in of_story.causes]) == (
             one.delay,
             [cause.delay for cause in one.causes],
         )
@@ -139,7 +139,7 @@ def test_one_whose_order_was_withdrawn_is_delayed_until_its_next_run(store: Engi
     assert delay_of(story).delay == found.delay
 
 
-def test_one_that_has_only_had_its_notice_is_not_told_for_what_was_long_ago(store: Engine) -> None:
+def test_one_that_has_only_had_its_notice_is_not_listed_for_what_was_long_ago(store: Engine) -> None:
     writer = Writer(store)
     long_ago = order(1, 7, victim(3, BACK, back_at=300.0, **REQUEUED), state=ENDED, ended_at=300.0)
     for number, state in enumerate((VictimState.PLANNED, VictimState.NOTICED, VictimState.SPARED), 2):

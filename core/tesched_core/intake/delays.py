@@ -91,7 +91,7 @@ def delay_by(victim: Victim, now: UnixSeconds) -> Delay:
 def ran_again(victim: Victim, changes: Iterable[Change]) -> Victim:
     """Return a victim that was awaited when its order was withdrawn, back if its job's changes show a later run.
 
-    After `tesched undo` nobody follows it any more.
+    After `tesched undo` no cycle follows it any more.
     """
     if not victim.awaited or victim.left_at is None:
         return victim

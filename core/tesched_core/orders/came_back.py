@@ -30,14 +30,14 @@ from math import ceil
 
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import CameBack
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Futility, Memory, TeRun
 from tesched_core.model.order import Ending
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
-from tesched_core.orders.futility import useful_run_s, wait_s
+from tesched_core.orders.futility import useful_run_s, wait_s, was_useful
 
 
 def see_returns(memory: Memory, context: CycleContext) -> Memory:
@@ -92,11 +92,10 @@ def _seen(job: Job, before: TeRun | None, context: CycleContext) -> TeRun:
     if job.on_nodes and not job.completing and "CONFIGURING" not in job.flags:
         since = context.now if run.running_since is None else run.running_since
         run = replace(run, running_since=since, began=job.start_time)
-    enough_s = useful_run_s(job, context.limits)
     if job.finished:  # its user may put it back yet
-        lasted_s = (job.end_time or 0.0) - (job.start_time or 0.0)
-        served = job.state is JobState.COMPLETED or lasted_s >= enough_s
+        served = was_useful(job, context.limits)
     else:
+        enough_s = useful_run_s(job, context.limits)
         served = run.running_since is not None and context.now - run.running_since >= enough_s
     run = replace(run, useful=run.useful or served, over=job.completing or job.finished)
     # Neither an Epilog nor what comes after it is a part of its run.

@@ -147,7 +147,7 @@ def follow(context: CycleContext, on_trial: Collection[JobId] = ()) -> dict[JobI
             continue
         if job is not None and (job.job_id in on_trial or _is_starting(job, one, context)):
             kept[family] = one
-        if job is not None and job.finished and one.by_itself and not _was_useful(job, context.limits):
+        if job is not None and job.finished and one.by_itself and not was_useful(job, context.limits):
             kept[family] = one  # its user may put it back yet
         if job is None or not job.pending:
             continue
@@ -225,7 +225,7 @@ def _is_starting(job: Job, one: Futility, context: CycleContext) -> bool:
     return began is None or "CONFIGURING" in job.flags or context.now - began < useful_run_s(job, context.limits)
 
 
-def _was_useful(job: Job, limits: Limits) -> bool:
+def was_useful(job: Job, limits: Limits) -> bool:
     """Check whether a run that is over was a useful one."""
     lasted_s = (job.end_time or 0.0) - (job.start_time or 0.0)
     return job.state is JobState.COMPLETED or lasted_s >= useful_run_s(job, limits)

@@ -36,7 +36,7 @@ def _cpus_on_each(request: Request) -> int:
 def count_allowed(request: Request, least: int, partition: Partition) -> bool:
     """Return whether the partition gives a job `least` nodes, and as few as its user has set (PartitionNodeLimit).
 
-    That its user has set one node is not known: -n1 looks alike.
+    That its user has set one node is not known: -n1 has the same record.
     """
     by_tasks = request.min_nodes == 1 and request.max_nodes == request.tasks and not request.tasks_per_node
     too_few = 1 < request.max_nodes < partition.min_nodes and not by_tasks

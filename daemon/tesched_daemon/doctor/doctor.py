@@ -130,7 +130,7 @@ def _room(path: Path) -> Finding:
 
 
 def _daemon(config: Config, engine: Engine) -> Finding:
-    daemon = read.status(engine).daemon
+    daemon = read.daemon(engine)
     if daemon is None:
         return warn("daemon", "has never looked, by this store", "start it: systemctl enable --now tesched")
     now = time.time()
@@ -146,7 +146,7 @@ def _daemon(config: Config, engine: Engine) -> Finding:
 
 def _refused(engine: Engine) -> Iterator[Finding]:
     """Yield the kinds of change that Slurm has refused lately."""
-    daemon = read.status(engine).daemon
+    daemon = read.daemon(engine)
     for field, one in recent(daemon.refused, time.time()).items() if daemon is not None else ():
         if not one.count:
             continue

@@ -87,7 +87,7 @@ def test_the_limits_that_are_set_are_read_and_no_others(lft: str, user: str, oth
     ["a b(7) UserName=ann", "ann (1)", "ann", "(1001)", ""],
     ids=["another user in it", "a blank", "no number", "no name", "nothing"],
 )
-def test_a_record_with_a_strange_name_is_nobody_elses(name: str) -> None:
+def test_a_record_with_a_strange_name_is_of_no_other_user(name: str) -> None:
     line = USER.format(lft="Lft=1").replace("UserName=ann(1001)", f"UserName={name}")
     assert ("lab", "ann", "p") not in read_limits(HEAD + line).associations
 
@@ -188,8 +188,8 @@ def test_members_of_a_group_are_its_own_and_those_whose_primary_group_it_is() ->
     assert "daemon" not in found.of["root"]
     assert "no-such-group" not in found.of
     assert found.users == {"daemon"}
-    nobody = read_members([for_groups(group)], [replace(job, user="no-such-user")])
-    assert nobody.users == frozenset()
+    unknown = read_members([for_groups(group)], [replace(job, user="no-such-user")])
+    assert unknown.users == frozenset()
 
 
 def test_no_group_is_asked_for_where_no_job_runs_in_a_partition_for_some(monkeypatch: pytest.MonkeyPatch) -> None:

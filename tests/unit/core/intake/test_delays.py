@@ -11,29 +11,15 @@ from tesched_core.model.actions import OrderId
 from tesched_core.model.cluster import JobState
 from tesched_core.model.job_report import Reported
 from tesched_core.model.memory import Memory
-from tesched_core.model.notice import Target
 from tesched_core.model.order import Departure, Order, OrderState, Purpose, Victim, VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
+from tesched_testcluster.harness.store_examples import victim
 
 from tests.builders import running, share, waiting
 
 #: it started at 100, had its notice at 160, left at 170 and ran again at 300
-BACK = Victim(
-    job_id=JobId(1),
-    state=VictimState.BACK,
-    restarts=0,
-    grace_period_s=30,
-    notice_signal="USR1",
-    notice_target=Target.BATCH,
-    score=1.0,
-    nodes=("n1", "n2"),
-    started_at=100,
-    noticed_at=160,
-    left_at=170,
-    departure=Departure.REQUEUED,
-    back_at=300,
-)
+BACK = victim(1, VictimState.BACK, noticed_at=160, left_at=170, departure=Departure.REQUEUED, back_at=300)
 AWAY = replace(BACK, state=VictimState.LEFT, back_at=None)
 
 
@@ -63,11 +49,11 @@ def test_what_was_saved_by_its_own_word_is_not_lost() -> None:
     assert delay_by(replace(BACK, saved_at=90), 1000) == Delay(lost_s=60, away_s=140)
 
 
-def test_that_it_has_saved_may_be_told_after_it_has_left_and_not_by_the_next_run() -> None:
+def test_that_it_has_saved_may_be_reported_after_it_has_left_and_not_by_the_next_run() -> None:
     waits, runs = waiting(1), running(1, share("n1", 1), restarts=1, start_time=300.0)
     known = replace(AWAY, saved_at=140)
-    for told, job, saved_at in ((None, waits, 140), (130, waits, 140), (168, waits, 168), (299, runs, 299)):
-        assert with_saved(known, job, Reported(saved_at=told)).saved_at == saved_at
+    for reported, job, saved_at in ((None, waits, 140), (130, waits, 140), (168, waits, 168), (299, runs, 299)):
+        assert with_saved(known, job, Reported(saved_at=reported)).saved_at == saved_at
     assert with_saved(known, runs, Reported(saved_at=301)) == known
     assert with_saved(AWAY, None, None) == AWAY
 
@@ -115,7 +101,7 @@ def test_a_clock_that_is_set_changes_nothing_of_one_that_is_back() -> None:
     assert delay_by(away, 4600).away_s == delay_by(AWAY, 1000).away_s
 
 
-def test_one_that_nobody_follows_any_more_is_back_when_its_next_run_starts() -> None:
+def test_one_of_an_order_that_has_ended_is_back_when_its_next_run_starts() -> None:
     def change(at: float, state: JobState, restarts: int, start_time: float) -> Change:
         return Change(at=at, state=state, restarts=restarts, start_time=start_time)
 
