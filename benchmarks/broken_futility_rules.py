@@ -100,7 +100,9 @@ FUTILITY_MUTATIONS = (
         "if took_s <= patience_s(times, nodes):",
         "if True:",
     ),
-    Mutation("leaving: a new daemon knows", "db/tesched_db/held.py", ", ending_times=self.ending_times", ""),
+    Mutation(
+        "leaving: a new daemon knows", "db/tesched_db/held.py", "            ending_times=self.ending_times,\n", ""
+    ),
     Mutation(
         "leaving: resources fought for",
         "core/tesched_core/orders/reinforce.py",

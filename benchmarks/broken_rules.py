@@ -6,6 +6,7 @@ Over 400 lines: it is a list, one entry a rule.
 from __future__ import annotations
 
 from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
+from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
 from benchmarks.broken_futility_rules import FUTILITY_MUTATIONS
@@ -634,6 +635,7 @@ MUTATIONS = (
         "victim.exit0 is not ExitZero.SLURM or _in_its_grace_period(victim, job, now)",
         "True",
     ),
+    *BYSTANDER_MUTATIONS,
     *DELAY_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,

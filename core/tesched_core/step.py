@@ -25,6 +25,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import advance
+from tesched_core.orders.bystanders import see_bystanders
 from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
@@ -51,13 +52,15 @@ def step(
     paused: str = "",
     telling: Telling | None = None,
     longest_wait_s: float = 0.0,
+    counts_bystanders: bool = True,
     levers: Sequence[Lever] = LEVERS,
 ) -> tuple[Memory, Decision]:
     """Return what to remember and what to do, given what was seen.
 
     While it is `paused` (why, in words), what is under way goes on, and no policy is asked. `telling` says how users
     are told; None: they are not. The next poll comes within `longest_wait_s`, in seconds, unless Slurm fails or the
-    daemon does. Pure: the same arguments give the same two. The snapshot must be classified (`classify.classified`).
+    daemon does. With `counts_bystanders` the delays of waiting BE jobs are kept. Pure: the same arguments give the
+    same two. The snapshot must be classified (`classify.classified`).
     """
     before = memory
     # Here and not by the observer: the memory is what was learned.
@@ -107,6 +110,8 @@ def step(
     if paused:
         states = {**memory.policy_states}
     memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
+    if counts_bystanders:
+        memory = see_bystanders(memory, context)
     done = summary(served.plans, context, waiting, memory, not_now)
     # The last of all: what is told may fail, or take long, and nothing else waits for it.
     tells = tell_users(before, memory, snapshot, telling) if telling is not None else ()

@@ -6,9 +6,23 @@ from dataclasses import dataclass
 
 from tesched_core.intake.delays import Delay
 from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import UnixSeconds
 
 #: what jobs are grouped by, as in `GroupDelay.by`
 GROUPS = ("user", "account", "partition", "qos")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """Delay of one job as a bystander, until now."""
+
+    delay_s: float = 0.0
+    by_own_user_s: float = 0.0
+    #: TE job, as squeue writes it, its user, and seconds; the largest part first
+    parts: tuple[tuple[str, str, float], ...] = ()
+    #: since when it waits, and for which TE jobs; None: it does not now
+    since: UnixSeconds | None = None
+    by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +37,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDelay:
-    """Delay of one job, all its preemptions together."""
+    """Delay of one job, by all its preemptions and waits together."""
 
     #: as squeue writes it
     job: str
@@ -37,6 +51,9 @@ class JobDelay:
     by_own_user: Delay
     #: the longest delay first
     causes: tuple[Cause, ...]
+    #: since when it waits for TE jobs, and for which; None: it does not now
+    waits_since: UnixSeconds | None = None
+    waits_for: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +71,7 @@ class GroupDelay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """Delays of the jobs that left, or were suspended, within a time or are still away."""
+    """Delays of the jobs that left, were suspended or waited within a time, or are still away."""
 
     #: the longest delay first; without those that their own users alone have delayed
     jobs: tuple[JobDelay, ...]

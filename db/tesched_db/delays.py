@@ -1,26 +1,29 @@
-"""Delays of best-effort jobs by TE jobs, from the victims that the store remembers: nothing is counted twice or lost.
+"""Delays of best-effort jobs by TE jobs, from what the store remembers: nothing is counted twice or lost.
 
-They are worked out when they are read, from the times that the orders keep (`intake/delays.py`): a daemon that is
-killed, a standby that takes over and a clock that is set change nothing but what those times are.
+Those of victims are worked out when they are read, from the times that the orders keep (`intake/delays.py`): a daemon
+that is killed, a standby that takes over and a clock that is set change nothing but what those times are. Those of
+bystanders are kept as sums (`orders/bystanders.py`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.delays import Delay, delay_by, ran_again
 from tesched_core.intake.job_times import Change
+from tesched_core.model.bystander import Bystander, ended
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending, Purpose, Victim, VictimState
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 
-from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay
+from tesched_db.bystander_rows import bystanders_of, te_labels
+from tesched_db.delay_views import GROUPS, Cause, Delays, GroupDelay, JobDelay, Waited
 from tesched_db.job_rows import CHUNK, changes_of
 from tesched_db.memory_rows import victim_of
-from tesched_db.tables import DaemonRow, JobRow, OrderRow, VictimRow
+from tesched_db.tables import BystanderRow, DaemonRow, JobRow, OrderRow, VictimRow
 from tesched_db.views import JobStory
 
 
@@ -42,12 +45,13 @@ def delay_of(story: JobStory) -> JobDelay:
         qos=job.qos,
         state=job.state,
         found=found,
+        bystander=story.bystander,
         now=job.last_seen,
     )
 
 
 def delays(session: Session, *, since: UnixSeconds) -> Delays:
-    """Return the delays of the jobs that were preempted, or came back, since then, and of those that are away."""
+    """Return the delays of the jobs that were preempted, came back or waited since then, and of those that are away."""
     daemon = session.get(DaemonRow, 1)
     seen_at = daemon.seen_at if daemon and daemon.seen_at is not None else 0.0
     return _of_jobs(session, _keys(session, since), seen_at)
@@ -64,7 +68,9 @@ def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
         .where(VictimRow.job_key.is_not(None), VictimRow.purpose == Purpose.TE.value, lately)
         .distinct()
     )
-    return [key for key in session.scalars(query) if key is not None]
+    found = {key for key in session.scalars(query) if key is not None}
+    waited = or_(BystanderRow.until >= since, and_(BystanderRow.since.is_not(None), BystanderRow.in_memory.is_(True)))
+    return sorted(found.union(session.scalars(select(BystanderRow.job_key).where(waited))))
 
 
 def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
@@ -72,7 +78,10 @@ def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Del
     for start in range(0, len(keys), CHUNK):
         some = keys[start : start + CHUNK]
         victims = _victims(session, some)
+        bystanders = bystanders_of(session, some)
+        labels = te_labels(session, bystanders.values())
         for row in session.scalars(select(JobRow).where(JobRow.key.in_(some))):
+            now = seen_at if row.last_seen is None else row.last_seen
             one = _delay(
                 job=row.label,
                 user=row.user,
@@ -81,7 +90,8 @@ def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Del
                 qos=row.qos,
                 state=JobState(row.state),
                 found=victims.get(row.key, ()),
-                now=seen_at if row.last_seen is None else row.last_seen,
+                bystander=_waited(bystanders.get(row.key), labels, now),
+                now=now,
             )
             if one.delay.total_s > 0:
                 jobs.append(one)
@@ -110,6 +120,25 @@ def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Vict
     return found
 
 
+def waited_of(session: Session, key: int, now: UnixSeconds) -> Waited:
+    """Return the delay of one job as a bystander, until now."""
+    found = bystanders_of(session, [key]).get(key)
+    return Waited() if found is None else _waited(found, te_labels(session, [found]), now)
+
+
+def _waited(one: Bystander | None, labels: Mapping[JobId, str], now: UnixSeconds) -> Waited:
+    if one is None:
+        return Waited()
+    sums = ended(one, now)
+    return Waited(
+        delay_s=sums.delayed_s,
+        by_own_user_s=sums.by_own_user_s,
+        parts=tuple((labels.get(part.job_id, str(part.job_id)), part.user, part.seconds) for part in sums.shares),
+        since=one.since,
+        by=tuple(labels.get(te, str(te)) for te, _ in one.by),
+    )
+
+
 def _followed(victim: Victim, ended_at: UnixSeconds | None, changes: Iterable[Change]) -> Victim:
     """Return the victim; of an order that has ended, as its job's changes show it."""
     return victim if ended_at is None else ran_again(victim, changes)
@@ -124,10 +153,13 @@ def _delay(
     qos: str,
     state: JobState,
     found: Iterable[tuple[Victim, str, str]],
+    bystander: Waited,
     now: UnixSeconds,
 ) -> JobDelay:
     by_job: dict[tuple[str, str], Delay] = defaultdict(Delay)
-    both = {True: Delay(), False: Delay()}
+    both = {True: Delay(bystander_s=bystander.by_own_user_s), False: Delay(bystander_s=bystander.delay_s)}
+    for label, name, seconds in bystander.parts:
+        by_job[label, name] += Delay(bystander_s=seconds)
     for victim, preemptor, for_user in found:
         delay = delay_by(victim, now)
         if delay.total_s > 0:
@@ -143,6 +175,8 @@ def _delay(
         state=state,
         delay=both[False],
         by_own_user=both[True],
+        waits_since=bystander.since,
+        waits_for=bystander.by,
         causes=tuple(sorted(causes, key=lambda one: (-one.delay.total_s, one.job))),
     )
 

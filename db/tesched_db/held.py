@@ -69,4 +69,10 @@ class Held:
     def memory(self) -> Memory:
         """Return the memory that is in it."""
         memory = self.remembered.memory(self.cycle, self.next_order)
-        return replace(memory, leave_times=self.leave_times, ending_times=self.ending_times, refused=self.refused)
+        return replace(
+            memory,
+            leave_times=self.leave_times,
+            ending_times=self.ending_times,
+            refused=self.refused,
+            seen_at=self.seen_at,
+        )

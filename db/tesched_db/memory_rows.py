@@ -30,6 +30,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
 from tesched_db import change_rows, policy_states
+from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, Seen, Values
 from tesched_db.tables import DaemonRow, JobMemoryRow, OrderRow, PaidRow, VictimRow
@@ -54,6 +55,7 @@ class Remembered:
     orders: dict[OrderId, Order] = field(default_factory=dict)
     by_job: dict[JobId, OfJob] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
+    bystanders: Bystanders = field(default_factory=Bystanders)
     changes: Changes = field(default_factory=dict)
     states: Mapping[str, Any] = field(default_factory=dict)
 
@@ -67,6 +69,7 @@ class Remembered:
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             by_job={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
+            bystanders=Bystanders.load(session),
             changes=change_rows.load(session),
             states=policy_states.load(session, kinds),
         )
@@ -82,6 +85,7 @@ class Remembered:
                 job_id: one.last_preempted for job_id, one in self.by_job.items() if one.last_preempted is not None
             },
             paid=self.paid,
+            bystanders=self.bystanders.by_job,
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
             futile={job_id: one.futile for job_id, one in self.by_job.items() if one.futile is not None},
@@ -107,6 +111,7 @@ class Remembered:
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
+        self.bystanders.write(connection, memory.bystanders, seen)
         change_rows.write(connection, self.changes, memory.changes)
         policy_states.write(connection, self.states, memory.policy_states)
         self.changes, self.states = memory.changes, memory.policy_states

@@ -23,7 +23,7 @@ from tesched_core.model.snapshot import JobClass
 
 from tesched_db import change_rows, leave_times, policy_states
 from tesched_db.deeds import recent
-from tesched_db.delays import delays
+from tesched_db.delays import delays, waited_of
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
 from tesched_db.job_rows import changes_of
@@ -80,10 +80,7 @@ _SAVED = frozenset({Departure.FINISHED, Departure.REQUEUED_ITSELF, Departure.SAV
 def status(
     engine: Engine, *, window_s: float = WINDOW_S, cycles: int = 10, deeds: int = 3, now: UnixSeconds | None = None
 ) -> StatusView:
-    """Return the daemon's state, its last `cycles` cycles, queues, open orders, and tallies over `window_s` seconds.
-
-    With it come the last `deeds` of admins.
-    """
+    """Return the daemon's state, `cycles` cycles, queues, open orders, tallies of `window_s` seconds, `deeds` deeds."""
     now = time.time() if now is None else now
     with _reader(engine) as session:
         daemon = session.get(DaemonRow, 1)
@@ -181,6 +178,7 @@ def job_story(
             ),
             actions=action_views(session, actions.order_by(ActionRow.cycle_key, ActionRow.position)),
             leave_times=leave_times.load(session, of=(row.user, row.name)).get((row.user, row.name), ()),
+            bystander=waited_of(session, row.key, job.last_seen),
             policy_states={} if job.gone else policy_states.load(session, states),
         )
 

@@ -358,6 +358,29 @@ class VictimRow(Base):
     size: Mapped[Any | None] = mapped_column(JSON(none_as_null=True))
 
 
+class BystanderRow(Base):
+    """Delay of one job as a bystander (`tesched_core.model.bystander`)."""
+
+    __tablename__ = "bystanders"
+
+    job_key: Mapped[int] = mapped_column(
+        ForeignKey("jobs.key", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    )
+    job_id: Mapped[int]
+    #: it is part of the daemon's memory
+    in_memory: Mapped[bool] = mapped_column(index=True)
+    submitted_at: Mapped[float]
+    user: Mapped[str] = mapped_column("user_name", key="user")
+    #: it is delayed since then, and by these TE jobs: (job id, user)
+    since: Mapped[float | None]
+    by: Mapped[list[Any]] = mapped_column("by_jobs", JSON, key="by")
+    #: seconds before
+    delayed_s: Mapped[float]
+    by_own_user_s: Mapped[float]
+    shares: Mapped[list[Any]] = mapped_column(JSON)
+    until: Mapped[float | None] = mapped_column("until_at", key="until", index=True)
+
+
 class TransitionRow(Base):
     """One step of an order, or of a victim of it."""
 

@@ -18,7 +18,7 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
-from tesched_db.delay_views import Delays
+from tesched_db.delay_views import Delays, Waited
 from tesched_db.lease import Pause, Standby
 
 #: What a process that writes the store may be (`DaemonView.role`).
@@ -231,6 +231,8 @@ class JobStory:
     actions: tuple[ActionView, ...]
     #: seconds that jobs of the same user and name took to leave when they were requeued without a notice, newest last
     leave_times: tuple[float, ...] = ()
+    #: what it has waited for TE jobs
+    bystander: Waited = field(default_factory=Waited)
     #: what policies remember, by their names: `Policy.describe` says what of it is about this job
     policy_states: Mapping[str, Any] = field(default_factory=dict)
 

@@ -118,7 +118,8 @@ class Daemon:
         before = self.memory.orders
         self._submitted_seen = slurm.submitted
         seen = self.eyes.observe()
-        self.memory, decision = step(self.memory, seen, self.policies, self.limits)
+        # It polls only when there is something to do: what it saw says nothing of how long a job waited in between.
+        self.memory, decision = step(self.memory, seen, self.policies, self.limits, counts_bystanders=False)
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:

@@ -64,6 +64,34 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
         assert "delays by TE jobs: 1 job(s)" in daemon.ask("status").stdout
 
 
+@pytest.mark.gate
+def test_job_that_waits_while_a_te_job_runs_is_delayed_for_as_long_also_after_a_crash(
+    make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
+) -> None:
+    cluster = make_cluster(ONE_NODE)
+    be = cluster.sbatch("--job-name=be", *WHOLE, wrap="exec sleep 1000")
+    cluster.wait_state(be, "RUNNING")
+    waits = cluster.sbatch("--job-name=waits", *WHOLE, wrap="exec sleep 1000")
+    config = write_config(cluster, tmp_path, one_client)
+    with crashing_daemon(config, CONCLUSION) as first:
+        te = ordinary(cluster, "te", "sleep 8")
+        until_killed(cluster, first)
+    began = started(cluster, te)
+    with daemon_of(cluster, config) as daemon:
+        cluster.wait_for(
+            lambda: daemon.json("explain", str(waits))["delay"]["waits_for"] == [str(te)], "the daemon to see it wait"
+        )
+        assert f"it waits for job {te} now" in daemon.ask("explain", str(waits)).stdout
+        ended = datetime.fromisoformat(cluster.wait_state(te, "COMPLETED")["EndTime"]).timestamp()
+        started(cluster, be)
+        cluster.wait_for(lambda: not daemon.json("status")["orders"], "the order to end")
+        shown = daemon.json("explain", str(waits))["delay"]
+        # Slurm's times are whole seconds, and the daemon was not there for the first of them.
+        assert ended - began - 6 < shown["delay"]["bystander_s"] <= ended - began + 2
+        assert [(cause["job"], cause["user"]) for cause in shown["causes"]] == [(str(te), ordinary_user())]
+        assert daemon.json("explain", str(be))["delay"]["delay"]["bystander_s"] == 0
+
+
 def test_two_te_jobs_one_after_the_other_add_up(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
+from tesched_core.model.bystander import Bystander
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
+from tesched_core.model.resources import JobId
 from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
 
@@ -70,7 +72,7 @@ def test_explain_says_by_how_much_and_which_te_jobs_delayed_it(config: Path) -> 
     )
     assert "delay" not in tesched(config, "explain", "4")
     delay = as_json(config, "explain", "3")["delay"]
-    assert delay["delay"] == {"lost_s": 200, "away_s": 240, "suspended_s": 0, "total_s": 440}
+    assert delay["delay"] == {"lost_s": 200, "away_s": 240, "suspended_s": 0, "bystander_s": 0, "total_s": 440}
     assert delay["by_own_user"]["total_s"] == 220
     assert [(one["job"], one["delay"]["total_s"]) for one in delay["causes"]] == [("7", 220), ("8", 220), ("9", 220)]
 
@@ -78,12 +80,31 @@ def test_explain_says_by_how_much_and_which_te_jobs_delayed_it(config: Path) -> 
 def test_status_says_how_many_jobs_and_which_is_delayed_most(config: Path) -> None:
     said = line_of(tesched(config, "status"), "delays by TE jobs")
     assert said.startswith(
-        "delays by TE jobs: 1 job(s) preempted or back in the last 24 h, 07:20 on average; most: job 3 of ada, 07:20"
+        "delays by TE jobs: 1 job(s) preempted, back or waiting in the last 24 h, 07:20 on average; "
+        "most: job 3 of ada, 07:20"
     )
     found = as_json(config, "status")["delays"]
     assert [(one["job"], one["delay"]["total_s"]) for one in found["jobs"]] == [("3", 440)]
     user = {"by": "user", "name": "ada", "jobs": 1, "mean_s": 440, "most_s": 440}
     assert user in found["groups"]
+
+
+def test_bystander_is_shown_with_the_te_jobs_for_which_it_waits(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    one = Bystander(submitted_at=0.0, user="ada", since=NOW - 60, by=((JobId(7), "bob"),), delayed_s=60)
+    memory = Memory(bystanders={JobId(3): one})
+    Writer(engine).look(NOW, job(3), job(7, user="bob"), te=[7], memory=memory)
+    engine.dispose()
+    said = "02:00 by TE jobs: 02:00 waiting for what they held; it waits for job 7 now; job 7 of bob 01:00"
+    assert line_of(tesched(path, "explain", "3"), "delay ") == f"delay {said}"
+    found = as_json(path, "explain", "3")["delay"]
+    assert (found["delay"]["bystander_s"], found["delay"]["total_s"]) == (120, 120)
+    assert (found["waits_since"], found["waits_for"]) == (NOW - 60, ["7"])
+    assert line_of(tesched(path, "status"), "delays by TE jobs").startswith(
+        "delays by TE jobs: 1 job(s) preempted, back or waiting in the last 24 h (1 wait for TE jobs now), "
+        f"02:00 on average; most: job 3 of ada, {said}"
+    )
 
 
 def test_where_no_job_was_delayed_it_says_so(tmp_path: Path) -> None:

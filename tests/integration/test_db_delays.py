@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import Engine
 from tesched_core.intake.delays import Delay
+from tesched_core.model.bystander import Bystander, Share
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
+from tesched_core.model.resources import JobId
 from tesched_db import queries as read
 from tesched_db.delay_views import Delays
 from tesched_db.delays import delay_of
+from tesched_db.journal import SqlJournal
+from tesched_db.retention import prune
 from tesched_testcluster.harness.store_examples import Writer, job, order, remembering, victim
 
 LEFT, BACK, ENDED = VictimState.LEFT, VictimState.BACK, OrderState.ENDED
@@ -146,3 +152,66 @@ def test_one_that_has_only_had_its_notice_is_not_listed_for_what_was_long_ago(st
         memory = remembering(long_ago, order(number, 8, victim(3, state, noticed_at=99_000.0)))
         writer.look(100_000.0 + number, job(3, JobState.RUNNING), job(7), job(8), te=[7, 8], memory=memory)
         assert seen(store, now=100_000.0, window_s=3600.0).jobs == ()
+
+
+WAITS, TE_JOB = JobId(3), JobId(7)
+
+
+def waits(**more: Any) -> Memory:
+    """Return a memory in which a job has waited for 40 s, for two TE jobs, and waits since 590."""
+    shares = (Share(job_id=TE_JOB, user="bob", seconds=30), Share(job_id=JobId(8), user="eve", seconds=10))
+    values: dict[str, Any] = {"since": 590.0, "by": ((TE_JOB, "bob"),), "until": 300.0, **more}
+    return Memory(bystanders={WAITS: Bystander(submitted_at=0.0, user="ada", delayed_s=40, shares=shares, **values)})
+
+
+def test_bystander_is_delayed_until_the_last_poll_and_named_with_the_te_jobs(store: Engine) -> None:
+    writer = Writer(store)
+    jobs = job(3), job(7, array_job_id=JobId(6), array_task_id=1), job(8)
+    writer.look(600.0, *jobs, te=[7, 8], memory=waits())
+    (found,) = seen(store).jobs
+    assert found.delay == Delay(bystander_s=50)
+    assert [(cause.job, cause.user, cause.delay.bystander_s) for cause in found.causes] == [
+        ("6_1", "bob", 40),
+        ("8", "eve", 10),
+    ]
+    assert (found.waits_since, found.waits_for) == (590.0, ("6_1",))
+    story = read.job_story(store, "3")
+    assert story is not None
+    assert delay_of(story) == found
+
+
+def test_bystander_is_listed_while_it_waits_and_for_a_day_after_it(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(600.0, job(3), job(7), te=[7], memory=waits(since=None, by=()))
+    assert [one.job for one in seen(store, window_s=300.0).jobs] == ["3"]
+    assert seen(store, window_s=299.0).jobs == ()
+    writer.look(610.0, job(3), job(7), te=[7], memory=waits())
+    assert [one.job for one in seen(store, window_s=1.0).jobs] == ["3"]
+
+
+def test_next_process_remembers_bystanders_and_the_last_poll(store: Engine) -> None:
+    Writer(store).look(600.0, job(3), job(7), te=[7], memory=waits())
+    loaded = SqlJournal(store).load()
+    assert loaded.bystanders == waits().bystanders
+    assert loaded.seen_at == 600.0
+    assert read.memory(store).bystanders == waits().bystanders
+
+
+def test_delay_of_a_bystander_stays_when_slurm_has_forgotten_it_until_it_is_pruned(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(600.0, job(3), job(7), te=[7], memory=waits(since=None, by=()))
+    writer.look(700.0, job(7), te=[7], memory=Memory())
+    assert SqlJournal(store).load().bystanders == {}
+    assert [one.delay.bystander_s for one in seen(store).jobs] == [40]
+    prune(store, 50.0, now=1000.0)
+    assert seen(store, window_s=999.0).jobs == ()
+    assert read.job_story(store, "3") is None
+
+
+def test_another_job_of_the_same_id_has_an_account_of_its_own(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(600.0, job(3, submit_time=1.0), job(7), te=[7], memory=waits(since=None, by=()))
+    again = Bystander(submitted_at=610.0, user="ada", delayed_s=5, until=620.0)
+    writer.look(620.0, job(3, submit_time=610.0), job(7), te=[7], memory=Memory(bystanders={WAITS: again}))
+    assert sorted(one.delay.bystander_s for one in seen(store).jobs) == [5, 40]
+    assert SqlJournal(store).load().bystanders == {WAITS: again}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tesched_core.intake.delays import Delay
@@ -22,10 +22,15 @@ def delayed(job: JobDelay) -> str:
     if job.by_own_user.total_s > 0:
         own = duration(job.by_own_user.total_s)
         parts.append(f"{own} by TE jobs of its own user (no limit counts that): {_parts(job.by_own_user)}")
+    if job.waits_for:
+        parts.append(f"it waits for {_some([f'job {one}' for one in job.waits_for])} now")
     named = [f"job {one.job} of {one.user or 'an unknown user'} {duration(one.delay.total_s)}" for one in job.causes]
-    if len(named) > NAMED:
-        named = [*named[:NAMED], f"{len(named) - NAMED} more"]
-    return "; ".join([*parts, *([", ".join(named)] if named else [])])
+    return "; ".join([*parts, *([_some(named)] if named else [])])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = [f"{len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[:NAMED], *more])
 
 
 def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
@@ -35,8 +40,10 @@ def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
         return
     first = delays.jobs[0]
     mean_s = sum(job.delay.total_s for job in delays.jobs) / len(delays.jobs)
+    waits = sum(job.waits_since is not None for job in delays.jobs)
+    now = f" ({waits} wait for TE jobs now)" if waits else ""
     yield (
-        f"delays by TE jobs: {len(delays.jobs)} job(s) preempted or back in the last {hours:.0f} h, "
+        f"delays by TE jobs: {len(delays.jobs)} job(s) preempted, back or waiting in the last {hours:.0f} h{now}, "
         f"{duration(mean_s)} on average; most: job {first.job} of {first.user}, {delayed(first)}"
     )
     worst = [_group(group) for by in ("user", "account") if (group := delays.worst(by)) is not None]
@@ -64,6 +71,7 @@ def _parts(delay: Delay) -> str:
         (delay.lost_s, "of runs lost"),
         (delay.away_s, "from notice to restart"),
         (delay.suspended_s, "suspended"),
+        (delay.bystander_s, "waiting for what they held"),
     )
     return ", ".join(f"{duration(seconds)} {what}" for seconds, what in each if seconds > 0)
 

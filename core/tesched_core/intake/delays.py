@@ -1,4 +1,4 @@
-"""Delay of a BE job by its preemptions for TE jobs, in seconds.
+"""Delay of a BE job by TE jobs, in seconds.
 
 Definitions
     lost        run time thrown away: from the start of the run that was ended, or from when it was last saved by the
@@ -7,11 +7,13 @@ Definitions
     away        from its notice (of one that has none: from its requeue) until it runs again, Slurm's own requeue delay
                 included. What it does in its grace period counts as away: it is there to save its work
     suspended   while it was suspended
+    bystander   while it waits for what TE jobs hold that started since it was eligible (`orders/bystanders.py`)
 
 Principle
-    The three follow one another, so their sum is by how much the job ends later than it would have, if it waits and
-    runs in turn and does again what was lost. A job that stays until it ends, or is let go, has no delay; nor has one
-    that left for the turn of another BE job. One that is cancelled in the queue, or lost, is delayed until then.
+    The first three follow one another, so their sum is by how much the job ends later than it would have, if it waits
+    and runs in turn and does again what was lost. A job that stays until it ends, or is let go, has no delay; nor has
+    one that left for the turn of another BE job. One that is cancelled in the queue, or lost, is delayed until then.
+    A job that is away is no bystander, so no second counts twice.
 
 Worked example
     It starts at 100, has its notice at 160, leaves at 170 and runs again at 300: lost 60 s, away 140 s. The delay is
@@ -32,16 +34,17 @@ from tesched_core.model.resources import UnixSeconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Delay by one preemption, or by several."""
+    """Delay of one job, or a part of it."""
 
     lost_s: float = 0.0
     away_s: float = 0.0
     suspended_s: float = 0.0
+    bystander_s: float = 0.0
 
     @property
     def total_s(self) -> float:
         """Return all of it, seconds."""
-        return self.lost_s + self.away_s + self.suspended_s
+        return self.lost_s + self.away_s + self.suspended_s + self.bystander_s
 
     def __add__(self, other: Delay) -> Delay:
         """Return both together."""
@@ -49,6 +52,7 @@ class Delay:
             lost_s=self.lost_s + other.lost_s,
             away_s=self.away_s + other.away_s,
             suspended_s=self.suspended_s + other.suspended_s,
+            bystander_s=self.bystander_s + other.bystander_s,
         )
 
 

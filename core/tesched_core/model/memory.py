@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tesched_core.model.actions import OrderId
+from tesched_core.model.bystander import Bystander, Examined
 from tesched_core.model.change import NODE_BINDING, Change, Field, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
@@ -111,6 +112,12 @@ class Memory:
     ending_times: EndingTimes = field(default_factory=dict, compare=False)
     #: what became of a preempted job before its present turn in the queue
     past: Mapping[JobId, Past] = field(default_factory=dict)
+    #: BE jobs that TE jobs keep waiting, or have kept (`orders/bystanders.py`)
+    bystanders: Mapping[JobId, Bystander] = field(default_factory=dict)
+    #: when the queue was last examined for them. Not persisted: a new process does so at once
+    examined: Examined | None = field(default=None, compare=False)
+    #: time of the last poll; None: there was none
+    seen_at: UnixSeconds | None = field(default=None, compare=False)
     #: what tesched has changed in Slurm and is to put back, by lever, then by job (of a throttle, by the array)
     changes: Mapping[str, Mapping[JobId, Change[Any]]] = field(default_factory=dict)
     #: kinds of change that Slurm refuses on this site, by the field that is set

@@ -55,6 +55,12 @@ def shift_times(memory: Memory, by_s: float) -> Memory:
             job_id: replace(one, at=one.at + by_s, running_since=later(one.running_since))
             for job_id, one in memory.te_runs.items()
         },
+        bystanders={
+            job_id: replace(one, since=later(one.since), until=later(one.until))
+            for job_id, one in memory.bystanders.items()
+        },
+        examined=None,
+        seen_at=later(memory.seen_at),
         te_poll=None if memory.te_poll is None else (memory.te_poll[0] + by_s, memory.te_poll[1]),
         changes={
             lever: {

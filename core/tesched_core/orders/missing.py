@@ -42,6 +42,7 @@ def _remembered(memory: Memory) -> set[JobId]:
         memory.past,
         memory.retry_at,
         memory.futile,
+        memory.bystanders,
         # An array's id, by which its throttle is remembered, may be no job's.
         *(by_job for lever, by_job in memory.changes.items() if lever != THROTTLE),
     )

@@ -1,4 +1,7 @@
-"""Whole schema of the first release."""
+"""Whole schema of the first release.
+
+Over 400 lines: one revision makes all tables.
+"""
 
 from __future__ import annotations
 
@@ -349,6 +352,25 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", name=op.f("pk_transitions")),
     )
     op.create_index(op.f("ix_transitions_order_id"), "transitions", ["order_id"])
+
+    op.create_table(
+        "bystanders",
+        sa.Column("job_key", key, nullable=False, autoincrement=False),
+        sa.Column("job_id", sa.BigInteger(), nullable=False),
+        sa.Column("in_memory", sa.Boolean(), nullable=False),
+        sa.Column("submitted_at", sa.Float(53), nullable=False),
+        sa.Column("user_name", sa.Text(), nullable=False),
+        sa.Column("since", sa.Float(53), nullable=True),
+        sa.Column("by_jobs", sa.JSON(), nullable=False),
+        sa.Column("delayed_s", sa.Float(53), nullable=False),
+        sa.Column("by_own_user_s", sa.Float(53), nullable=False),
+        sa.Column("shares", sa.JSON(), nullable=False),
+        sa.Column("until_at", sa.Float(53), nullable=True),
+        sa.ForeignKeyConstraint(["job_key"], ["jobs.key"], name=op.f("fk_bystanders_job_key_jobs"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("job_key", name=op.f("pk_bystanders")),
+    )
+    op.create_index(op.f("ix_bystanders_in_memory"), "bystanders", ["in_memory"])
+    op.create_index(op.f("ix_bystanders_until_at"), "bystanders", ["until_at"])
 
     op.create_table(
         "victims",

@@ -1,0 +1,235 @@
+"""Bystanders: BE jobs that were never preempted, or are back in the queue for another reason, and wait for TE jobs.
+
+Definitions
+    bystander    a BE job that is eligible and pending for resources, does not fit into what is free, and would fit if
+                 the TE jobs that started since it became eligible had not (`placement/in_the_way.py`).
+    its delay    the time for which it is one. However many TE jobs are in its way, a second is counted once, in equal
+                 parts for each of them.
+
+Principle
+    A job that waits after its own preemption is delayed by that already (`intake/delays.py`), and is no bystander
+    until it runs again. Several jobs may wait for one TE job: each is delayed.
+
+    Polls see the queue at moments. A delay begins when the newest TE job in the way started, and ends when one of them
+    ended or the job itself started, by Slurm's own times where these lie between two polls; otherwise at the poll that
+    first shows it, and at the last that did. While no daemon runs a delay goes on if the same TE jobs are in the way
+    afterwards.
+
+    Only the first `MOST_WAITING` BE jobs of the queue are examined, and of them `MOST_REQUESTS` kinds: Slurm's own
+    backfill goes no further (bf_max_job_test, 500). Jobs that are alike in what they ask for are examined once. All
+    are examined when TE jobs have started or ended, and each `EXAMINED_EACH_S`; in between, a delay goes on while the
+    job waits and the TE jobs in its way are on their nodes. A cycle that acts leaves it to the next one, so that no TE
+    job waits for it.
+
+Worked example
+    A job of one node is eligible at 100, all nodes are full. A TE job starts at 160 on a node that was freed for it,
+    and ends at 400. The job starts at 401. It was delayed for 240 s.
+
+Source
+    tesched's own.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import inf
+
+from tesched_core.intake.pending_reason import WANTS_ROOM, has_reason, room_would_not_help
+from tesched_core.levers.context import CycleContext
+from tesched_core.model.bystander import Bystander, Examined, ended
+from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.columns import MOST_WAITING
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Purpose
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import JobClass
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demands_of
+from tesched_core.placement.in_the_way import InTheWay, in_the_way, te_held, te_jobs
+
+#: different requests among the waiting jobs that are examined in one poll
+MOST_REQUESTS = 64
+#: seconds after which all is examined anew, and within which a cycle that acts does not
+EXAMINED_EACH_S = 10.0
+MOST_DEFERRED_S = 30.0
+#: Polls so far apart, in seconds, say nothing of the time between them, unless the same TE job is there after it.
+MOST_BETWEEN_S = 60.0
+#: Slurm's times are whole seconds: what started after a poll may have been started as much before it.
+SLURM_SECOND_S = 1.0
+
+
+def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory with the delay of each bystander until now."""
+    jobs = context.snapshot.jobs
+    known = {
+        job_id: one
+        for job_id, one in memory.bystanders.items()
+        if (job_id in jobs and not _is_another(one, jobs[job_id])) or job_id in memory.missing
+    }
+    known |= _started_tasks(known, memory, context)
+    te = te_jobs(context.snapshot)
+    there = frozenset((job.job_id, job.start_time) for job in te)
+    examined = memory.examined
+    since_s = None if examined is None else context.now - examined.at
+    if since_s is None or not 0 <= since_s < _valid_for_s(examined is not None and examined.te == there, context):
+        examined = Examined(at=context.now, te=there)
+        blocked = _blocked(te, memory, context)
+        goes_on: set[JobId] = set()
+    else:
+        on_nodes = {job.job_id for job in te}
+        away = _away(memory)
+        blocked = {}
+        goes_on = {
+            job_id
+            for job_id, one in known.items()
+            if one.since is not None
+            and (job := jobs.get(job_id)) is not None
+            and _waits(job, memory, context)
+            and job_id not in away
+            and on_nodes.issuperset(te_id for te_id, _ in one.by)
+        }
+    found: dict[JobId, Bystander] = {}
+    for job_id in sorted(known.keys() | blocked.keys()):
+        job, one, way = jobs.get(job_id), known.get(job_id), blocked.get(job_id)
+        if job is not None and way is not None:
+            one = one or Bystander(submitted_at=job.submit_time, user=job.user)
+            found[job_id] = _delayed(one, way, job, memory, context)
+        elif one is not None:
+            found[job_id] = one if job_id in goes_on else ended(one, _end(one, job, memory, context))
+    return replace(memory, bystanders=found, examined=examined, seen_at=context.now)
+
+
+def _valid_for_s(is_same: bool, context: CycleContext) -> float:
+    """Return for how long what was examined before is good enough."""
+    if is_same:
+        return EXAMINED_EACH_S
+    return MOST_DEFERRED_S if context.actions else 0.0
+
+
+def _started_tasks(
+    known: Mapping[JobId, Bystander], memory: Memory, context: CycleContext
+) -> Mapping[JobId, Bystander]:
+    """Return what is known of the array of each task that has started since the last poll: it waited as its array did.
+
+    Slurm gives a task a record of its own when it starts.
+    """
+    last = _last_poll(memory, context)
+    jobs = context.snapshot.jobs
+    return {
+        task.job_id: replace(one, submitted_at=task.submit_time)
+        for array, one in known.items()
+        if array in jobs and jobs[array].array_job_id is not None
+        for task in context.tasks_of(array)
+        if task.job_id not in known and task.restarts == 0 and (task.start_time or 0.0) > last
+    }
+
+
+def _is_another(one: Bystander, job: Job) -> bool:
+    """Check whether a job merely has the id of the one that was delayed."""
+    return job.restarts == 0 and job.submit_time != one.submitted_at
+
+
+def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[JobId, InTheWay]:
+    """Return the bystanders of this poll, with what is in the way of each."""
+    if not te:
+        return {}
+    snapshot, room = context.snapshot, context.columns.room
+    held = te_held(te, snapshot, room)
+    newest = min(float(held.started[0]), context.now)
+    away = _away(memory)
+    # Cheap conditions first: there may be a hundred thousand.
+    queue = [
+        job
+        for job_id, job in snapshot.jobs.items()
+        if job.state is JobState.PENDING
+        and (job.reason in WANTS_ROOM or job_id in memory.bystanders)
+        and _eligible_at(job) < newest
+        and snapshot.job_class(job_id) is JobClass.BE
+        and job_id not in away
+    ]
+    if len(queue) > MOST_WAITING:
+        queue = heapq.nlargest(MOST_WAITING, queue, key=lambda job: (job.priority, -job.job_id))
+    by_request: dict[tuple[Request, tuple[str, ...], str], list[Job]] = {}
+    for job in queue:
+        if _waits(job, memory, context):
+            by_request.setdefault((job.request, job.partitions, job.reservation), []).append(job)
+    found: dict[JobId, InTheWay] = {}
+    for alike in islice(by_request.values(), MOST_REQUESTS):
+        try:
+            demands = demands_of(alike[0], snapshot, room)
+        except UnsupportedRequestError:
+            continue
+        way = in_the_way(demands, held, room)
+        if way is not None:
+            found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
+    return found
+
+
+def _away(memory: Memory) -> set[JobId]:
+    """Return the victims that are yet to run again."""
+    return {
+        victim.job_id
+        for order in memory.open_orders()
+        for victim in order.victims
+        if victim.purpose is Purpose.TE and victim.awaited
+    }
+
+
+def _waits(job: Job, memory: Memory, context: CycleContext) -> bool:
+    """Check whether a job waits for free resources, and for nothing else."""
+    if not job.pending or job.job_id in context.absent:
+        return False
+    return not room_would_not_help(job) or _is_reconsidered(job, memory)
+
+
+def _is_reconsidered(job: Job, memory: Memory) -> bool:
+    """Check whether a bystander has no reason for the moment: each change of a job takes it away."""
+    one = memory.bystanders.get(job.job_id)
+    return one is not None and one.since is not None and not has_reason(job.reason) and not job.held
+
+
+def _eligible_at(job: Job) -> UnixSeconds:
+    """Return since when the job may start; of one for which Slurm says nothing, never."""
+    return inf if job.eligible_time is None else job.eligible_time
+
+
+def _delayed(before: Bystander, way: InTheWay, job: Job, memory: Memory, context: CycleContext) -> Bystander:
+    """Return the delay of a job that is a bystander now."""
+    by = tuple((one.job_id, one.user) for one in way.jobs)
+    began = _begin(way, job, memory, context)
+    if before.since is None:
+        return replace(before, since=began, by=by)
+    if before.by == by:
+        return before
+    goes_on = not set(before.by).isdisjoint(by) or context.now - _last_poll(memory, context) <= MOST_BETWEEN_S
+    if goes_on:
+        return replace(ended(before, context.now), since=context.now, by=by)
+    return replace(ended(before, _end(before, job, memory, context)), since=began, by=by)
+
+
+def _last_poll(memory: Memory, context: CycleContext) -> UnixSeconds:
+    return context.now if memory.seen_at is None else min(memory.seen_at, context.now)
+
+
+def _begin(way: InTheWay, job: Job, memory: Memory, context: CycleContext) -> UnixSeconds:
+    """Return since when these TE jobs are in its way: since the newest started, if that was after the last poll."""
+    started, last = max(one.start_time or 0.0 for one in way.jobs), _last_poll(memory, context)
+    if memory.examined is not None:
+        last = min(memory.examined.at, last)
+    if started <= last - SLURM_SECOND_S:
+        return context.now
+    return min(max(started, last, _eligible_at(job)), context.now)
+
+
+def _end(before: Bystander, job: Job | None, memory: Memory, context: CycleContext) -> UnixSeconds:
+    """Return when a delay ended: with the job's start, or the end of the first TE job in its way."""
+    jobs = context.snapshot.jobs
+    last = _last_poll(memory, context)
+    ends = [one.end_time for te, _ in before.by if (one := jobs.get(te)) is not None and not one.on_nodes]
+    if job is not None and not job.pending:
+        ends.append(job.start_time)
+    end = min((at for at in ends if at is not None), default=last)
+    return min(max(end, last), context.now)

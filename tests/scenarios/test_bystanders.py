@@ -1,0 +1,292 @@
+"""Bystanders: BE jobs that wait in the queue for what TE jobs hold.
+
+Everywhere: node n1 is full. Job 20 is best effort and waits for 16 CPUs since 10 s before the first poll.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tesched_core.model.bystander import Bystander, Share, ended
+from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.clock_jump import shift_times
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+
+WAITS = JobId(20)
+
+
+def site(*jobs: Job, waits: Job | None = None, user: str = "ada") -> Driver:
+    """Return a node on which BE holds 16 CPUs for good, 16 are free, and TE wants them; WAITS wants them as well."""
+    return Driver(
+        [node("n1")],
+        [
+            running(BE, HALF),
+            waiting(TE, cpus=16, user=user),
+            waits or waiting(WAITS, cpus=16, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10),
+            *jobs,
+        ],
+        run_times={WAITS: 1000, **{job.job_id: 1000 for job in jobs if job.pending}},
+    )
+
+
+def account(drive: Driver, job_id: int = WAITS) -> Bystander:
+    """Return the delay of a job until the last poll."""
+    return ended(drive.memory.bystanders[JobId(job_id)], NOW + drive.at_s)
+
+
+def test_bystander_is_delayed_from_the_te_jobs_start_to_its_end() -> None:
+    drive = site()
+    drive.cycle(0)
+    assert drive.memory.bystanders == {}, "what is free is for whoever Slurm starts"
+    drive.starts(TE, HALF, at_s=3)
+    drive.cycle(5)
+    drive.cycle(60)
+    assert account(drive).delayed_s == 57
+    drive.ends(TE)
+    drive.change(TE, end_time=NOW + 63)
+    drive.cycle(65)
+    assert account(drive).delayed_s == 60
+    drive.cycle(200)
+    one = drive.memory.bystanders[WAITS]
+    assert (one.since, one.delayed_s, one.until) == (None, 60, NOW + 63)
+    assert one.shares == (Share(job_id=JobId(TE), user="ada", seconds=60),)
+
+
+def test_bystander_that_starts_is_delayed_no_longer_and_keeps_its_account() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    drive.cycle(5)
+    drive.ends(TE)
+    drive.forgets(TE)
+    drive.starts(WAITS, HALF, at_s=40)
+    drive.cycle(42)
+    assert account(drive).delayed_s == 37
+    drive.cycle(500)
+    assert account(drive).delayed_s == 37
+    drive.ends(WAITS)
+    drive.cycle(510)
+    assert account(drive).delayed_s == 37
+
+
+def test_two_te_jobs_in_the_way_count_once_in_equal_parts() -> None:
+    drive = Driver(
+        [node("n1")],
+        [
+            running(BE, share("n1", 24)),
+            waiting(TE, cpus=4, user="ada"),
+            waiting(8, cpus=4, user="cyd"),
+            waiting(WAITS, cpus=8, user="bob", eligible_time=NOW - 10),
+        ],
+        run_times={WAITS: 1000},
+    )
+    drive.cycle(0)
+    drive.starts(TE, share("n1", 4), at_s=0)
+    drive.starts(8, share("n1", 4), at_s=0)
+    drive.cycle(1)
+    drive.cycle(101)
+    one = account(drive)
+    assert one.delayed_s == 101
+    assert {share.user: share.seconds for share in one.shares} == {"ada": 50.5, "cyd": 50.5}
+
+
+def test_te_job_that_started_before_a_job_was_eligible_delays_it_not() -> None:
+    drive = site(waits=waiting(WAITS, cpus=16, user="bob", eligible_time=NOW + 4))
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    for at_s in (5, 50):
+        drive.cycle(at_s)
+    assert drive.memory.bystanders == {}
+
+
+def test_te_job_of_its_own_user_is_counted_apart() -> None:
+    drive = site(user="bob")
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(31)
+    assert (account(drive).delayed_s, account(drive).by_own_user_s) == (0, 31)
+
+
+@pytest.mark.parametrize("reason", ["Dependency", "JobHeldUser", "QOSMaxJobsPerUserLimit"])
+def test_job_that_waits_for_something_else_is_no_bystander(reason: str) -> None:
+    drive = site()
+    drive.change(WAITS, reason=reason, priority=0 if "Held" in reason else 100)
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    assert drive.memory.bystanders == {}
+
+
+def test_bystander_without_a_reason_for_one_poll_is_delayed_on() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.change(WAITS, reason="None")
+    drive.cycle(11)
+    drive.change(WAITS, reason="Priority")
+    drive.cycle(21)
+    assert account(drive).delayed_s == 21
+
+
+def test_bystander_that_one_answer_does_not_show_keeps_its_account() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(31)
+    hidden = drive.jobs.pop(WAITS)
+    drive.cycle(41)
+    drive.jobs[WAITS] = hidden
+    drive.cycle(51)
+    drive.cycle(61)
+    assert account(drive).delayed_s == 31 + 10, "of the time without it nothing is known"
+
+
+def test_account_is_dropped_with_the_job_and_another_job_of_its_id_has_none() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(31)
+    drive.change(WAITS, submit_time=NOW + 32, eligible_time=NOW + 32)
+    drive.cycle(41)
+    assert drive.memory.bystanders == {}
+    drive.change(WAITS, submit_time=NOW - 10, eligible_time=NOW - 10)
+    drive.cycle(51)
+    drive.forgets(WAITS)
+    drive.cycle(61)
+    drive.cycle(61 + 601)
+    assert drive.memory.bystanders == {}
+
+
+def test_delay_goes_on_over_a_time_without_a_daemon_if_the_same_te_job_is_there_after_it() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(3601)
+    assert account(drive).delayed_s == 3601
+
+
+def test_time_without_a_daemon_counts_not_if_another_te_job_is_there_after_it() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(11)
+    drive.forgets(TE)
+    drive.jobs[JobId(7)] = running(7, HALF, start_time=NOW + 3000, user="cyd")
+    drive.start = drive.start.with_traits({**drive.start.traits, JobId(7): drive.start.traits[JobId(TE)]})
+    drive.cycle(3601)
+    drive.cycle(3611)
+    assert account(drive).delayed_s == 11 + 611
+
+
+def test_victim_that_is_away_is_no_bystander_of_the_same_te_job() -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=32)], graces={BE: 0})
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    drive.change(BE, reason="Resources", eligible_time=NOW + 1)
+    drive.cycle(1)
+    drive.starts(TE, share("n1", 32), at_s=2)
+    drive.cycle(3)
+    drive.cycle(50)
+    assert drive.victim().state is VictimState.LEFT
+    assert drive.memory.bystanders == {}
+
+
+def test_task_that_starts_has_waited_as_its_array_has() -> None:
+    array = waiting(
+        WAITS, cpus=16, user="bob", array_job_id=WAITS, array_tasks="1-2", eligible_time=NOW - 10, submit_time=NOW - 10
+    )
+    drive = site(waits=array)
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.ends(TE)
+    drive.change(TE, end_time=NOW + 30)
+    task = running(21, HALF, array_job_id=WAITS, array_task_id=1, user="bob", start_time=NOW + 30, submit_time=NOW - 10)
+    drive.jobs[task.job_id] = task
+    drive.start = drive.start.with_traits({**drive.start.traits, task.job_id: drive.start.traits[WAITS]})
+    drive.cycle(32)
+    assert account(drive, 21).delayed_s == 30
+    assert account(drive).delayed_s == 30
+
+
+def test_clock_that_is_set_moves_a_delay_that_goes_on() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(11)
+    drive.memory = shift_times(drive.memory, 5000)
+    drive.cycle(5021)
+    assert account(drive).delayed_s == 21
+
+
+def test_cycle_that_acts_leaves_the_queue_to_the_next_and_no_second_is_missed() -> None:
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [
+            running(BE, HALF),
+            running(2, share("n2", 32)),
+            waiting(TE, cpus=16),
+            waiting(WAITS, cpus=16, eligible_time=NOW - 10, user="bob"),
+        ],
+        graces={2: 0},
+        run_times={WAITS: 1000},
+    )
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    late = waiting(8, cpus=20)
+    drive.jobs[late.job_id] = late
+    drive.start = drive.start.with_traits({**drive.start.traits, late.job_id: drive.start.traits[JobId(TE)]})
+    raised = drive.cycle(5)
+    assert raised, "job 2 is to leave for job 8"
+    assert drive.memory.bystanders == {}
+    drive.obeys(raised[0])
+    drive.completing(2, JobState.PENDING)
+    assert drive.cycle(7) == ()
+    drive.cycle(13)
+    assert account(drive).delayed_s == 10
+
+
+def test_bystander_whose_wait_ends_between_two_examinations_is_delayed_no_longer() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.change(WAITS, reason="JobHeldUser", priority=0)
+    drive.cycle(2)
+    assert drive.memory.bystanders[WAITS].since is None
+    drive.change(WAITS, reason="Priority", priority=100)
+    drive.cycle(3)
+    assert drive.memory.bystanders[WAITS].since is None, "the queue is examined each ten seconds while nothing changes"
+    drive.cycle(11)
+    assert drive.memory.bystanders[WAITS].since == NOW + 11
+
+
+def test_jobs_that_are_alike_are_delayed_alike_each_from_when_it_was_eligible() -> None:
+    early = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5)
+    late = waiting(22, cpus=16, user="bob", eligible_time=NOW + 5)
+    drive = site(early, late)
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    drive.cycle(4)
+    drive.cycle(24)
+    assert {int(job_id): account(drive, job_id).delayed_s for job_id in drive.memory.bystanders} == {20: 21, 21: 21}
+
+
+def test_first_thousand_of_the_queue_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tesched_core.orders.bystanders.MOST_WAITING", 1)
+    ahead = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5, priority=200)
+    drive = site(ahead)
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    drive.cycle(4)
+    assert list(drive.memory.bystanders) == [21]
