@@ -13,7 +13,7 @@ from tesched_core.intake.classify import Question
 from tesched_core.intake.job_times import Change, times
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.request import demand_per_node, requested_gpus
-from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 from tesched_db.tables import HistoryRow, JobRow, storable
@@ -206,6 +206,25 @@ def counts_of(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     for (job_class, state), number in sorted(counted.items()):
         counts.setdefault(job_class.value, {})[state.value] = number
     return counts
+
+
+def held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """Return what TE jobs hold, and what all nodes have, of CPUs and GPUs."""
+    te = (
+        share.tres
+        for job_id, job in snapshot.jobs.items()
+        if job.allocation and (snapshot.traits.get(job_id) or UNCLASSIFIED).job_class is JobClass.TE
+        for share in job.allocation
+    )
+    return {"te": _cpus_and_gpus(te), "all": _cpus_and_gpus(node.total for node in snapshot.nodes.values())}
+
+
+def _cpus_and_gpus(amounts: Iterable[Tres]) -> dict[str, int]:
+    cpus = gpus = 0
+    for tres in amounts:
+        cpus += tres.cpus
+        gpus += dict(tres.gres).get("gpu", 0)
+    return {"cpu": cpus, "gpu": gpus}
 
 
 def another_job(values: Values, job: Job) -> bool:

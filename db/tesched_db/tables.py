@@ -115,6 +115,8 @@ class DaemonRow(Base):
     marks_trouble: Mapped[str]
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
     refused: Mapped[dict[str, Any]]
+    #: amounts that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": {"cpu": 64, "gpu": 8}}
+    held: Mapped[dict[str, Any]]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]

@@ -47,6 +47,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
         refused=refused_of(row),
+        held=dict(row.held),
     )
 
 

@@ -65,6 +65,8 @@ class DaemonView:
     marks_trouble: str = ""
     #: kinds of change that Slurm refuses, by the field that is set
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
+    #: CPUs and GPUs that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": …}; empty: unknown
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,20 @@ import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander
-from tesched_core.model.cluster import JobState
+from tesched_core.model.cluster import JobState, Node, NodeShare
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, Tres
 from tesched_db.engine import open_store
-from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import (
+    Writer,
+    configured_store,
+    job,
+    order,
+    remembering,
+    snapshot,
+    victim,
+)
 
 NOW = time.time()
 
@@ -114,3 +123,17 @@ def test_where_no_job_was_delayed_it_says_so(tmp_path: Path) -> None:
     engine.dispose()
     assert "delays by TE jobs: none in the last 24 h" in tesched(path, "status")
     assert as_json(path, "status")["delays"] == {"jobs": [], "groups": []}
+
+
+def test_status_says_which_share_of_the_cluster_te_jobs_hold(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    runs = {number: job(number, JobState.RUNNING, nodes=["n1", "n2"]) for number in (3, 7)}
+    gpus = NodeShare(node="n2", tres=Tres(cpus=2, gres=(("gpu", 1), ("gpu:a100", 1))))
+    seen = snapshot(NOW, runs[3], replace(runs[7], allocation=(*runs[7].allocation[:1], gpus)), te=[7])
+    total = Tres(cpus=8, gres=(("gpu", 2), ("gpu:a100", 2)))
+    nodes = {name: Node(name=name, state="MIXED", total=total) for name in ("n1", "n2")}
+    Writer(engine).write(replace(seen, nodes=nodes))
+    engine.dispose()
+    assert "TE jobs hold 19 % of the CPUs (3 of 16) and 25 % of the GPUs (1 of 4)" in tesched(path, "status")
+    assert as_json(path, "status")["daemon"]["held"]["te"] == {"cpu": 3, "gpu": 1}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.bystander import Bystander, Share, ended
-from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
@@ -290,3 +290,21 @@ def test_first_thousand_of_the_queue_are_examined(monkeypatch: pytest.MonkeyPatc
     drive.starts(TE, HALF, at_s=3)
     drive.cycle(4)
     assert list(drive.memory.bystanders) == [21]
+
+
+def test_job_that_was_eligible_between_two_te_jobs_has_the_older_one_not_in_its_way() -> None:
+    request = Request(cpus=16, mem_per_node_mib=1, required_nodes=("n1",))
+    between = waiting(WAITS, request, user="bob", eligible_time=NOW + 5)
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [running(BE, HALF), running(2, share("n2", 16)), waiting(TE, cpus=16), waiting(8, cpus=16), between],
+        run_times={WAITS: 1000},
+    )
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    drive.starts(8, share("n2", 16), at_s=8)
+    drive.cycle(9)
+    drive.change(WAITS, eligible_time=NOW + 1)
+    assert drive.memory.bystanders == {}
+    drive.cycle(20)
+    assert list(drive.memory.bystanders) == [WAITS]

@@ -51,6 +51,16 @@ def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
         yield f"  longest means: {', '.join(worst)}"
 
 
+def share_line(held: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the share of the cluster that TE jobs hold, in words; empty where nothing is known of it."""
+    parts = [
+        f"{100 * held['te'][name] / total:.0f} % of the {word} ({held['te'][name]} of {total})"
+        for name, word in (("cpu", "CPUs"), ("gpu", "GPUs"))
+        if (total := held.get("all", {}).get(name, 0))
+    ]
+    return f"TE jobs hold {' and '.join(parts)}" if parts else ""
+
+
 def delay_json(job: JobDelay) -> Mapping[str, Any]:
     """Return a job's delay as JSON has it: the parts, and their sum as `total_s`."""
     found: dict[str, Any] = plain(job)

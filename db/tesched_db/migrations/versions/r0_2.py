@@ -79,6 +79,7 @@ def upgrade() -> None:
         sa.Column("doubts", sa.JSON(), nullable=True),
         sa.Column("marks_trouble", sa.Text(), nullable=False),
         sa.Column("refused", sa.JSON(), nullable=False),
+        sa.Column("held", sa.JSON(), nullable=False),
         sa.Column("cycle", sa.BigInteger(), nullable=False),
         sa.Column("next_order", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_daemon")),
