@@ -35,12 +35,6 @@ BYSTANDER_MUTATIONS = (
     ),
     Mutation("bystander: until its own start", _BYSTANDERS, "        ends.append(job.start_time)\n", "        pass\n"),
     Mutation("bystander: nothing of an unseen hour", _BYSTANDERS, "<= MOST_BETWEEN_S", "<= 1e9"),
-    Mutation(
-        "bystander: an unseen hour of the same TE job",
-        _BYSTANDERS,
-        "    if before.by == by:\n        return before\n",
-        "",
-    ),
     Mutation("bystander: no more than waits", _BYSTANDERS, "            and _waits(job, memory, context)\n", ""),
     Mutation(
         "bystander: a cycle that acts puts it off", _BYSTANDERS, "MOST_DEFERRED_S if context.actions else 0.0", "0.0"

@@ -215,3 +215,5 @@ def test_another_job_of_the_same_id_has_an_account_of_its_own(store: Engine) -> 
     writer.look(620.0, job(3, submit_time=610.0), job(7), te=[7], memory=Memory(bystanders={WAITS: again}))
     assert sorted(one.delay.bystander_s for one in seen(store).jobs) == [5, 40]
     assert SqlJournal(store).load().bystanders == {WAITS: again}
+    writer.look(630.0, job(7), te=[7], memory=Memory())
+    assert SqlJournal(store).load().bystanders == {}

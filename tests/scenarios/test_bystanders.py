@@ -218,6 +218,23 @@ def test_task_that_starts_has_waited_as_its_array_has() -> None:
     assert account(drive).delayed_s == 30
 
 
+def test_task_that_ran_before_has_not_waited_with_the_rest_of_its_array() -> None:
+    array = waiting(
+        WAITS, cpus=16, user="bob", array_job_id=WAITS, array_tasks="2", eligible_time=NOW - 10, submit_time=NOW - 10
+    )
+    task = running(21, share("n1", 8), array_job_id=WAITS, array_task_id=1, user="bob", start_time=NOW - 5)
+    drive = Driver(
+        [node("n1")],
+        [running(BE, share("n1", 8)), waiting(TE, cpus=16), array, task],
+        run_times={WAITS: 1000},
+    )
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=3)
+    drive.cycle(4)
+    drive.cycle(14)
+    assert list(drive.memory.bystanders) == [WAITS]
+
+
 def test_clock_that_is_set_moves_a_delay_that_goes_on() -> None:
     drive = site()
     drive.cycle(0)
