@@ -186,7 +186,7 @@ NEAR = {
     "set_aside": ("tests/integration/test_set_aside.py",),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py",),
-    "bystanders": ("tests/scenarios/test_bystanders.py",),
+    "bystanders": ("tests/scenarios/test_bystanders.py", "tests/scenarios/test_bystanders_examined.py"),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),

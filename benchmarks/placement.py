@@ -18,10 +18,13 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
+from multiprocessing import Event
+from multiprocessing.synchronize import Event as EventType
 from pathlib import Path
 
 import click
@@ -83,6 +86,32 @@ def refused_classes(cases: list[Case]) -> Counter[str]:
     return found
 
 
+_stopped: list[EventType] = []
+
+
+def _stops_at(stop: EventType) -> None:
+    """Let this process begin no cluster any more once `stop` is set."""
+    _stopped.append(stop)
+
+
+def _unless_stopped(seed: int, number: int, *, count: int, only: tuple[str, ...], on: tuple[str, ...]) -> list[Case]:
+    (stop,) = _stopped
+    try:
+        return [] if stop.is_set() else run_cluster(seed, number, count, only, on)
+    except KeyboardInterrupt:
+        stop.set()
+        return []
+
+
+@contextmanager
+def _stopping(stop: EventType) -> Iterator[None]:
+    """Let one SIGINT end it with the figures so far: what has been handed to a process can't be taken back."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stop.set()
+
+
 BAD = {Verdict.FUTILE, Verdict.NO_ROOM, Verdict.NEEDLESS, Verdict.MISSED, Verdict.NOT_MODELLED}
 
 
@@ -110,8 +139,10 @@ def main(
     began = time.monotonic()
     numbers = range(first, first + -(-cases // each))
     found: list[Case] = []
-    with ProcessPoolExecutor(at_once) as pool, suppress(KeyboardInterrupt):
-        for some in pool.map(partial(run_cluster, seed, count=each, only=only, on=on), numbers):
+    stop = Event()
+    one = partial(_unless_stopped, seed, count=each, only=only, on=on)
+    with ProcessPoolExecutor(at_once, initializer=_stops_at, initargs=(stop,)) as pool, _stopping(stop):
+        for some in pool.map(one, numbers):
             found += some
             for case in some:
                 if case.verdict in BAD or case.took_more or case.victims > (case.least or case.victims):

@@ -10,6 +10,7 @@ from tesched_core.model.decision import Decision
 from tesched_core.model.memory import Memory
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.visible import shortened
+from tesched_core.orders.bystanders import unwatched
 from tesched_core.ports import Actuator, Barred
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ def _outcome(action: Action, actuator: Actuator, barred: Barred, clock: Callable
 
 def watched(memory: Memory, snapshot: Snapshot) -> tuple[Memory, Decision]:
     """Return the decision of a daemon that only watches. Orders of an earlier mode stay as they are."""
-    return memory, Decision(
+    return unwatched(memory, snapshot), Decision(
         cycle=memory.cycle,
         at=snapshot.taken_at,
         policy="",

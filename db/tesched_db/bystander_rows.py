@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import msgspec
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Row, select, update
 from sqlalchemy.orm import Session
-from tesched_core.model.bystander import Bystander, Share
+from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
 from tesched_db.job_rows import CHUNK, Seen, Values
@@ -26,37 +27,58 @@ class Bystanders:
     @staticmethod
     def load(session: Session) -> Bystanders:
         """Return those that are in the memory."""
-        rows = session.scalars(select(BystanderRow).where(BystanderRow.in_memory.is_(True))).all()
-        return Bystanders(
-            by_job={JobId(row.job_id): bystander_of(row) for row in rows},
-            keys={JobId(row.job_id): row.job_key for row in rows},
-        )
+        held = Bystanders()
+        found: dict[JobId, Bystander] = {}
+        # Columns, and no objects of the ORM: there may be as many as there are jobs.
+        for row in session.execute(_ALL.where(BystanderRow.in_memory.is_(True))):
+            job_id = JobId(row.job_id)
+            found[job_id] = _bystander(row, row.shares)
+            held.keys[job_id] = row.job_key
+        held.by_job = found
+        return held
 
-    def write(self, connection: Connection, now: Mapping[JobId, Bystander], seen: Seen) -> None:
-        """Write in what `now` differs from what is held; the row of a job that is gone stays."""
+    def write(self, connection: Connection, memory: Memory, seen: Seen) -> None:
+        """Write in what the memory differs from what is held; the row of a job that is gone stays."""
+        now = memory.bystanders
         rows: list[Values] = []
-        gone: set[int] = set()
+        gone: dict[int, Bystander] = {}
         for job_id, one in now.items():
             before, known = self.by_job.get(job_id), self.keys.get(job_id)
             key = seen.key_of(job_id) or known
             if key is None or (before == one and key == known):
                 continue
-            if known is not None and key != known:
-                gone.add(known)  # another job has its id now
+            if known is not None and before is not None and key != known:
+                gone[known] = before  # another job has its id now
             self.keys[job_id] = key
             rows.append(_values(key, job_id, one))
-        gone |= {self.keys.pop(job_id) for job_id in self.keys.keys() - now.keys()}
+        for job_id in self.keys.keys() - now.keys():
+            gone[self.keys.pop(job_id)] = self.by_job[job_id]
+        open_ones = {key: one for key, one in gone.items() if one.since is not None}
         for start in range(0, len(gone), CHUNK):
             some = sorted(gone)[start : start + CHUNK]
             connection.execute(update(BystanderRow).where(BystanderRow.job_key.in_(some)).values(in_memory=False))
+        for key, one in open_ones.items():
+            values = _values(key, JobId(0), ended(one, memory.seen_at or 0.0))
+            changed = {name: values[name] for name in _SUMS}
+            connection.execute(update(BystanderRow).where(BystanderRow.job_key == key).values(changed))
         upsert(connection, BystanderRow, rows)
         self.by_job = now
 
 
-def bystanders_of(session: Session, keys: Iterable[int]) -> Mapping[int, Bystander]:
-    """Return the delays of these jobs as bystanders, by our keys. At most `CHUNK` keys."""
-    rows = session.scalars(select(BystanderRow).where(BystanderRow.job_key.in_(list(keys))))
-    return {row.job_key: bystander_of(row) for row in rows}
+#: what the end of a delay changes
+_SUMS = ("since", "by", "delayed_s", "by_own_user_s", "shares", "until")
+_ALL = select(*BystanderRow.__table__.columns)
+_SUMS_ALONE = select(*(column for column in BystanderRow.__table__.columns if column.key != "shares"))
+
+
+def bystanders_of(session: Session, keys: Iterable[int], *, sums_alone: bool = False) -> Mapping[int, Bystander]:
+    """Return the delays of these jobs as bystanders, by our keys. At most `CHUNK` keys.
+
+    Of `sums_alone` no TE job that is over is named.
+    """
+    query = _SUMS_ALONE if sums_alone else _ALL
+    rows = session.execute(query.where(BystanderRow.job_key.in_(list(keys))))
+    return {row.job_key: _bystander(row, () if sums_alone else row.shares) for row in rows}
 
 
 def te_labels(session: Session, bystanders: Iterable[Bystander]) -> Mapping[JobId, str]:
@@ -64,7 +86,7 @@ def te_labels(session: Session, bystanders: Iterable[Bystander]) -> Mapping[JobI
     wanted: set[JobId] = set()
     for one in bystanders:
         wanted.update(part.job_id for part in one.shares)
-        wanted.update(job_id for job_id, _ in one.by)
+        wanted.update(te.job_id for te in one.by)
     found: dict[JobId, str] = {}
     ids = sorted(wanted)
     for start in range(0, len(ids), CHUNK):
@@ -74,16 +96,15 @@ def te_labels(session: Session, bystanders: Iterable[Bystander]) -> Mapping[JobI
     return found
 
 
-def bystander_of(row: BystanderRow) -> Bystander:
-    """Return the bystander that a row holds."""
+def _bystander(row: Row[Any], shares: Iterable[Sequence[Any]]) -> Bystander:
     return Bystander(
         submitted_at=row.submitted_at,
         user=row.user,
         since=row.since,
-        by=msgspec.convert(row.by, tuple[tuple[JobId, str], ...], strict=False),
+        by=tuple(TeRunInTheWay(JobId(job_id), user, started) for job_id, user, started in row.by),
         delayed_s=row.delayed_s,
         by_own_user_s=row.by_own_user_s,
-        shares=msgspec.convert(row.shares, tuple[Share, ...], strict=False),
+        shares=tuple(Share(job_id=JobId(job_id), user=user, seconds=seconds) for job_id, user, seconds in shares),
         until=row.until,
     )
 
@@ -96,9 +117,9 @@ def _values(key: int, job_id: JobId, one: Bystander) -> Values:
         "submitted_at": one.submitted_at,
         "user": storable(one.user),
         "since": one.since,
-        "by": [[te, storable(user)] for te, user in one.by],
+        "by": [[te.job_id, storable(te.user), te.started] for te in one.by],
         "delayed_s": one.delayed_s,
         "by_own_user_s": one.by_own_user_s,
-        "shares": [{**msgspec.to_builtins(part), "user": storable(part.user)} for part in one.shares],
+        "shares": [[part.job_id, storable(part.user), part.seconds] for part in one.shares],
         "until": one.until,
     }

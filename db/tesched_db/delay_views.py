@@ -73,10 +73,15 @@ class GroupDelay:
 class Delays:
     """Delays of the jobs that left, were suspended or waited within a time, or are still away."""
 
-    #: the longest delay first; without those that their own users alone have delayed
+    #: the most delayed ones (`delays.MOST_LISTED`), the longest delay first; without those that their own users alone
+    #: have delayed
     jobs: tuple[JobDelay, ...]
     #: by `GROUPS`, in each the longest mean first
     groups: tuple[GroupDelay, ...]
+    #: of all: how many there are, how many wait for TE jobs now, and the mean, seconds
+    count: int = 0
+    waiting: int = 0
+    mean_s: float = 0.0
 
     def worst(self, by: str) -> GroupDelay | None:
         """Return the user, account, partition or QOS with the longest mean; None if no job was delayed."""

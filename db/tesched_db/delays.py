@@ -8,7 +8,7 @@ bystanders are kept as sums (`orders/bystanders.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
@@ -25,6 +25,19 @@ from tesched_db.job_rows import CHUNK, changes_of
 from tesched_db.memory_rows import victim_of
 from tesched_db.tables import BystanderRow, DaemonRow, JobRow, OrderRow, VictimRow
 from tesched_db.views import JobStory
+
+#: jobs of which `delays` names the causes, the most delayed ones
+MOST_LISTED = 1000
+_JOB_COLUMNS = select(
+    JobRow.key,
+    JobRow.label,
+    JobRow.user,
+    JobRow.account,
+    JobRow.partition,
+    JobRow.qos,
+    JobRow.state,
+    JobRow.last_seen,
+)
 
 
 def delay_of(story: JobStory) -> JobDelay:
@@ -74,29 +87,58 @@ def _keys(session: Session, since: UnixSeconds) -> Sequence[int]:
 
 
 def _of_jobs(session: Session, keys: Sequence[int], seen_at: UnixSeconds) -> Delays:
-    jobs: list[JobDelay] = []
+    """Return the delays of these jobs, all that waited in a day: no object of the ORM, and the causes of few."""
+    found: list[tuple[JobDelay, int]] = []
+    victims: dict[int, list[tuple[Victim, str, str]]] = {}
     for start in range(0, len(keys), CHUNK):
         some = keys[start : start + CHUNK]
-        victims = _victims(session, some)
+        victims |= _victims(session, some)
+        bystanders = bystanders_of(session, some, sums_alone=True)
+        # The bystanders of jobs that are gone have ended.
+        waited = {key: _waited(one, {}, seen_at) for key, one in bystanders.items()}
+        found += _delays_of(session, some, victims, waited, seen_at)
+    found.sort(key=lambda pair: (-pair[0].delay.total_s, pair[0].job))
+    most = [key for _, key in found[:MOST_LISTED]]
+    named: list[tuple[JobDelay, int]] = []
+    for start in range(0, len(most), CHUNK):
+        some = most[start : start + CHUNK]
         bystanders = bystanders_of(session, some)
         labels = te_labels(session, bystanders.values())
-        for row in session.scalars(select(JobRow).where(JobRow.key.in_(some))):
-            now = seen_at if row.last_seen is None else row.last_seen
-            one = _delay(
-                job=row.label,
-                user=row.user,
-                account=row.account,
-                partition=row.partition,
-                qos=row.qos,
-                state=JobState(row.state),
-                found=victims.get(row.key, ()),
-                bystander=_waited(bystanders.get(row.key), labels, now),
-                now=now,
-            )
-            if one.delay.total_s > 0:
-                jobs.append(one)
-    jobs.sort(key=lambda one: (-one.delay.total_s, one.job))
-    return Delays(jobs=tuple(jobs), groups=tuple(_groups(jobs)))
+        waited = {key: _waited(one, labels, seen_at) for key, one in bystanders.items()}
+        named += _delays_of(session, some, victims, waited, seen_at)
+    named.sort(key=lambda pair: (-pair[0].delay.total_s, pair[0].job))
+    return Delays(
+        jobs=tuple(job for job, _ in named),
+        groups=tuple(_groups([job for job, _ in found])),
+        count=len(found),
+        waiting=sum(job.waits_since is not None for job, _ in found),
+        mean_s=sum(job.delay.total_s for job, _ in found) / len(found) if found else 0.0,
+    )
+
+
+def _delays_of(
+    session: Session,
+    keys: Sequence[int],
+    victims: Mapping[int, Sequence[tuple[Victim, str, str]]],
+    waited: Mapping[int, Waited],
+    seen_at: UnixSeconds,
+) -> Iterator[tuple[JobDelay, int]]:
+    """Yield the delays of those of these jobs that are delayed by other users, each with the job's key."""
+    for row in session.execute(_JOB_COLUMNS.where(JobRow.key.in_(keys))):
+        now = seen_at if row.last_seen is None else row.last_seen
+        one = _delay(
+            job=row.label,
+            user=row.user,
+            account=row.account,
+            partition=row.partition,
+            qos=row.qos,
+            state=JobState(row.state),
+            found=victims.get(row.key, ()),
+            bystander=waited.get(row.key, Waited()),
+            now=now,
+        )
+        if one.delay.total_s > 0:
+            yield one, row.key
 
 
 def _victims(session: Session, keys: Sequence[int]) -> dict[int, list[tuple[Victim, str, str]]]:
@@ -126,16 +168,14 @@ def waited_of(session: Session, key: int, now: UnixSeconds) -> Waited:
     return Waited() if found is None else _waited(found, te_labels(session, [found]), now)
 
 
-def _waited(one: Bystander | None, labels: Mapping[JobId, str], now: UnixSeconds) -> Waited:
-    if one is None:
-        return Waited()
+def _waited(one: Bystander, labels: Mapping[JobId, str], now: UnixSeconds) -> Waited:
     sums = ended(one, now)
     return Waited(
         delay_s=sums.delayed_s,
         by_own_user_s=sums.by_own_user_s,
         parts=tuple((labels.get(part.job_id, str(part.job_id)), part.user, part.seconds) for part in sums.shares),
         since=one.since,
-        by=tuple(labels.get(te, str(te)) for te, _ in one.by),
+        by=tuple(labels.get(te.job_id, str(te.job_id)) for te in one.by),
     )
 
 

@@ -111,7 +111,7 @@ class Remembered:
         self.orders = dict(memory.orders)
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
-        self.bystanders.write(connection, memory.bystanders, seen)
+        self.bystanders.write(connection, memory, seen)
         change_rows.write(connection, self.changes, memory.changes)
         policy_states.write(connection, self.states, memory.policy_states)
         self.changes, self.states = memory.changes, memory.policy_states

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from tesched_cli.main import main
-from tesched_core.model.bystander import Bystander
+from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import JobState, Node, NodeShare
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
@@ -101,7 +101,9 @@ def test_status_says_how_many_jobs_and_which_is_delayed_most(config: Path) -> No
 def test_bystander_is_shown_with_the_te_jobs_for_which_it_waits(tmp_path: Path) -> None:
     path, url = configured_store(tmp_path)
     engine = open_store(url)
-    one = Bystander(submitted_at=0.0, user="ada", since=NOW - 60, by=((JobId(7), "bob"),), delayed_s=60)
+    one = Bystander(
+        submitted_at=0.0, user="ada", since=NOW - 60, by=(TeRunInTheWay(JobId(7), "bob", NOW - 60),), delayed_s=60
+    )
     memory = Memory(bystanders={JobId(3): one})
     Writer(engine).look(NOW, job(3), job(7, user="bob"), te=[7], memory=memory)
     engine.dispose()
@@ -122,7 +124,13 @@ def test_where_no_job_was_delayed_it_says_so(tmp_path: Path) -> None:
     Writer(engine).look(NOW, job(3), memory=Memory())
     engine.dispose()
     assert "delays by TE jobs: none in the last 24 h" in tesched(path, "status")
-    assert as_json(path, "status")["delays"] == {"jobs": [], "groups": []}
+    assert as_json(path, "status")["delays"] == {
+        "count": 0,
+        "waiting": 0,
+        "mean_s": 0,
+        "jobs": [],
+        "groups": [],
+    }
 
 
 def test_status_says_which_share_of_the_cluster_te_jobs_hold(tmp_path: Path) -> None:

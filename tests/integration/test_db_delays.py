@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine
 from tesched_core.intake.delays import Delay
-from tesched_core.model.bystander import Bystander, Share
+from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay
 from tesched_core.model.cluster import JobState
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Purpose, VictimState
@@ -160,7 +161,7 @@ WAITS, TE_JOB = JobId(3), JobId(7)
 def waits(**more: Any) -> Memory:
     """Return a memory in which a job has waited for 40 s, for two TE jobs, and waits since 590."""
     shares = (Share(job_id=TE_JOB, user="bob", seconds=30), Share(job_id=JobId(8), user="eve", seconds=10))
-    values: dict[str, Any] = {"since": 590.0, "by": ((TE_JOB, "bob"),), "until": 300.0, **more}
+    values: dict[str, Any] = {"since": 590.0, "by": (TeRunInTheWay(TE_JOB, "bob", 590.0),), "until": 300.0, **more}
     return Memory(bystanders={WAITS: Bystander(submitted_at=0.0, user="ada", delayed_s=40, shares=shares, **values)})
 
 
@@ -217,3 +218,27 @@ def test_another_job_of_the_same_id_has_an_account_of_its_own(store: Engine) -> 
     assert SqlJournal(store).load().bystanders == {WAITS: again}
     writer.look(630.0, job(7), te=[7], memory=Memory())
     assert SqlJournal(store).load().bystanders == {}
+
+
+def test_open_delay_of_a_job_whose_id_another_has_ends_with_it(store: Engine) -> None:
+    writer = Writer(store)
+    writer.look(600.0, job(3, submit_time=1.0), job(7), te=[7], memory=waits())
+    writer.look(620.0, job(3, submit_time=610.0), job(7), te=[7], memory=Memory(seen_at=620.0))
+    (found,) = seen(store).jobs
+    assert (found.delay.bystander_s, found.waits_since, found.waits_for) == (40 + 30, None, ())
+
+
+def test_only_the_most_delayed_are_listed_and_all_are_counted(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tesched_db.delays.MOST_LISTED", 2)
+    accounts = {
+        JobId(number): Bystander(submitted_at=0.0, user="ada", delayed_s=10.0 * number, until=500.0)
+        for number in range(1, 6)
+    }
+    writer = Writer(store)
+    writer.look(600.0, *(job(number) for number in range(1, 6)), memory=Memory(bystanders=accounts))
+    found = seen(store)
+    assert [one.job for one in found.jobs] == ["5", "4"]
+    assert (found.count, found.waiting, found.mean_s) == (5, 0, 30)
+    worst = found.worst("user")
+    assert worst is not None
+    assert (worst.jobs, worst.mean_s, worst.most_s) == (5, 30, 50)

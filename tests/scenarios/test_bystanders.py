@@ -5,12 +5,15 @@ Everywhere: node n1 is full. Job 20 is best effort and waits for 16 CPUs since 1
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tesched_core.model.bystander import Bystander, Share, ended
-from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
+from tesched_core.model.cluster import Job
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
+from tesched_daemon.performing import watched
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
@@ -40,7 +43,7 @@ def account(drive: Driver, job_id: int = WAITS) -> Bystander:
 def test_bystander_is_delayed_from_the_te_jobs_start_to_its_end() -> None:
     drive = site()
     drive.cycle(0)
-    assert drive.memory.bystanders == {}, "what is free is for whoever Slurm starts"
+    assert drive.memory.bystanders == {}, "it fits into what is free"
     drive.starts(TE, HALF, at_s=3)
     drive.cycle(5)
     drive.cycle(60)
@@ -246,82 +249,71 @@ def test_clock_that_is_set_moves_a_delay_that_goes_on() -> None:
     assert account(drive).delayed_s == 21
 
 
-def test_cycle_that_acts_leaves_the_queue_to_the_next_and_no_second_is_missed() -> None:
-    drive = Driver(
-        [node("n1"), node("n2")],
-        [
-            running(BE, HALF),
-            running(2, share("n2", 32)),
-            waiting(TE, cpus=16),
-            waiting(WAITS, cpus=16, eligible_time=NOW - 10, user="bob"),
-        ],
-        graces={2: 0},
-        run_times={WAITS: 1000},
+def test_task_that_starts_in_the_second_of_the_last_poll_has_waited_as_its_array_has() -> None:
+    array = waiting(
+        WAITS, cpus=16, user="bob", array_job_id=WAITS, array_tasks="1-2", eligible_time=NOW - 10, submit_time=NOW - 10
     )
+    drive = site(waits=array)
     drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    late = waiting(8, cpus=20)
-    drive.jobs[late.job_id] = late
-    drive.start = drive.start.with_traits({**drive.start.traits, late.job_id: drive.start.traits[JobId(TE)]})
-    raised = drive.cycle(5)
-    assert raised, "job 2 is to leave for job 8"
-    assert drive.memory.bystanders == {}
-    drive.obeys(raised[0])
-    drive.completing(2, JobState.PENDING)
-    assert drive.cycle(7) == ()
-    drive.cycle(13)
-    assert account(drive).delayed_s == 10
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.ends(TE)
+    drive.change(TE, end_time=NOW + 30)
+    drive.cycle(30.4)
+    task = running(21, HALF, array_job_id=WAITS, array_task_id=1, user="bob", start_time=NOW + 30, submit_time=NOW - 10)
+    drive.jobs[task.job_id] = task
+    drive.start = drive.start.with_traits({**drive.start.traits, task.job_id: drive.start.traits[WAITS]})
+    drive.cycle(31.4)
+    assert account(drive, 21).delayed_s == 30
 
 
-def test_bystander_whose_wait_ends_between_two_examinations_is_delayed_no_longer() -> None:
+def test_te_job_that_was_requeued_while_no_daemon_ran_is_in_the_way_since_its_new_run_alone() -> None:
     drive = site()
     drive.cycle(0)
     drive.starts(TE, HALF, at_s=0)
     drive.cycle(1)
-    drive.change(WAITS, reason="JobHeldUser", priority=0)
-    drive.cycle(2)
-    assert drive.memory.bystanders[WAITS].since is None
-    drive.change(WAITS, reason="Priority", priority=100)
-    drive.cycle(3)
-    assert drive.memory.bystanders[WAITS].since is None, "the queue is examined each ten seconds while nothing changes"
     drive.cycle(11)
-    assert drive.memory.bystanders[WAITS].since == NOW + 11
+    drive.change(TE, start_time=NOW + 3590, restarts=1)
+    drive.cycle(3601)
+    drive.cycle(3611)
+    assert account(drive).delayed_s == 11 + 21
 
 
-def test_jobs_that_are_alike_are_delayed_alike_each_from_when_it_was_eligible() -> None:
-    early = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5)
-    late = waiting(22, cpus=16, user="bob", eligible_time=NOW + 5)
-    drive = site(early, late)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(4)
-    drive.cycle(24)
-    assert {int(job_id): account(drive, job_id).delayed_s for job_id in drive.memory.bystanders} == {20: 21, 21: 21}
-
-
-def test_first_thousand_of_the_queue_are_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tesched_core.orders.bystanders.MOST_WAITING", 1)
-    ahead = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5, priority=200)
-    drive = site(ahead)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(4)
-    assert list(drive.memory.bystanders) == [21]
-
-
-def test_job_that_was_eligible_between_two_te_jobs_has_the_older_one_not_in_its_way() -> None:
-    request = Request(cpus=16, mem_per_node_mib=1, required_nodes=("n1",))
-    between = waiting(WAITS, request, user="bob", eligible_time=NOW + 5)
-    drive = Driver(
-        [node("n1"), node("n2")],
-        [running(BE, HALF), running(2, share("n2", 16)), waiting(TE, cpus=16), waiting(8, cpus=16), between],
-        run_times={WAITS: 1000},
-    )
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.starts(8, share("n2", 16), at_s=8)
-    drive.cycle(9)
-    drive.change(WAITS, eligible_time=NOW + 1)
+def test_victim_whose_order_was_withdrawn_while_it_is_away_is_no_bystander() -> None:
+    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=32)], graces={BE: 0})
+    drive.obeys(*drive.cycle(0))
+    drive.requeued(BE)
+    drive.change(BE, reason="Resources", submit_time=NOW + 1, eligible_time=NOW + 1)
+    drive.cycle(1)
+    drive.starts(TE, share("n1", 32), at_s=2)
+    drive.cycle(3)
+    # What `tesched undo` leaves: the order has ended, and the victim is in the queue.
+    drive.memory = replace(drive.memory, orders={})
+    drive.cycle(13)
+    drive.cycle(50)
     assert drive.memory.bystanders == {}
-    drive.cycle(20)
-    assert list(drive.memory.bystanders) == [WAITS]
+
+
+def test_daemon_that_only_watches_ends_each_delay_at_the_last_poll_that_decided() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(11)
+    for at_s in (20, 5000):
+        drive.memory, _ = watched(drive.memory, drive.snapshot(at_s))
+    drive.ends(TE)
+    drive.forgets(TE)
+    drive.starts(WAITS, HALF, at_s=30)
+    drive.cycle(5010)
+    assert account(drive).delayed_s == 11
+
+
+def test_largest_parts_are_named() -> None:
+    te = tuple(TeRunInTheWay(JobId(number), "ada", 0.0) for number in range(1, 11))
+    one = Bystander(
+        submitted_at=0.0, user="bob", since=0.0, by=te, shares=(Share(job_id=JobId(99), user="eve", seconds=50),)
+    )
+    after = ended(one, 100.0)
+    assert [share.job_id for share in after.shares] == [99, *range(1, 8)]
+    assert after.delayed_s == 100

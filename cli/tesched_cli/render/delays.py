@@ -39,12 +39,10 @@ def delays_lines(delays: Delays, hours: float) -> Iterator[str]:
         yield f"delays by TE jobs: none in the last {hours:.0f} h"
         return
     first = delays.jobs[0]
-    mean_s = sum(job.delay.total_s for job in delays.jobs) / len(delays.jobs)
-    waits = sum(job.waits_since is not None for job in delays.jobs)
-    now = f" ({waits} wait for TE jobs now)" if waits else ""
+    now = f" ({delays.waiting} wait for TE jobs now)" if delays.waiting else ""
     yield (
-        f"delays by TE jobs: {len(delays.jobs)} job(s) preempted, back or waiting in the last {hours:.0f} h{now}, "
-        f"{duration(mean_s)} on average; most: job {first.job} of {first.user}, {delayed(first)}"
+        f"delays by TE jobs: {delays.count} job(s) preempted, back or waiting in the last {hours:.0f} h{now}, "
+        f"{duration(delays.mean_s)} on average; most: job {first.job} of {first.user}, {delayed(first)}"
     )
     worst = [_group(group) for by in ("user", "account") if (group := delays.worst(by)) is not None]
     if len({(job.user, job.account) for job in delays.jobs}) > 1:
@@ -72,8 +70,9 @@ def delay_json(job: JobDelay) -> Mapping[str, Any]:
 
 
 def delays_json(delays: Delays) -> Mapping[str, Any]:
-    """Return all delays as JSON has them."""
-    return {"jobs": [delay_json(job) for job in delays.jobs], "groups": plain(delays.groups)}
+    """Return the delays as JSON has them: the sums of all, and the most delayed jobs."""
+    sums = {"count": delays.count, "waiting": delays.waiting, "mean_s": delays.mean_s}
+    return {**sums, "jobs": [delay_json(job) for job in delays.jobs], "groups": plain(delays.groups)}
 
 
 def _parts(delay: Delay) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tesched_core.model.resources import JobId, UnixSeconds
 
@@ -19,6 +20,14 @@ class Share:
     seconds: float
 
 
+class TeRunInTheWay(NamedTuple):
+    """One run of a TE job that is in a bystander's way."""
+
+    job_id: JobId
+    user: str
+    started: UnixSeconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bystander:
     """Delay of one job as a bystander, all its waits together (`orders/bystanders.py`)."""
@@ -29,8 +38,8 @@ class Bystander:
     user: str
     #: it is delayed since then; None: not now
     since: UnixSeconds | None = None
-    #: TE jobs that are in its way since then, with their users
-    by: tuple[tuple[JobId, str], ...] = ()
+    #: runs of TE jobs that are in its way since then
+    by: tuple[TeRunInTheWay, ...] = ()
     #: seconds until `since`, by TE jobs of other users and of its own
     delayed_s: float = 0.0
     by_own_user_s: float = 0.0
@@ -45,19 +54,21 @@ class Examined:
     """When the queue was last examined for bystanders, and which TE jobs held nodes then, with their starts."""
 
     at: UnixSeconds
-    te: frozenset[tuple[JobId, UnixSeconds | None]]
+    te: frozenset[tuple[JobId, UnixSeconds]]
 
 
 def ended(one: Bystander, until: UnixSeconds) -> Bystander:
     """Return the delay after it has ended, for now or for good; one that does not go on as it is."""
-    seconds = 0.0 if one.since is None else max(until - one.since, 0.0)
-    if not seconds:
+    if one.since is None:
+        return one
+    seconds = max(until - one.since, 0.0)
+    if not seconds or not one.by:
         return replace(one, since=None, by=())
     each = seconds / len(one.by)
-    own_s = each * sum(user == one.user for _, user in one.by)
+    own_s = each * sum(te.user == one.user for te in one.by)
     parts = {(share.job_id, share.user): share.seconds for share in one.shares}
     for te in one.by:
-        parts[te] = parts.get(te, 0.0) + each
+        parts[te.job_id, te.user] = parts.get((te.job_id, te.user), 0.0) + each
     shares = [Share(job_id=job_id, user=user, seconds=part) for (job_id, user), part in parts.items()]
     return replace(
         one,

@@ -15,11 +15,11 @@ Principle
     first shows it, and at the last that did. While no daemon runs a delay goes on if the same TE jobs are in the way
     afterwards.
 
-    Only the first `MOST_WAITING` BE jobs of the queue are examined, and of them `MOST_REQUESTS` kinds: Slurm's own
-    backfill goes no further (bf_max_job_test, 500). Jobs that are alike in what they ask for are examined once. All
-    are examined when TE jobs have started or ended, and each `EXAMINED_EACH_S`; in between, a delay goes on while the
-    job waits and the TE jobs in its way are on their nodes. A cycle that acts leaves it to the next one, so that no TE
-    job waits for it.
+    Only the first `MOST_WAITING` BE jobs of the queue are examined, and of them as many kinds as `MOST_KINDS` and
+    `MOST_NODES` allow: Slurm's own backfill goes no further (bf_max_job_test, 500). Jobs that are alike in what they
+    ask for are examined once. All are examined when TE jobs have started or ended, and each `EXAMINED_EACH_S`; in
+    between, a delay goes on while the job waits and the TE jobs in its way are on their nodes. A cycle that acts
+    leaves it to a later one, so that no TE job waits for it; until then a delay goes on while the job waits.
 
 Worked example
     A job of one node is eligible at 100, all nodes are full. A TE job starts at 160 on a node that was freed for it,
@@ -32,30 +32,30 @@ Source
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from math import inf
 
 from tesched_core.intake.pending_reason import WANTS_ROOM, has_reason, room_would_not_help
 from tesched_core.levers.context import CycleContext
-from tesched_core.model.bystander import Bystander, Examined, ended
-from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.bystander import Bystander, Examined, TeRunInTheWay, ended
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import MOST_WAITING
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
-from tesched_core.model.snapshot import JobClass
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import InTheWay, in_the_way, te_held, te_jobs
 
-#: different requests among the waiting jobs that are examined in one poll
-MOST_REQUESTS = 64
-#: seconds after which all is examined anew, and within which a cycle that acts does not
-EXAMINED_EACH_S = 10.0
-MOST_DEFERRED_S = 30.0
-#: Polls so far apart, in seconds, say nothing of the time between them, unless the same TE job is there after it.
+#: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
+#: them: a tenth of a second's work. One whose tasks may be spread unevenly costs as much as `UNEVEN_COSTS` others
+MOST_KINDS, MOST_NODES, UNEVEN_COSTS = 64, 200_000, 10
+#: seconds after which all is examined anew, and for which cycles that act put it off
+EXAMINED_EACH_S, MOST_DEFERRED_S = 10.0, 30.0
+#: Polls so far apart, in seconds, say nothing of the time between them, unless the same TE jobs are there after it.
 MOST_BETWEEN_S = 60.0
 #: Slurm's times are whole seconds: what started after a poll may have been started as much before it.
 SLURM_SECOND_S = 1.0
@@ -71,26 +71,15 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
     }
     known |= _started_tasks(known, memory, context)
     te = te_jobs(context.snapshot)
-    there = frozenset((job.job_id, job.start_time) for job in te)
+    there = frozenset((job.job_id, job.start_time or 0.0) for job in te)
     examined = memory.examined
-    since_s = None if examined is None else context.now - examined.at
-    if since_s is None or not 0 <= since_s < _valid_for_s(examined is not None and examined.te == there, context):
+    if examined is None or not 0 <= context.now - examined.at < _valid_for_s(examined.te == there, context):
         examined = Examined(at=context.now, te=there)
         blocked = _blocked(te, memory, context)
         goes_on: set[JobId] = set()
     else:
-        on_nodes = {job.job_id for job in te}
-        away = _away(memory)
         blocked = {}
-        goes_on = {
-            job_id
-            for job_id, one in known.items()
-            if one.since is not None
-            and (job := jobs.get(job_id)) is not None
-            and _waits(job, memory, context)
-            and job_id not in away
-            and on_nodes.issuperset(te_id for te_id, _ in one.by)
-        }
+        goes_on = _going_on(known, there, memory, context)
     found: dict[JobId, Bystander] = {}
     for job_id in sorted(known.keys() | blocked.keys()):
         job, one, way = jobs.get(job_id), known.get(job_id), blocked.get(job_id)
@@ -102,11 +91,40 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
     return replace(memory, bystanders=found, examined=examined, seen_at=context.now)
 
 
+def unwatched(memory: Memory, snapshot: Snapshot) -> Memory:
+    """Return the memory after a poll of a daemon that decides nothing: it is not known what is in whose way."""
+    last = snapshot.taken_at if memory.seen_at is None else memory.seen_at
+    kept = {job_id: ended(one, last) for job_id, one in memory.bystanders.items()}
+    return replace(memory, bystanders=kept, examined=None, seen_at=snapshot.taken_at)
+
+
 def _valid_for_s(is_same: bool, context: CycleContext) -> float:
     """Return for how long what was examined before is good enough."""
-    if is_same:
-        return EXAMINED_EACH_S
-    return MOST_DEFERRED_S if context.actions else 0.0
+    if context.actions:
+        return MOST_DEFERRED_S
+    return EXAMINED_EACH_S if is_same else 0.0
+
+
+def _going_on(
+    known: Mapping[JobId, Bystander],
+    there: frozenset[tuple[JobId, UnixSeconds]],
+    memory: Memory,
+    context: CycleContext,
+) -> set[JobId]:
+    """Return the bystanders that still wait, of those that were found when the queue was last examined.
+
+    Whether others are in the way of one by now is for the next time.
+    """
+    jobs, away = context.snapshot.jobs, _away(memory)
+    return {
+        job_id
+        for job_id, one in known.items()
+        if one.since is not None
+        and (job := jobs.get(job_id)) is not None
+        and _waits(job, memory, context)
+        and job_id not in away
+        and (context.actions or there.issuperset((te.job_id, te.started) for te in one.by))
+    }
 
 
 def _started_tasks(
@@ -123,7 +141,7 @@ def _started_tasks(
         for array, one in known.items()
         if array in jobs and jobs[array].array_job_id is not None
         for task in context.tasks_of(array)
-        if task.job_id not in known and task.restarts == 0 and (task.start_time or 0.0) > last
+        if task.job_id not in known and task.restarts == 0 and (task.start_time or 0.0) > last - SLURM_SECOND_S
     }
 
 
@@ -150,22 +168,38 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
         and snapshot.job_class(job_id) is JobClass.BE
         and job_id not in away
     ]
-    if len(queue) > MOST_WAITING:
-        queue = heapq.nlargest(MOST_WAITING, queue, key=lambda job: (job.priority, -job.job_id))
-    by_request: dict[tuple[Request, tuple[str, ...], str], list[Job]] = {}
+    queue = heapq.nlargest(MOST_WAITING, queue, key=lambda job: (job.priority, -job.job_id))
+    kinds: dict[Hashable, list[Job]] = {}
     for job in queue:
         if _waits(job, memory, context):
-            by_request.setdefault((job.request, job.partitions, job.reservation), []).append(job)
+            kinds.setdefault(_kind(job, snapshot, room), []).append(job)
     found: dict[JobId, InTheWay] = {}
-    for alike in islice(by_request.values(), MOST_REQUESTS):
+    count = nodes = 0
+    for alike in kinds.values():
         try:
             demands = demands_of(alike[0], snapshot, room)
         except UnsupportedRequestError:
             continue
+        count += 1
+        nodes += len(room.names) * (UNEVEN_COSTS if any(one.uneven is not None for one in demands) else 1)
+        if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
+            break
         way = in_the_way(demands, held, room)
         if way is not None:
             found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
     return found
+
+
+def _kind(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
+    """Return what is the same for jobs that may start in the same places."""
+    where = (snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions)
+    apart = job.request.sharing == "USER" or room.kept_by or any(one.exclusive_user for one in where)
+    return (
+        *(job.request, job.partitions, job.reservation),
+        job.user if apart else "",
+        # What begins while it runs keeps it from starting.
+        job.time_limit_s if snapshot.reservations else None,
+    )
 
 
 def _away(memory: Memory) -> set[JobId]:
@@ -178,9 +212,15 @@ def _away(memory: Memory) -> set[JobId]:
     }
 
 
+def _left_without_order(job: Job, memory: Memory) -> bool:
+    """Check whether a job is in the queue since its preemption, though its order is withdrawn (`tesched undo`)."""
+    at = memory.last_preempted.get(job.job_id)
+    return at is not None and job.restarts > 0 and job.submit_time <= at
+
+
 def _waits(job: Job, memory: Memory, context: CycleContext) -> bool:
     """Check whether a job waits for free resources, and for nothing else."""
-    if not job.pending or job.job_id in context.absent:
+    if not job.pending or job.job_id in context.absent or _left_without_order(job, memory):
         return False
     return not room_would_not_help(job) or _is_reconsidered(job, memory)
 
@@ -198,14 +238,13 @@ def _eligible_at(job: Job) -> UnixSeconds:
 
 def _delayed(before: Bystander, way: InTheWay, job: Job, memory: Memory, context: CycleContext) -> Bystander:
     """Return the delay of a job that is a bystander now."""
-    by = tuple((one.job_id, one.user) for one in way.jobs)
+    by = tuple(TeRunInTheWay(one.job_id, one.user, one.start_time or 0.0) for one in way.jobs)
     began = _begin(way, job, memory, context)
     if before.since is None:
         return replace(before, since=began, by=by)
     if before.by == by:
         return before
-    goes_on = not set(before.by).isdisjoint(by) or context.now - _last_poll(memory, context) <= MOST_BETWEEN_S
-    if goes_on:
+    if context.now - _last_poll(memory, context) <= MOST_BETWEEN_S:
         return replace(ended(before, context.now), since=context.now, by=by)
     return replace(ended(before, _end(before, job, memory, context)), since=began, by=by)
 
@@ -226,10 +265,9 @@ def _begin(way: InTheWay, job: Job, memory: Memory, context: CycleContext) -> Un
 
 def _end(before: Bystander, job: Job | None, memory: Memory, context: CycleContext) -> UnixSeconds:
     """Return when a delay ended: with the job's start, or the end of the first TE job in its way."""
-    jobs = context.snapshot.jobs
-    last = _last_poll(memory, context)
-    ends = [one.end_time for te, _ in before.by if (one := jobs.get(te)) is not None and not one.on_nodes]
+    jobs, since = context.snapshot.jobs, context.now if before.since is None else before.since
+    known = [one.end_time for te in before.by if (one := jobs.get(te.job_id)) is not None and not one.on_nodes]
     if job is not None and not job.pending:
-        ends.append(job.start_time)
-    end = min((at for at in ends if at is not None), default=last)
-    return min(max(end, last), context.now)
+        known.append(job.start_time)
+    end = min((at for at in known if at is not None and at >= since), default=_last_poll(memory, context))
+    return min(max(end, since), context.now)

@@ -27,7 +27,7 @@ from tesched_core.placement.demand import Demand
 from tesched_core.placement.spread import spreads
 
 #: TE jobs that are tried one by one for whether they are needed; of more, the rest counts as in the way, too
-MOST_TRIED = 64
+MOST_TRIED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,14 +37,14 @@ class TeHeld:
     jobs: tuple[Job, ...]
     #: [jobs] start of the present run, Unix seconds
     started: NDArray[np.float64]
-    #: [shares] the job's row above, and the node's row in the room
+    #: [shares] the job's row above, and the node's row in `Room`
     share_job: NDArray[np.intp]
     share_node: NDArray[np.intp]
     #: [shares, resources] what becomes free there when the job goes
     frees: NDArray[np.int64]
 
     def free_without(self, gone: NDArray[np.bool_], room: Room) -> Room:
-        """Return the room as if the jobs of `gone` [jobs] held nothing."""
+        """Return what is free as if the jobs of `gone` [jobs] held nothing."""
         shares = np.flatnonzero(gone[self.share_job])
         return room.changed(self.share_node[shares], self.frees[shares])
 

@@ -47,7 +47,8 @@ LOW = 9
 #: seconds (of an idle machine) that Slurm has to start a job for which there is room, and to leave alone one for which
 #: there is none
 STARTS_WITHIN_S, STAYS_FOR_S = 6.0, 2.5
-_PAUSE_S = 0.04
+#: Between two reads of the queue: short at first, then longer, since each costs as much as a pass of Slurm.
+_PAUSE_S, _LONGEST_PAUSE_S = 0.04, 0.3
 #: part of the cases in which it is asked whether fewer victims would do
 LEAST_ASKED = 0.5
 _BE = Traits(job_class=JobClass.BE, rule="benchmark", grace_period_s=30, grace_source="benchmark")
@@ -169,11 +170,12 @@ class Oracle:
         return gone
 
     def _wait(self, look: Callable[[], object], timeout_s: float | None) -> bool:
-        patience = Patience(timeout_s)
+        patience, pause_s = Patience(timeout_s), _PAUSE_S
         while not patience.is_over():
             if look():
                 return True
-            time.sleep(_PAUSE_S)
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
         return False
 
     def _case(self, options: list[str]) -> Case | None:
