@@ -50,18 +50,6 @@ BYSTANDER_MUTATIONS = (
         "",
     ),
     Mutation(
-        "bystander: goes on until it is examined",
-        _BYSTANDERS,
-        "(context.actions or there.issuperset",
-        "(there.issuperset",
-    ),
-    Mutation(
-        "bystander: ends with the TE jobs",
-        _BYSTANDERS,
-        "(context.actions or there.issuperset",
-        "(True or there.issuperset",
-    ),
-    Mutation(
         "bystander: the head of the queue first",
         _BYSTANDERS,
         "key=lambda job: (job.priority, -job.job_id)",
@@ -123,4 +111,10 @@ BYSTANDER_MUTATIONS = (
     ),
     Mutation("bystander: forgotten with the job", _ROWS, ".values(in_memory=False)", ".values(in_memory=True)"),
     Mutation("bystander: listed while it waits", "db/tesched_db/delays.py", "BystanderRow.since.is_not(None)", "False"),
+    Mutation(
+        "shards: none of a type that a node lacks",
+        "core/tesched_core/model/column_layout.py",
+        "            if not has[column]:\n                continue\n",
+        "",
+    ),
 )

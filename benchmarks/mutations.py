@@ -189,6 +189,7 @@ NEAR = {
     "bystanders": ("tests/scenarios/test_bystanders.py", "tests/scenarios/test_bystanders_examined.py"),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
+    "column_layout": ("tests/unit/core/placement/test_room.py",),
     "in_the_way": ("tests/unit/core/placement/test_in_the_way.py",),
     "delays": (
         "tests/unit/core/intake/test_delays.py",

@@ -190,8 +190,10 @@ def test_time_without_a_daemon_counts_not_if_another_te_job_is_there_after_it() 
     assert account(drive).delayed_s == 11 + 611
 
 
-def test_victim_that_is_away_is_no_bystander_of_the_same_te_job() -> None:
-    drive = Driver([node("n1")], [running(BE, share("n1", 32)), waiting(TE, cpus=32)], graces={BE: 0})
+@pytest.mark.parametrize("user", ["ada", "bob"])
+def test_victim_that_is_away_is_no_bystander_of_the_same_te_job(user: str) -> None:
+    be = running(BE, share("n1", 32), user="ada")
+    drive = Driver([node("n1")], [be, waiting(TE, cpus=32, user=user)], graces={BE: 0})
     drive.obeys(*drive.cycle(0))
     drive.requeued(BE)
     drive.change(BE, reason="Resources", eligible_time=NOW + 1)

@@ -59,15 +59,17 @@ class ColumnLayout:
         found[list(self.sharing.values())] = ALONE
         return found
 
-    def of_job(self, job: Job, share: NodeShare, shards_each: int) -> NDArray[np.int64]:
-        """Return what a job takes of one node, on which each GPU has so many shards; it is free when the job goes.
+    def of_job(self, job: Job, share: NodeShare, shards_each: int, has: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what a job takes of one node, which `has` so much [resources]; it is free when the job goes.
+
+        Each GPU there has `shards_each` shards.
 
         A suspended job's CPUs are free; its memory and GRES are not. A GPU of which a job has a shard is free for none
         that wants it whole, and none of a GPU's shards is free while a job has it whole.
         """
         found = vector(share.tres, self.names)
         if shards_each:
-            self.with_shards(found, shards_each)
+            self.with_shards(found, shards_each, has)
         if job.state is JobState.SUSPENDED:
             found[0] = 0
         if (self.limited or self.sharing) and job.partitions:
@@ -78,15 +80,18 @@ class ColumnLayout:
                 found[self.sharing[name]] = 1
         return found
 
-    def with_shards(self, found: NDArray[np.int64], each: int) -> None:
+    def with_shards(self, found: NDArray[np.int64], each: int, has: NDArray[np.int64]) -> None:
         """Add to an amount the shards of its GPUs, and the GPUs of its shards, each job's by itself.
 
-        Of a node with GPUs of several types Slurm does not say which of them are held in part: all may be.
+        Only of what the node `has` [resources]: other nodes may have GPUs of types that it lacks. Of a node with GPUs
+        of several types Slurm does not say which of them are held in part: all may be.
         """
         amounts = dict(zip(self.names, found.tolist(), strict=True))
         gpus, shards = amounts.get("gpu", 0), amounts.get(SHARD, 0)
         for column, name in enumerate(self.names):
             kind = name.partition(":")[0]
+            if not has[column]:
+                continue
             if kind == "gpu":
                 found[column] += ceil(shards / each)
             elif kind == SHARD:

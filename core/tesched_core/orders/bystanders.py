@@ -79,7 +79,7 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
         goes_on: set[JobId] = set()
     else:
         blocked = {}
-        goes_on = _going_on(known, there, memory, context)
+        goes_on = _going_on(known, memory, context)
     found: dict[JobId, Bystander] = {}
     for job_id in sorted(known.keys() | blocked.keys()):
         job, one, way = jobs.get(job_id), known.get(job_id), blocked.get(job_id)
@@ -105,15 +105,11 @@ def _valid_for_s(is_same: bool, context: CycleContext) -> float:
     return EXAMINED_EACH_S if is_same else 0.0
 
 
-def _going_on(
-    known: Mapping[JobId, Bystander],
-    there: frozenset[tuple[JobId, UnixSeconds]],
-    memory: Memory,
-    context: CycleContext,
-) -> set[JobId]:
+def _going_on(known: Mapping[JobId, Bystander], memory: Memory, context: CycleContext) -> set[JobId]:
     """Return the bystanders that still wait, of those that were found when the queue was last examined.
 
-    Whether others are in the way of one by now is for the next time.
+    The same TE jobs are there as then, or it is a cycle that acts: whether others are in the way by now is for the next
+    time.
     """
     jobs, away = context.snapshot.jobs, _away(memory)
     return {
@@ -123,7 +119,6 @@ def _going_on(
         and (job := jobs.get(job_id)) is not None
         and _waits(job, memory, context)
         and job_id not in away
-        and (context.actions or there.issuperset((te.job_id, te.started) for te in one.by))
     }
 
 

@@ -36,8 +36,9 @@ from tesched_core.placement.demand import demand_of
 def freed_by(job: Job, share: NodeShare, room: Room) -> NDArray[np.int64]:
     """Return what becomes free on one node of the room when the job goes, [resources]."""
     if room.layout is not None:
-        each = 0 if room.shards_each is None else int(room.shards_each[room.index[share.node]])
-        return room.layout.of_job(job, share, each)
+        row = room.index[share.node]
+        each = 0 if room.shards_each is None else int(room.shards_each[row])
+        return room.layout.of_job(job, share, each, room.total[row])
     freed = vector(share.tres, room.resources)
     if job.state is JobState.SUSPENDED:
         freed[0] = 0  # free already
@@ -299,7 +300,7 @@ def room_of(snapshot: Snapshot) -> Room:
         if node.held is not None:
             held = vector(node.held, layout.names)
             if each[row]:
-                layout.with_shards(held, int(each[row]))
+                layout.with_shards(held, int(each[row]), total[row])
             np.maximum(taken[row], held, out=taken[row])
     free = total - taken
     of_one_gpu(layout.names, total, free)

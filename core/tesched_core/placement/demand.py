@@ -378,7 +378,7 @@ def _held(takes: NDArray[np.int64], room: Room, *, whole: bool) -> NDArray[np.in
     holds[:, list(layout.sharing.values())] = 0
     if room.shards_each is not None:
         for row in np.flatnonzero(room.shards_each).tolist():
-            layout.with_shards(holds[row], int(room.shards_each[row]))
+            layout.with_shards(holds[row], int(room.shards_each[row]), room.total[row])
     return holds
 
 

@@ -305,6 +305,12 @@ class TestShards:
         assert victims(cluster(self.nodes, [job, more, pair])) == [(("n1",), [2])]
         assert victims(cluster(self.nodes, [waiting(9, Request(gres_per_node=(("shard", 3),)))])) == []
 
+    def test_a_shard_takes_no_gpu_of_a_type_that_only_other_nodes_have(self) -> None:
+        nodes = (*self.nodes, node("n2", gres={"gpu:a100": 4}))
+        jobs = [running(1, share("n1", 16, 0, {"shard": 3})), running(2, share("n2", 32))]
+        assert free(cluster(nodes, jobs)) == {"cpu": 16, "mem_mib": 64_000, "gpu": 2, "gpu:a100": 0, "shard": 5}
+        assert victims(cluster(nodes, [*jobs, waiting(9, cpus=16)])) == [(("n1",), [])]
+
     def test_two_jobs_of_one_cycle_do_not_get_the_same_gpu(self) -> None:
         whole = waiting(8, Request(gres_per_node=(("gpu", 4),), mem_per_node_mib=1))
         part = waiting(9, Request(gres_per_node=(("shard", 1),), mem_per_node_mib=1))
