@@ -93,6 +93,7 @@ NEAR = {
         "tests/unit/core/placement/test_can_return.py",
     ),
     "scontrol_limits": ("tests/unit/slurm/test_scontrol_limits.py",),
+    "sacctmgr_qos": ("tests/unit/slurm/test_sacctmgr_qos.py",),
     "group_members": ("tests/unit/slurm/test_scontrol_limits.py",),
     "pending_reason": ("tests/unit/core/intake/test_pending_reason.py",),
     "begin_time": ("tests/scenarios/test_begin_time.py",),

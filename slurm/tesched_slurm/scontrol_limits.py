@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tesched_core.model.cluster import Job, Partition, SlurmSettings
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, Limits, SlurmLimits
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
+from tesched_slurm.sacctmgr_qos import QosInDatabase
 
 #: Seconds for which what was read is believed, and those after which nothing is known while it can't be read again.
 LIMITS_AGE_S, FORGOTTEN_AFTER_S = 300.0, 900.0
@@ -85,10 +86,16 @@ class LimitsInForce:
     age_s: float = LIMITS_AGE_S
     #: a clock that only runs
     stopwatch: Callable[[], float] = time.monotonic
+    #: what slurmdbd alone says of them
+    in_database: QosInDatabase = field(init=False)
     _read: SlurmLimits = NOTHING_KNOWN
     #: by that clock: when it was last tried, and when limits were last read
     _tried_at: float | None = None
     _known_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Make ready to ask slurmdbd."""
+        self.in_database = QosInDatabase(commands=self.commands)
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
         """Return what may bear on these jobs, as last read."""
@@ -103,6 +110,10 @@ class LimitsInForce:
                 self._read, self._known_at = read_limits(answer), now
             members = read_members(partitions, jobs)
             self._read = replace(self._read, members=members.of, users=members.users)
+        rules = self.in_database.now(settings)
+        if rules != self._read.rules:
+            # Not what was worked out with other rules.
+            self._read = replace(self._read, rules=rules, counted={})
         return self._read
 
 

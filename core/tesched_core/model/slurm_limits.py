@@ -30,6 +30,27 @@ class Association:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QosRules:
+    """Flags and factors of a QOS, which change what limits mean (sacctmgr(1)). slurmctld does not show them."""
+
+    #: in small letters
+    flags: frozenset[str] = frozenset()
+    #: by which GrpTRES and MaxTRES of associations are multiplied; None: by nothing
+    limit_factor: float | None = None
+    #: by which usage is multiplied and, with the flag UsageFactorSafe, a job's time limit
+    usage_factor: float = 1.0
+
+    @property
+    def time_factor(self) -> float:
+        """By what a job's time limit is multiplied before it is compared with limits."""
+        return self.usage_factor if "usagefactorsafe" in self.flags else 1.0
+
+
+#: of a QOS as sacctmgr creates it
+PLAIN = QosRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmLimits:
     """Limits of associations and QOS, as slurmctld has them in force, and members of groups."""
 
@@ -37,15 +58,21 @@ class SlurmLimits:
     associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
     #: by the QOS' name, in small letters
     qos: Mapping[str, Limits] = field(default_factory=dict)
+    #: by the QOS' name, in small letters; empty until slurmdbd has been asked
+    rules: Mapping[str, QosRules] = field(default_factory=dict)
     #: by group, of those in partitions' AllowGroups that are known: which of `users` are in it, and maybe others
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: users whose groups are known
     users: frozenset[str] = frozenset()
 
-    #: what is worked out from the first two, by account, user, partition and QOS (`placement/within_limits.py`)
+    #: what is worked out from the first three, by account, user, partition and QOS (`placement/within_limits.py`)
     counted: dict[tuple[object, ...], tuple[tuple[str, str, int], ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
+
+    def rules_of(self, qos: str) -> QosRules:
+        """Return a QOS' flags and factors; of one that is not known, those of a new one."""
+        return self.rules.get(qos.lower(), PLAIN)
 
     def is_in_one_of(self, groups: frozenset[str], user: str) -> bool:
         """Check whether a user may be in one of these groups. Of a user, or a group, that is not known it may be."""

@@ -35,10 +35,12 @@ Principle
     may use which is not shown by slurmctld), and all that Slurm holds against a job by what has been used. Such a job
     may be a victim, and then `tesched status` names it.
 
-    Some jobs are no victims although Slurm would start them again: one whose QOS lifts its partition's limits (flags
-    PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got, one
-    submitted to several partitions, of which Slurm shows a running job's own alone, and one that other nodes than its
-    own would do for, or less than it holds.
+    A QOS may lift its partition's limits (flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes): slurmdbd
+    shows that (`sacctmgr show qos`), and until it has been asked no QOS does.
+
+    Some jobs are no victims although Slurm would start them again: one with --time-min, one that asked for fewer nodes
+    than it got, one submitted to several partitions, of which Slurm shows a running job's own alone, and one that other
+    nodes than its own would do for, or less than it holds.
 
 Source
     sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos and the others;
@@ -101,7 +103,8 @@ def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     """Check whether a partition would start a job like this. One that is not read says nothing."""
     if partition.doubt:
         return True
-    longest = partition.max_time_s
+    lifted = snapshot.limits.rules_of(job.qos).flags
+    longest = None if "partitiontimelimit" in lifted else partition.max_time_s
     if partition.state != "UP" or (longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)):
         return False
     if snapshot.settings.limits_enforced and not _is_allowed(partition, job, snapshot):
@@ -116,7 +119,9 @@ def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     if request.min_cpus_per_node > (partition.max_cpus_per_node or inf):
         return False
     fewest = request.min_nodes
-    return fewest <= (partition.max_nodes or fewest) and max(fewest, request.max_nodes) >= partition.min_nodes
+    if "partitionmaxnodes" not in lifted and fewest > (partition.max_nodes or fewest):
+        return False
+    return "partitionminnodes" in lifted or max(fewest, request.max_nodes) >= partition.min_nodes
 
 
 def _is_allowed(partition: Partition, job: Job, snapshot: Snapshot) -> bool:

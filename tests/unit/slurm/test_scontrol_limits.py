@@ -144,6 +144,15 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
     assert limits.now(ENFORCED, (), [JOB]) == known, "what fails once is not forgotten"
 
 
+def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them() -> None:
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n"]))
+    first = limits.now(ENFORCED, (), [JOB])
+    first.counted["x",] = ()
+    found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
+    assert found.rules_of("HIGH").flags == {"overpartqos"}
+    assert (found.qos, found.counted) == (first.qos, {})
+
+
 def test_once_limits_are_not_enforced_any_more_none_is_known() -> None:
     limits = LimitsInForce(commands=Answering(answers=[HIGH]))
     assert "high" in limits.now(ENFORCED, (), [JOB]).qos

@@ -8,7 +8,7 @@ import pytest
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Job, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.columns import INELIGIBLE
-from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, SlurmLimits
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, QosRules, SlurmLimits
 from tesched_core.placement.can_return import why_it_cannot_return
 
 from tests.builders import NOW, cluster, node, running, share
@@ -46,6 +46,23 @@ def test_an_ordinary_job_comes_back() -> None:
 
 def test_one_that_must_end_by_a_time_does_not_however_far_that_is() -> None:
     assert why(replace(JOB, deadline=NOW + 1e7)) == "must"
+
+
+@pytest.mark.parametrize(
+    ("flag", "partition"),
+    [
+        ("partitiontimelimit", replace(UP, max_time_s=HOUR - 1)),
+        ("partitionmaxnodes", replace(UP, max_nodes=1)),
+        ("partitionminnodes", replace(UP, max_nodes=None, min_nodes=4)),
+    ],
+)
+def test_a_qos_that_lifts_a_limit_of_its_partition_lifts_that_alone(flag: str, partition: Partition) -> None:
+    job = replace(JOB, qos="Long")
+    assert why(job, partition) == "partition"
+    for lifted in ("partitiontimelimit", "partitionmaxnodes", "partitionminnodes"):
+        known = SlurmLimits(rules={"long": QosRules(flags=frozenset({lifted}))})
+        assert why(job, partition, limits=known) == ("" if lifted == flag else "partition")
+        assert why(replace(job, qos="other"), partition, limits=known) == "partition"
 
 
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])

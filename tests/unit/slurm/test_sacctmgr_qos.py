@@ -1,0 +1,134 @@
+"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
+
+import pytest
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.slurm_limits import PLAIN, QosRules
+from tesched_slurm import sacctmgr_qos
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sacctmgr_qos import AGE_S, QosInDatabase, read_rules
+
+ANSWER = "normal|||1.000000\nHigh|UsageFactorSafe,OverPartQOS|2.000000|0.500000\n"
+RULES = {
+    "normal": PLAIN,
+    "high": QosRules(flags=frozenset({"usagefactorsafe", "overpartqos"}), limit_factor=2.0, usage_factor=0.5),
+}
+FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
+WITH_DATABASE = SlurmSettings(has_slurmdbd=True)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def test_flags_and_factors_are_read() -> None:
+    assert read_rules(ANSWER) == RULES
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        ("high|||", PLAIN),
+        ("high||nan|inf", PLAIN),
+        ("high||-1|-2", PLAIN),
+        ("high||x|y", PLAIN),
+        ("high|,,|0.0|0.0", QosRules(limit_factor=0.0, usage_factor=0.0)),
+    ],
+)
+def test_what_is_no_number_is_no_factor(line: str, rules: QosRules) -> None:
+    assert read_rules(line) == {"high": rules}
+
+
+@pytest.mark.parametrize("line", ["", "sacctmgr: error: x", "a|b|c", "a|b|1|1|OverPartQOS"])
+def test_a_line_of_another_form_says_nothing(line: str) -> None:
+    assert read_rules(line) == {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering(Commands):
+    """Commands that answer with the next of `answers`, and note what they were asked for."""
+
+    answers: list[str | Failure]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        self.calls["sacctmgr"] += 1
+        self.asked.append(tuple(argv))
+        return self.answers.pop(0)
+
+
+class Later(Executor):
+    """Executor that runs what it was given when a test says so."""
+
+    def __init__(self) -> None:
+        self._left: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        self._left.append(lambda: future.set_result(fn(*args, **kwargs)))
+        return future
+
+    def run(self) -> None:
+        """Run what is left."""
+        while self._left:
+            self._left.pop()()
+
+
+class AtOnce(Later):
+    """Executor that runs what it is given before it returns."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        self.run()
+        return future
+
+
+def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() -> None:
+    now = 1000.0
+    commands = Answering(answers=[ANSWER, "normal|DenyOnLimit||1\n"])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE) == RULES
+    now += AGE_S
+    assert qos.now(WITH_DATABASE) == RULES
+    assert len(commands.asked) == 1
+    now += 1
+    assert qos.now(WITH_DATABASE) == {"normal": QosRules(flags=frozenset({"denyonlimit"}))}
+    assert not commands.calls, "slurmdbd's answers are no RPCs of slurmctld's"
+
+
+def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sacctmgr_qos, "TIMEOUT_S", 0.01)
+    commands, later = Answering(answers=[ANSWER]), Later()
+    qos = QosInDatabase(commands=commands, beside=later)
+    assert qos.now(WITH_DATABASE) == {}
+    assert qos.now(WITH_DATABASE) == {}
+    later.run()
+    assert qos.now(WITH_DATABASE) == RULES
+    assert len(commands.asked) == 1, "it is not asked again while it has not answered"
+
+
+def test_what_was_read_counts_while_slurmdbd_is_away() -> None:
+    now = 1000.0
+    qos = QosInDatabase(commands=Answering(answers=[ANSWER, FAILS, ""]), beside=AtOnce(), stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE) == RULES
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE) == RULES
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE) == {}
+
+
+def test_without_slurmdbd_nothing_is_asked() -> None:
+    commands = Answering(answers=[])
+    assert QosInDatabase(commands=commands, beside=AtOnce()).now(SlurmSettings()) == {}
+    assert commands.asked == []
+
+
+def test_real_threads_bring_the_answer() -> None:
+    assert QosInDatabase(commands=Answering(answers=[ANSWER])).now(WITH_DATABASE) == RULES
