@@ -65,7 +65,14 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {str: Words, int: BigInteger, float: Float(53), dict[str, Any]: JSON, list[str]: JSON}  # noqa: RUF012
+    type_annotation_map = {  # noqa: RUF012
+        str: Words,
+        int: BigInteger,
+        float: Float(53),
+        dict[str, Any]: JSON,
+        list[dict[str, Any]]: JSON,
+        list[str]: JSON,
+    }
 
 
 class DaemonRow(Base):
@@ -113,6 +120,8 @@ class DaemonRow(Base):
     doubts: Mapped[dict[str, Any] | None]
     #: why Slurm may not obey its marks, in words; empty if it does
     marks_trouble: Mapped[str]
+    #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]
+    limits_unread: Mapped[list[dict[str, Any]]]
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
     refused: Mapped[dict[str, Any]]
     #: Memory.cycle and Memory.next_order

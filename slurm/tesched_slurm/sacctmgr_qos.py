@@ -16,9 +16,11 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
+from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
-from tesched_core.model.slurm_limits import QosRules
+from tesched_core.model.slurm_limits import LimitKind, QosRules, UnreadLimits
 
+from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ AGE_S = 300.0
 TIMEOUT_S = 5.0
 _ARGV = ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags,limitfactor,usagefactor")
 _COLUMNS = 4
+#: characters of an answer of another form that are shown
+_SHOWN = 100
 
 
 def read_rules(answer: str) -> dict[str, QosRules]:
@@ -67,14 +71,18 @@ class QosInDatabase:
     commands: Commands
     #: a clock that only runs
     stopwatch: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.time
     beside: Executor = field(default_factory=_one_thread)
     _read: Mapping[str, QosRules] = field(default_factory=dict)
     _asked_at: float | None = None
-    _asked: Future[Mapping[str, QosRules] | None] | None = None
+    _asked: Future[Mapping[str, QosRules] | Failure] | None = None
+    #: what it said when it did not answer; None: it did
+    unread: UnreadLimits | None = field(default=None, init=False)
 
     def now(self, settings: SlurmSettings) -> Mapping[str, QosRules]:
         """Return the rules by the QOS' name, in small letters, as last read; empty where there is no slurmdbd."""
         if not settings.has_slurmdbd:
+            self.unread = None
             return {}
         now = self.stopwatch()
         first = self._asked_at is None
@@ -83,15 +91,24 @@ class QosInDatabase:
         if self._asked is not None and first:
             wait([self._asked], timeout=TIMEOUT_S)
         if self._asked is not None and self._asked.done():
-            answer, self._asked = self._asked.result(), None
-            self._read = self._read if answer is None else answer
+            self._take(self._asked.result())
+            self._asked = None
         return self._read
 
-    def _ask(self) -> Mapping[str, QosRules] | None:
+    def _take(self, answer: Mapping[str, QosRules] | Failure) -> None:
+        if not isinstance(answer, Failure):
+            self._read, self.unread = answer, None
+            return
+        log.warning("sacctmgr does not say which flags the QOS have: %s", answer.message)
+        since = self.clock() if self.unread is None else self.unread.since
+        kept = bool(self._read)
+        self.unread = UnreadLimits(kind=LimitKind.QOS_FLAGS, since=since, said=answer.message, kept=kept)
+
+    def _ask(self) -> Mapping[str, QosRules] | Failure:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_ARGV)
-        if isinstance(answer, str):
-            return read_rules(answer)
-        log.warning("sacctmgr does not say which flags the QOS have: %s", answer.message)
-        return None
+        if isinstance(answer, Failure):
+            return answer
+        # There is one at least, `normal`.
+        return read_rules(answer) or strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
+
+from tesched_core.model.resources import UnixSeconds
 
 #: by kind and TRES (empty where it is of none): those that are set
 Limits: TypeAlias = Mapping[tuple[str, str], int]
@@ -46,6 +49,53 @@ class QosRules:
         return self.usage_factor if "usagefactorsafe" in self.flags else 1.0
 
 
+class LimitKind(StrEnum):
+    """What is read by itself, and may fail by itself."""
+
+    #: limits of associations and QOS, of slurmctld
+    LIMITS = "limits"
+    #: those of users' associations alone, where slurmctld hides them
+    USERS = "users"
+    #: flags and factors of QOS, of slurmdbd
+    QOS_FLAGS = "qos_flags"
+
+
+_WORDS = {
+    LimitKind.LIMITS: "limits of accounts, users and QOS",
+    LimitKind.USERS: "limits of users",
+    LimitKind.QOS_FLAGS: "flags and factors of QOS (sacctmgr show qos)",
+}
+#: what it means that nothing of them is known
+_UNKNOWN = {
+    LimitKind.LIMITS: "none is known: a job that a limit would keep waiting for ever may be a victim",
+    LimitKind.USERS: "a job that one of them would keep waiting for ever may be a victim",
+    LimitKind.QOS_FLAGS: "each QOS counts as one without: limits that a QOS lifts keep its jobs from being victims",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLimits:
+    """What could not be read when it was last tried."""
+
+    kind: LimitKind
+    #: when it first failed, of those tries since which none has succeeded
+    since: UnixSeconds
+    #: why it failed last
+    said: str
+    #: what was read before that still counts
+    kept: bool
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return _WORDS[self.kind]
+
+    @property
+    def meaning(self) -> str:
+        """What follows for victims."""
+        return "those read before still count" if self.kept else _UNKNOWN[self.kind]
+
+
 #: of a QOS as sacctmgr creates it
 PLAIN = QosRules()
 
@@ -64,6 +114,8 @@ class SlurmLimits:
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: users whose groups are known
     users: frozenset[str] = frozenset()
+    #: what could not be read
+    unread: tuple[UnreadLimits, ...] = field(default=(), compare=False)
 
     #: what is worked out from the first three, by account, user, partition and QOS (`placement/within_limits.py`)
     counted: dict[tuple[object, ...], tuple[tuple[str, str, int], ...]] = field(

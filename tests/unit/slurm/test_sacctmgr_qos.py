@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 import pytest
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
-from tesched_core.model.slurm_limits import PLAIN, QosRules
+from tesched_core.model.slurm_limits import PLAIN, LimitKind, QosRules, UnreadLimits
 from tesched_slurm import sacctmgr_qos
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sacctmgr_qos import AGE_S, QosInDatabase, read_rules
+from tesched_slurm.sacctmgr_qos import AGE_S, TIMEOUT_S, QosInDatabase, read_rules
 
 ANSWER = "normal|||1.000000\nHigh|UsageFactorSafe,OverPartQOS|2.000000|0.500000\n"
 RULES = {
@@ -104,24 +104,46 @@ def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() ->
 
 
 def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sacctmgr_qos, "TIMEOUT_S", 0.01)
+    waited: list[float] = []
+    monkeypatch.setattr(sacctmgr_qos, "wait", lambda _, timeout: waited.append(timeout))
+    now = 1000.0
     commands, later = Answering(answers=[ANSWER]), Later()
-    qos = QosInDatabase(commands=commands, beside=later)
+    qos = QosInDatabase(commands=commands, beside=later, stopwatch=lambda: now)
     assert qos.now(WITH_DATABASE) == {}
+    now += AGE_S + 1
     assert qos.now(WITH_DATABASE) == {}
     later.run()
     assert qos.now(WITH_DATABASE) == RULES
     assert len(commands.asked) == 1, "it is not asked again while it has not answered"
+    assert waited == [TIMEOUT_S]
 
 
 def test_what_was_read_counts_while_slurmdbd_is_away() -> None:
     now = 1000.0
-    qos = QosInDatabase(commands=Answering(answers=[ANSWER, FAILS, ""]), beside=AtOnce(), stopwatch=lambda: now)
-    assert qos.now(WITH_DATABASE) == RULES
-    now += AGE_S + 1
-    assert qos.now(WITH_DATABASE) == RULES
-    now += AGE_S + 1
-    assert qos.now(WITH_DATABASE) == {}
+    qos = QosInDatabase(commands=Answering(answers=[ANSWER, FAILS, "x"]), beside=AtOnce(), stopwatch=lambda: now)
+    for _ in range(3):
+        assert qos.now(WITH_DATABASE) == RULES
+        now += AGE_S + 1
+
+
+@pytest.mark.parametrize("answer", [FAILS, "", "sacctmgr: error: x\n"], ids=["away", "nothing", "another form"])
+def test_an_answer_that_fails_is_reported_with_since_when_until_one_succeeds(answer: str | Failure) -> None:
+    now = 1000.0
+    commands = Answering(answers=[answer, FAILS, ANSWER, FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    found: list[UnreadLimits | None] = []
+    for _ in range(4):
+        qos.now(WITH_DATABASE)
+        found.append(qos.unread)
+        now += AGE_S + 1
+    first, again, read, later = found
+    assert first is not None
+    assert (first.kind, first.since, first.kept) == (LimitKind.QOS_FLAGS, 1000.0, False)
+    assert again == replace(first, said="no answer")
+    assert read is None
+    assert later == replace(first, said="no answer", since=now - AGE_S - 1, kept=True)
+    qos.now(SlurmSettings())
+    assert qos.unread is None, "where there is no slurmdbd none is missed"
 
 
 def test_without_slurmdbd_nothing_is_asked() -> None:

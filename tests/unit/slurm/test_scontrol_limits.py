@@ -13,11 +13,11 @@ from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import NodeShare, Partition, SlurmSettings
 from tesched_core.model.resources import Tres
-from tesched_core.model.slurm_limits import NOTHING_KNOWN
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, LimitKind, UnreadLimits
 from tesched_slurm import group_members
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
-from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LimitsInForce, read_limits
+from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LIMITS_AGE_S, LimitsInForce, read_limits
 
 from tests.builders import running
 
@@ -151,6 +151,42 @@ def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them()
     found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
     assert found.rules_of("HIGH").flags == {"overpartqos"}
     assert (found.qos, found.counted) == (first.qos, {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (FAILS, LimitKind.LIMITS, "no answer"),
+        ("", LimitKind.LIMITS, "unexpected answer: ''"),
+        ("No associations currently cached in Slurm.\n\nx", LimitKind.LIMITS, "'No associations currently cached in"),
+        (HIGH, LimitKind.USERS, "none of the 1 user(s) with jobs running"),
+    ],
+    ids=["a failure", "nothing", "another form", "no users"],
+)
+def test_what_could_not_be_read_is_reported_with_since_when(answer: str | Failure, kind: LimitKind, said: str) -> None:
+    now = 10_000.0
+    whole = f"{HIGH}\n{USER.format(lft='Lft=1')}"
+    answers = [answer, answer, whole, answer]
+    limits = LimitsInForce(commands=Answering(answers=answers), stopwatch=lambda: now, clock=lambda: now)
+    for _ in range(2):
+        (unread,) = limits.now(ENFORCED, (), [JOB]).unread
+        assert (unread.kind, unread.since, unread.kept) == (kind, 10_000.0, False)
+        assert said in unread.said
+        now += LIMITS_AGE_S + 1
+    assert limits.now(ENFORCED, (), [JOB]).unread == ()
+    now += LIMITS_AGE_S + 1
+    (unread,) = limits.now(ENFORCED, (), [JOB]).unread
+    assert (unread.since, unread.kept) == (now, kind is LimitKind.LIMITS)
+    now += FORGOTTEN_AFTER_S
+    assert not limits.now(ENFORCED, (), []).unread[0].kept, "what was read before is forgotten"
+    assert limits.now(SlurmSettings(), (), [JOB]).unread == (), "where none is enforced none is missed"
+
+
+def test_what_each_unread_kind_means_is_said() -> None:
+    for kind in LimitKind:
+        one = UnreadLimits(kind=kind, since=0.0, said="no answer", kept=False)
+        assert one.words
+        assert one.meaning != replace(one, kept=True).meaning
 
 
 def test_once_limits_are_not_enforced_any_more_none_is_known() -> None:

@@ -75,6 +75,7 @@ def upgrade() -> None:
         sa.Column("told", sa.JSON(), nullable=True),
         sa.Column("doubts", sa.JSON(), nullable=True),
         sa.Column("marks_trouble", sa.Text(), nullable=False),
+        sa.Column("limits_unread", sa.JSON(), nullable=False),
         sa.Column("refused", sa.JSON(), nullable=False),
         sa.Column("cycle", sa.BigInteger(), nullable=False),
         sa.Column("next_order", sa.BigInteger(), nullable=False),
