@@ -55,11 +55,16 @@ RETURN_MUTATIONS = (
     Mutation("back: its memory on a node", _RETURN, "(request.mem_per_node_mib or 0) >", "0 >"),
     Mutation("back: its CPUs on a node", _RETURN, "request.min_cpus_per_node >", "0 >"),
     Mutation("back: a QOS that is gone", _RETURN, "if not job.qos and", "if False and"),
-    Mutation("back: where each job has a QOS", _RETURN, " and _ENFORCE_QOS & snapshot.settings.enforced", ""),
+    Mutation(
+        "back: where each job has a QOS",
+        _RETURN,
+        "if not job.qos and _ENFORCE_QOS & snapshot.settings.enforced:",
+        "if not job.qos:",
+    ),
     Mutation(
         "back: limits of its account and QOS", _RETURN, "one.doubt or is_within_limits", "True or is_within_limits"
     ),
-    Mutation("back: limits in any partition", _RETURN, "not any(one.doubt or is", "not all(one.doubt or is"),
+    Mutation("back: limits in any partition", _RETURN, "if partitions and not any(\n", "if partitions and not all(\n"),
     Mutation("back: limits in a partition that is not read", _RETURN, "one.doubt or is_within", "is_within"),
     Mutation("back: its nodes", _RETURN, "partition.nodes.issuperset(job.nodes)", "True"),
     Mutation("back: nodes that are not read", _RETURN, "not partition.nodes or ", ""),
@@ -99,7 +104,7 @@ RETURN_MUTATIONS = (
     Mutation("limits: a factor that is safe", _KNOWN, ' if "usagefactorsafe" in self.flags else 1.0', ""),
     Mutation("limits: percentages", _LIMITS, " if not (tres and (kind, tres) in relative)", ""),
     Mutation("limits: no percentage of time", _LIMITS, "not (tres and (kind", "not ((kind"),
-    Mutation("limits: rules that came since", _READ, "rules=rules, counted={}", "rules=rules"),
+    Mutation("limits: rules that came since", _READ, "rules=found.rules, counted={}", "rules=found.rules"),
     Mutation(
         "limits: unread since",
         _READ,
@@ -142,11 +147,37 @@ RETURN_MUTATIONS = (
     ),
     Mutation("limits: as much as allowed", _LIMITS, "return held > limit", "return held >= limit"),
     Mutation("limits: on each node", _LIMITS, "held // max(len(job.allocation), 1) > limit", "held > limit"),
-    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit == 0", "return held > limit"),
+    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit < 1", "return held > limit"),
     Mutation("limits: minutes", _LIMITS, "held * minutes > limit", "held > limit"),
+    Mutation("limits: nothing left", _LIMITS, "return held > 0 and limit < 1", "return held > 0 and limit == 0"),
+    Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
+    Mutation(
+        "limits: safe of what is used",
+        _LIMITS,
+        " for each in limits_on if each[0] in OF_USAGE",
+        " for each in limits_on",
+    ),
+    Mutation(
+        "limits: safe where it is enforced", _RETURN, "not _ENFORCE_SAFE.isdisjoint(snapshot.settings.enforced)", "True"
+    ),
+    Mutation("limits: what is left", _READ, "- (_whole(used) if kind in OF_USAGE else 0)", "- 0"),
+    Mutation("limits: what is left of usage alone", _READ, "if kind in OF_USAGE else 0", ""),
+    Mutation("back: a QOS that was taken", _RETURN, "        return QOS_TAKEN", "        pass"),
+    Mutation(
+        "back: a QOS that was taken where it counts",
+        _RETURN,
+        "if job.qos and _ENFORCE_QOS & snapshot.settings.enforced and not _may",
+        "if job.qos and not _may",
+    ),
+    Mutation("back: a QOS that is not known to be allowed", _KNOWN, "return not allowed or qos", "return qos"),
+    Mutation(
+        "back: QOS of users with plain names", _IN_DATABASE, "sorted(filter(_PLAIN.fullmatch, users))", "sorted(users)"
+    ),
     Mutation("limits: the least", _LIMITS, "return kind == _LEAST and held < limit", "return False"),
     Mutation("limits: a TRES that is not known", _LIMITS, 'if kind == "gres" else None', "if True else None"),
-    Mutation("limits: an association of a partition", _KNOWN, "found.get((account, user, partition)) or ", ""),
+    Mutation(
+        "limits: an association of a partition", _KNOWN, "return found.get((account, user, partition)) or ", "return "
+    ),
     Mutation(
         "limits: accounts up to the topmost",
         _KNOWN,

@@ -18,6 +18,7 @@ from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition, SlurmSettings
 from tesched_core.model.slurm_limits import (
     NOTHING_KNOWN,
+    OF_USAGE,
     Association,
     LimitKind,
     Limits,
@@ -84,10 +85,16 @@ def _limits(text: str) -> Limits:
         for part in value.split(","):
             tres, _, number = part.rpartition("=")
             # 5(2): two of them are in use; N(2): no limit.
-            number = number.partition("(")[0]
+            number, _, used = number.partition("(")
             if number.isdecimal() and bool(tres) == ("TRES" in kind):
-                found.setdefault((kind, tres), int(number))
+                found.setdefault((kind, tres), int(number) - (_whole(used) if kind in OF_USAGE else 0))
     return found
+
+
+def _whole(used: str) -> int:
+    """Return a number without its fraction, as Slurm compares it; 0 for what is none."""
+    digits = used.rstrip(")").partition(".")[0]
+    return int(digits) if digits.isdecimal() else 0
 
 
 @dataclass(kw_only=True)
@@ -124,10 +131,11 @@ class LimitsInForce:
                 self._read_again(users, now)
             members = read_members(partitions, jobs)
             self._read = replace(self._read, members=members.of, users=members.users)
-        rules = self.in_database.now(settings)
-        if rules != self._read.rules:
+        found = self.in_database.now(settings, users)
+        if found.rules != self._read.rules:
             # Not what was worked out with other rules.
-            self._read = replace(self._read, rules=rules, counted={})
+            self._read = replace(self._read, rules=found.rules, counted={})
+        self._read = replace(self._read, allowed_qos=found.allowed)
         return replace(self._read, unread=self._all_unread(enforced=enforced))
 
     def _read_again(self, users: set[str], now: float) -> None:

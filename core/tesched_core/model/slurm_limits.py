@@ -17,6 +17,8 @@ from tesched_core.model.resources import UnixSeconds
 
 #: by kind and TRES (empty where it is of none): those that are set
 Limits: TypeAlias = Mapping[tuple[str, str], int]
+#: kinds of limits on what has been used, in minutes: of these the number is what is left, below 0 where more was used
+OF_USAGE = frozenset({"GrpWall", "GrpTRESMins"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class LimitKind(StrEnum):
 _WORDS = {
     LimitKind.LIMITS: "limits of accounts, users and QOS",
     LimitKind.USERS: "limits of users",
-    LimitKind.QOS_FLAGS: "flags and factors of QOS (sacctmgr show qos)",
+    LimitKind.QOS_FLAGS: "flags and factors of QOS, and which a user may use (sacctmgr)",
 }
 #: what it means that nothing of them is known
 _UNKNOWN = {
@@ -110,6 +112,8 @@ class SlurmLimits:
     qos: Mapping[str, Limits] = field(default_factory=dict)
     #: by the QOS' name, in small letters; empty until slurmdbd has been asked
     rules: Mapping[str, QosRules] = field(default_factory=dict)
+    #: the QOS that each user may use, in small letters, by account, user and partition; of users that are known
+    allowed_qos: Mapping[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
     #: by group, of those in partitions' AllowGroups that are known: which of `users` are in it, and maybe others
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: users whose groups are known
@@ -135,6 +139,12 @@ class SlurmLimits:
         """Return the one that counts for a job; None where it is not known."""
         found = self.associations
         return found.get((account, user, partition)) or found.get((account, user, ""))
+
+    def may_use(self, account: str, user: str, partition: str, qos: str) -> bool:
+        """Check whether a user may use a QOS there. Where that is not known it may."""
+        found = self.allowed_qos
+        allowed = found.get((account, user, partition)) or found.get((account, user, ""))
+        return not allowed or qos.lower() in allowed
 
     def accounts_from(self, account: str) -> tuple[Association, ...]:
         """Return an account's own record and those above it, up to the topmost; empty where they are not all known."""

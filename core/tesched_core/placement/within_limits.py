@@ -18,11 +18,15 @@ Principle
     A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
     not know (billing, licences) is not compared.
 
+    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left such a
+    job waits until usage has fallen with time, is reset, or the limit is raised: days, as a rule. Where
+    AccountingStorageEnforce has `safe`, as much must be left as the job's time limit may use.
+
     Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
-    set, and those of `can_return`. Of others it is not seen that they would wait: those at a limit on what has been
-    used (GrpTRESMins, GrpWall above 0), which falls with time or is raised, those at MinPrioThreshold and
-    UsageThreshold and, on 22.05, which does not show them, MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no
-    job from starting again, and the flags DenyOnLimit, NoDecay, NoReserve and RequiresReservation change nothing here.
+    set, one of a QOS with UsageFactor 0, for which usage counts as none, and those of `can_return`. Of others it is not
+    seen that they would wait: those at MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them,
+    MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no job from starting again, and the flags DenyOnLimit,
+    NoDecay, NoReserve and RequiresReservation change nothing here.
 
 Example
     GrpTRES=cpu=64 of account lab, lowered to cpu=16; a job of lab with 32 CPUs runs on. Back in the queue it would wait
@@ -39,7 +43,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tesched_core.model.cluster import Job, Partition
-from tesched_core.model.slurm_limits import Limits, SlurmLimits
+from tesched_core.model.slurm_limits import OF_USAGE, Limits, SlurmLimits
 
 #: kinds of limits: on how many jobs there may be, on what they hold, and on that times their time limit
 _JOBS = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
@@ -52,13 +56,18 @@ _MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
 _FOR_MAX_JOBS = (("MaxJobsPU", ""), ("MaxJobsPA", ""))
 
 
-def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits) -> bool:
-    """Check whether no limit keeps this job from starting in this partition. What is not known says nothing."""
+def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits, *, safe: bool = False) -> bool:
+    """Check whether no limit keeps this job from starting in this partition. What is not known says nothing.
+
+    `safe`: Slurm starts no job for which less is left than its time limit may use (AccountingStorageEnforce).
+    """
     association = job.account, job.user, partition.name
     limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
     if not limits_on:
         return True
     minutes = None if job.time_limit_s is None else int(job.time_limit_s // 60 * limits.rules_of(job.qos).time_factor)
+    if safe and any(_may_exceed(job, minutes, *each) for each in limits_on if each[0] in OF_USAGE):
+        return False
     return not any(_is_beyond(job, minutes, *each) for each in limits_on)
 
 
@@ -133,10 +142,16 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
     if kind == "MaxTRESPN":
         return held // max(len(job.allocation), 1) > limit
     if kind == "GrpTRESMins":
-        return held > 0 and limit == 0
+        return held > 0 and limit < 1
     if kind in _MINUTES:
         return minutes is not None and held * minutes > limit
     return kind == _LEAST and held < limit
+
+
+def _may_exceed(job: Job, minutes: int | None, kind: str, tres: str, left: int) -> bool:
+    """Check whether a job, with a limit of so many minutes, may use more than is left."""
+    held = 1 if kind == "GrpWall" else _held(job, tres)
+    return minutes is not None and held is not None and held > 0 and held * minutes > left
 
 
 def _held(job: Job, tres: str) -> int | None:

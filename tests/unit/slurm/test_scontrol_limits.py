@@ -145,12 +145,26 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
 
 
 def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them() -> None:
-    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n"]))
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "lab|ann||normal\n"]))
     first = limits.now(ENFORCED, (), [JOB])
     first.counted["x",] = ()
     found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
     assert found.rules_of("HIGH").flags == {"overpartqos"}
     assert (found.qos, found.counted) == (first.qos, {})
+    assert not found.may_use("lab", "ann", "p", "high")
+    assert limits.now(SlurmSettings(), (), [JOB]).may_use("lab", "ann", "p", "high")
+
+
+@pytest.mark.parametrize(
+    ("shown", "left"),
+    [("10(0)", 10), ("10(9)", 1), ("10(9.99)", 1), ("10(10.00)", 0), ("10(25)", -15), ("10", 10), ("10(x)", 10)],
+)
+def test_of_a_limit_on_what_is_used_the_number_is_what_is_left(shown: str, left: int) -> None:
+    line = USER.format(lft="Lft=1").replace("GrpWall=10(0.50)", f"GrpWall={shown}")
+    line = line.replace("GrpTRESMins=cpu=0(0)", f"GrpTRESMins=cpu=5(0),gres/gpu={shown}")
+    found = read_limits(HEAD + line).associations["lab", "ann", "p"].limits
+    assert (found["GrpWall", ""], found["GrpTRESMins", "gres/gpu"]) == (left, left)
+    assert (found["GrpJobs", ""], found["GrpTRESMins", "cpu"]) == (0, 5), "of others what is in use is not taken off"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,39 @@ def test_a_qos_that_lifts_a_limit_of_its_partition_lifts_that_alone(flag: str, p
         assert why(replace(job, qos="other"), partition, limits=known) == "partition"
 
 
+@pytest.mark.parametrize("word", ["qos", "all"])
+def test_a_qos_that_its_user_may_not_use_any_more_starts_it_no_more(word: str) -> None:
+    job = replace(JOB, user="ann", account="lab", qos="High")
+    enforced = frozenset({word})
+    here, elsewhere, everywhere = ("lab", "ann", "p"), ("lab", "ann", "q"), ("lab", "ann", "")
+    few, both = frozenset({"normal"}), frozenset({"normal", "high"})
+    assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos={everywhere: few})) == "user"
+    assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos={everywhere: both, here: few})) == "user"
+    allowed: list[dict[tuple[str, str, str], frozenset[str]]] = [
+        {},
+        {everywhere: both},
+        {everywhere: few, here: both},
+        {elsewhere: few},
+        {everywhere: frozenset()},
+    ]
+    for known in allowed:
+        assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos=known)) == ""
+    taken = SlurmLimits(allowed_qos={everywhere: few})
+    assert why(job, enforced=frozenset({"associations"}), limits=taken) == "", "there any QOS will do"
+    assert why(replace(job, user="bob"), enforced=enforced, limits=taken) == ""
+
+
+@pytest.mark.parametrize(("word", "returns"), [("limits", True), ("safe", False), ("all", False)])
+def test_where_limits_are_safe_as_much_must_be_left_as_its_time_limit_may_use(word: str, *, returns: bool) -> None:
+    job = replace(JOB, user="ann", account="lab", qos="normal")
+    for kind, tres, enough in (("GrpTRESMins", "cpu", 480), ("GrpWall", "", 60)):
+        for left, within in ((enough, True), (enough - 1, returns)):
+            own = Association(account="lab", user="ann", limits={(kind, tres): left})
+            known = SlurmLimits(associations={("lab", "ann", ""): own}, qos={"normal": {}})
+            found = why(job, enforced=frozenset({word, "associations"}), limits=known)
+            assert (found == "") is within, (kind, left)
+
+
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])
 def test_a_partition_that_is_not_up_starts_no_job_again(state: str) -> None:
     assert why(JOB, replace(UP, state=state)) == "partition"
