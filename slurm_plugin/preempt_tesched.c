@@ -73,6 +73,7 @@ static uint32_t asking_task;
 static uint32_t asking_restarts;
 static time_t asked_at;
 static given_list_t given;
+static time_t loaded_at; /* what was before, `given` does not know */
 
 /* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
@@ -241,7 +242,8 @@ static bool is_delayed(const job_record_t *job, time_t now)
 	const mark_t *line = mark_of(job);
 	uint32_t restarts;
 
-	return line && line->preemptor == JOB_ID(job) && had_victims(job, &restarts) && mark_delays(line, restarts, now);
+	return line && line->preemptor == JOB_ID(job) &&
+	       ((had_victims(job, &restarts) && mark_delays(line, restarts, now)) || mark_recalls(line, loaded_at, now));
 }
 
 /* Return whether a TE job that had victims has come back just now, so that the file may not say yet what its run was. Slurm
@@ -420,6 +422,7 @@ static bool has_all_symbols(void)
 
 PUBLIC int init(void)
 {
+	loaded_at = time(NULL);
 	off = running != BUILT_FOR || !has_all_symbols();
 	if (!off)
 		read_config();

@@ -148,6 +148,20 @@ static void test_delays(void)
 	CHECK(!mark_holds(&marks[1], itself, 0, 900, 1500));
 }
 
+static void test_recalls(void)
+{
+	mark_t line = { .job_id = 41, .preemptor = 41, .prio = 2, .after = 1000, .until = 2000 };
+
+	CHECK(mark_recalls(&line, 1000, 2000) && mark_recalls(&line, 1500, 1500));
+	CHECK(!mark_recalls(&line, 999, 1500)); /* what has been since, the plugin knows */
+	CHECK(!mark_recalls(&line, 1500, 2001) && !mark_recalls(NULL, 1500, 1500));
+	line.preemptor = 0;
+	CHECK(!mark_recalls(&line, 1500, 1500)); /* a victim's */
+	line.preemptor = 41;
+	line.after = 0;
+	CHECK(!mark_recalls(&line, 1500, 1500)); /* the daemon knows of none */
+}
+
 static void test_values(void)
 {
 	char value[8] = "x";
@@ -348,6 +362,7 @@ int main(void)
 	test_void_lines();
 	test_holds();
 	test_delays();
+	test_recalls();
 	test_places();
 	test_values();
 	test_words();

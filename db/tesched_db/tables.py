@@ -450,6 +450,8 @@ class PaidRow(Base):
     nodes: Mapped[list[str]]
     node_s: Mapped[float]
     preemptor: Mapped[int | None]
+    #: its restarts, where Slurm preempted for it
+    preemptor_restarts: Mapped[int | None]
     for_user: Mapped[str]
     for_account: Mapped[str]
     #: a TE job, or the turn of a BE job

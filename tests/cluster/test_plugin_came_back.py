@@ -119,6 +119,20 @@ def test_a_slurmctld_that_was_restarted_has_forgotten_which_jobs_had_victims(clu
     assert len(cluster.put_back(jobs)) == 2
 
 
+def test_of_victims_before_slurmctld_was_restarted_the_daemons_word_counts(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    te = came_back(cluster, jobs)
+    put(cluster, jobs, Delay(job_id=te, left_at=int(time.time())))
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    let_it_ask(cluster, te)
+    assert (cluster.state(te), len(cluster.put_back(jobs))) == ("PENDING", 1)
+    # Of victims since then the plugin knows better.
+    put(cluster, jobs, Delay(job_id=te, left_at=int(time.time()) + 1000))
+    cluster.wait_state(te, "RUNNING")
+    assert len(cluster.put_back(jobs)) == 2
+
+
 def test_a_task_that_came_back_waits_for_what_was_preempted_for_its_array(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     put(cluster, jobs)
