@@ -87,7 +87,10 @@ NEAR = {
     "leave_times": ("tests/scenarios/test_slow_to_leave.py",),
     "pyslurm_client": ("tests/unit/slurm/test_pyslurm_nodes.py",),
     "can_return": ("tests/unit/core/placement/test_can_return.py",),
-    "within_limits": ("tests/unit/core/placement/test_within_limits.py",),
+    "within_limits": (
+        "tests/unit/core/placement/test_within_limits.py",
+        "tests/unit/core/placement/test_can_return.py",
+    ),
     "slurm_limits": (
         "tests/unit/core/placement/test_within_limits.py",
         "tests/unit/core/placement/test_can_return.py",
@@ -155,12 +158,13 @@ NEAR = {
     "guard": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_notice.py"),
     "cluster": ("tests/scenarios/test_marking.py",),
     "mark": ("tests/scenarios/test_marking.py", "tests/scenarios/test_came_back.py"),
-    "came_back": ("tests/scenarios/test_came_back.py",),
+    "came_back": ("tests/scenarios/test_came_back.py", "tests/scenarios/test_last_victim.py"),
     "marking": (
         "tests/scenarios/test_what_slurm_did.py",
         "tests/scenarios/test_marking.py",
         "tests/scenarios/test_useful_run.py",
         "tests/scenarios/test_useful_run_of_arrays.py",
+        "tests/scenarios/test_last_victim.py",
     ),
     "marks_file": ("tests/unit/daemon/test_marks_file.py",),
     "missing": ("tests/scenarios/test_missing.py",),

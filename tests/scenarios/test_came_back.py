@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tesched_core.model.actions import CameBack, SetMarks, Status
+from tesched_core.model.actions import CameBack, SetMarks
 from tesched_core.model.cluster import JobState, PluginSettings
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits, YieldBy
@@ -27,8 +27,6 @@ from tests.scenarios.test_marking import ordinary
 HALF = share("n2", 16, 1)
 #: of an array: the record of its waiting tasks, and that of the task that has started
 ARRAY, TASK = 20, 21
-#: another best-effort job
-OTHER = 5
 #: no mark ends before this
 MARKED_S = 100_000
 
@@ -142,41 +140,6 @@ def test_a_useful_run_ends_it_and_the_next_return_is_the_first_one() -> None:
     returns(drive, 110)
     # Victims of the run before, with one restart, have served.
     assert said(drive, 111) == (CameBack(job_id=JobId(TE), restarts=2, until=int(NOW) + 411),)
-
-
-def victim_of(drive: Driver, at_s: float) -> None:
-    """Let Slurm put the best-effort job back, and the TE job start in its place, seen a second later."""
-    drive.says(Status.SENT, *drive.decision.actions)
-    drive.requeued(BE)
-    drive.change(BE, submit_time=NOW + at_s)
-    drive.starts(TE, share("n1", 16, 1), at_s=at_s)
-    drive.cycle(at_s + 1)
-
-
-def test_when_its_last_victim_in_a_run_that_counts_left_is_said_too() -> None:
-    drive = site(waiting(TE, cpus=16), running(OTHER, share("n2", 8)))
-    said(drive, 0)
-    victim_of(drive, 5)
-    drive.requeued(TE)
-    drive.change(TE, submit_time=NOW + 8)
-    (one,) = said(drive, 9)
-    assert (one.restarts, one.victim_left_at) == (0, int(NOW) + 6)
-    returns(drive, 400)
-    (one,) = said(drive, 401)
-    assert one.victim_left_at == int(NOW) + 6, "it came back from free nodes, and the run before counts yet"
-
-
-def test_a_victim_before_a_useful_run_is_not_said() -> None:
-    drive = site(waiting(TE, cpus=16), running(OTHER, share("n2", 8)))
-    said(drive, 0)
-    victim_of(drive, 5)
-    said(drive, 70)
-    drive.requeued(TE)
-    drive.change(TE, submit_time=NOW + 71)
-    said(drive, 72)
-    returns(drive, 80)
-    (one,) = said(drive, 81)
-    assert (one.restarts, one.victim_left_at) == (1, 0)
 
 
 @pytest.mark.parametrize(("polled_s", "named"), [(30, True), (65, False)])

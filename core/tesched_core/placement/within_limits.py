@@ -34,7 +34,7 @@ Example
 
 Source
     Slurm's "Resource Limits" page (the order of QOS and associations); each kind tried on 22.05.8 and 26.05.5 with a
-    job that was requeued after its limit was lowered, each flag and factor on 22.05.8; `src/slurmctld/acct_policy.c` of
+    job that was requeued after its limit was lowered, each flag and factor, too; `src/slurmctld/acct_policy.c` of
     22.05.8 for which limits replace others, and which are multiplied.
 """
 

@@ -96,6 +96,9 @@ def test_where_limits_are_safe_as_much_must_be_left_as_its_time_limit_may_use(wo
             known = SlurmLimits(associations={("lab", "ann", ""): own}, qos={"normal": {}})
             found = why(job, enforced=frozenset({word, "associations"}), limits=known)
             assert (found == "") is within, (kind, left)
+    own = Association(account="lab", user="ann", limits={("GrpTRES", "cpu"): 8, ("MaxWallPJ", ""): 60})
+    known = SlurmLimits(associations={("lab", "ann", ""): own}, qos={"normal": {}})
+    assert why(job, enforced=frozenset({word}), limits=known) == "", "what it holds is not multiplied by its time"
 
 
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])

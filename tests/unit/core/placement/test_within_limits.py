@@ -74,6 +74,8 @@ def limits(
         ("MaxTRESRunMinsPU", "cpu", 960, 959),
         ("MaxTRESRunMinsPA", "cpu", 960, 959),
         ("GrpTRESMins", "cpu", 1, 0),
+        ("GrpTRESMins", "cpu", 1, -5),
+        ("GrpWall", "", 1, -5),
         ("MinTRESPJ", "cpu", 16, 17),
     ],
 )
