@@ -125,7 +125,7 @@ MARKING_MUTATIONS = (
         "return one.count >= limits.max_futile_orders_per_job and not one.changed",
         "return False",
     ),
-    Mutation("came back: the wait has an end", _BACK, "elif until > now:", "else:"),
+    Mutation("came back: the wait has an end", _BACK, "if alone or until > now:", "if True:"),
     Mutation(
         "came back: no word for other levers",
         _FUTILITY,
@@ -139,8 +139,15 @@ MARKING_MUTATIONS = (
         "one.until",
     ),
     Mutation("came back: written", _FILE, "for each in came_back:", "for each in ():"),
+    Mutation("came back: no mark for any plugin", _FILE, "        max_restarts=0,", "        max_restarts=1,"),
+    Mutation("came back: when its victim left", _FILE, "after=one.victim_left_at", "after=0"),
+    Mutation("came back: its own victim", _BACK, "if paid.preemptor == job_id and", "if"),
+    Mutation("came back: a victim in a run that counts", _BACK, " and paid.preemptor_restarts >= since", ""),
     Mutation(
-        "came back: no mark for any plugin", _FILE, "max_restarts=0, least_run_s=0", "max_restarts=1, least_run_s=0"
+        "came back: a victim in its place",
+        _MARKING,
+        "    if here:\n        context.paid",
+        "    if False:\n        context.paid",
     ),
     Mutation("came back: the marks come first", _FILE, "if len(by_job) < MOST_LINES and", "if"),
     Mutation("marks file: no other file is written through", _FILE, "new.unlink(missing_ok=True)", "pass"),

@@ -9,6 +9,7 @@ _RETURN = "core/tesched_core/placement/can_return.py"
 _LIMITS = "core/tesched_core/placement/within_limits.py"
 _KNOWN = "core/tesched_core/model/slurm_limits.py"
 _READ = "slurm/tesched_slurm/scontrol_limits.py"
+_IN_DATABASE = "slurm/tesched_slurm/sacctmgr_qos.py"
 _MEMBERS = "slurm/tesched_slurm/group_members.py"
 
 RETURN_MUTATIONS = (
@@ -16,7 +17,7 @@ RETURN_MUTATIONS = (
     Mutation("back: a partition that is up", _RETURN, 'partition.state != "UP" or', ""),
     Mutation("back: its time limit", _RETURN, "job.time_limit_s > longest", "False"),
     Mutation("back: no time limit", _RETURN, "job.time_limit_s is None or ", ""),
-    Mutation("back: its most nodes", _RETURN, "fewest <= (partition.max_nodes or fewest) and", ""),
+    Mutation("back: its most nodes", _RETURN, "fewest > (partition.max_nodes or fewest)", "False"),
     Mutation("back: any partition", _RETURN, "not any(_takes(one, job, ", "not all(_takes(one, job, "),
     Mutation("back: its reservation", _RETURN, "and reservation.end_time > now", ""),
     Mutation("back: its licences", _RETURN, "< _LOSE_LICENSES[1]", "<= _LOSE_LICENSES[0]"),
@@ -54,11 +55,16 @@ RETURN_MUTATIONS = (
     Mutation("back: its memory on a node", _RETURN, "(request.mem_per_node_mib or 0) >", "0 >"),
     Mutation("back: its CPUs on a node", _RETURN, "request.min_cpus_per_node >", "0 >"),
     Mutation("back: a QOS that is gone", _RETURN, "if not job.qos and", "if False and"),
-    Mutation("back: where each job has a QOS", _RETURN, " and _ENFORCE_QOS & snapshot.settings.enforced", ""),
+    Mutation(
+        "back: where each job has a QOS",
+        _RETURN,
+        "if not job.qos and _ENFORCE_QOS & snapshot.settings.enforced:",
+        "if not job.qos:",
+    ),
     Mutation(
         "back: limits of its account and QOS", _RETURN, "one.doubt or is_within_limits", "True or is_within_limits"
     ),
-    Mutation("back: limits in any partition", _RETURN, "not any(one.doubt or is", "not all(one.doubt or is"),
+    Mutation("back: limits in any partition", _RETURN, "if partitions and not any(\n", "if partitions and not all(\n"),
     Mutation("back: limits in a partition that is not read", _RETURN, "one.doubt or is_within", "is_within"),
     Mutation("back: its nodes", _RETURN, "partition.nodes.issuperset(job.nodes)", "True"),
     Mutation("back: nodes that are not read", _RETURN, "not partition.nodes or ", ""),
@@ -82,12 +88,51 @@ RETURN_MUTATIONS = (
         "is None\n\n\ndef room",
     ),
     Mutation("stuck: a limit on the least", "core/tesched_core/intake/pending_reason.py", "|QOSMin\\w+", ""),
-    Mutation("limits: a QOS that is not known", _LIMITS, "        return\n    of_qos", "        pass\n    of_qos"),
+    Mutation("limits: a QOS that is not known", _LIMITS, "        return\n    in_order", "        pass\n    in_order"),
     Mutation("limits: of a QOS", _LIMITS, "yield from ((kind, tres, most)", "yield from ((kind, tres, 10**9)"),
     Mutation("limits: of its partition's QOS", _LIMITS, "(job.qos, partition.access.qos)", "(job.qos, '')"),
-    Mutation("limits: a QOS in any case", _LIMITS, "name.lower() for name in qos if", "name for name in qos if"),
+    Mutation("limits: a QOS in any case", _LIMITS, "name.lower() for name in names if", "name for name in names if"),
     Mutation("limits: the looser of two QOS", _LIMITS, "else max)(number", "else min)(number"),
     Mutation("limits: the least of two QOS", _LIMITS, "(min if key", "(max if key"),
+    Mutation("limits: the first of two QOS", _LIMITS, "_first if in_order else", "_loosest if in_order else"),
+    Mutation("limits: over the partition's QOS", _LIMITS, '"overpartqos" in limits.rules_of(own).flags', "False"),
+    Mutation("limits: a factor", _LIMITS, "_multiplied(most, factors) if kind in _MULTIPLIED else most", "most"),
+    Mutation("limits: a factor of some kinds", _LIMITS, "if kind in _MULTIPLIED else most", ""),
+    Mutation("limits: a factor of 0", _LIMITS, " and factors[0] > 0", ""),
+    Mutation("limits: the first factor", _LIMITS, "int(limit * factors[0])", "int(limit * factors[-1])"),
+    Mutation("limits: a safe usage factor", _LIMITS, " * limits.rules_of(job.qos).time_factor", ""),
+    Mutation("limits: a factor that is safe", _KNOWN, ' if "usagefactorsafe" in self.flags else 1.0', ""),
+    Mutation("limits: percentages", _LIMITS, " if not (tres and (kind, tres) in relative)", ""),
+    Mutation("limits: no percentage of time", _LIMITS, "not (tres and (kind", "not ((kind"),
+    Mutation("limits: rules that came since", _READ, "rules=found.rules, counted={}", "rules=found.rules"),
+    Mutation(
+        "limits: unread since",
+        _READ,
+        "self._unread.since if self._unread is not None and",
+        "0.0 if self._unread is None and",
+    ),
+    Mutation("limits: unread and kept", _READ, "kept=bool(self._read.qos)", "kept=True"),
+    Mutation("limits: hidden users", _READ, "if any(one.user in users for", "if True or any(one.user in users for"),
+    Mutation("limits: an answer of another form", _READ, "elif not read.qos and not read.associations:", "elif False:"),
+    Mutation(
+        "limits: none is missed where none is enforced",
+        _READ,
+        "            self._unread = None\n        own",
+        "            pass\n        own",
+    ),
+    Mutation("limits: unread flags since", _IN_DATABASE, "if self.unread is None else self.unread.since", ""),
+    Mutation("limits: slurmdbd asked seldom", _IN_DATABASE, "or now - self._asked_at > AGE_S", "or True"),
+    Mutation("limits: slurmdbd asked once", _IN_DATABASE, "if self._asked is None and (", "if True and ("),
+    Mutation(
+        "limits: slurmdbd away",
+        _IN_DATABASE,
+        "            return\n        log",
+        "            return\n        self._read = {}\n        log",
+    ),
+    Mutation("limits: no poll waits", _IN_DATABASE, "is not None and first:", "is not None:"),
+    Mutation("back: a QOS lifts MaxTime", _RETURN, 'None if "partitiontimelimit" in lifted else ', ""),
+    Mutation("back: a QOS lifts MaxNodes", _RETURN, '"partitionmaxnodes" not in lifted and ', ""),
+    Mutation("back: a QOS lifts MinNodes", _RETURN, '"partitionminnodes" in lifted or ', ""),
     Mutation("limits: a QOS replaces MaxJobs", _LIMITS, 'kind == "MaxJobs" and replaces_max_jobs', "False"),
     Mutation("limits: a QOS replaces others", _LIMITS, " and (kind, tres) not in of_qos", ""),
     Mutation("limits: of accounts above", _LIMITS, "(own.limits, *above)", "(own.limits,)"),
@@ -97,16 +142,42 @@ RETURN_MUTATIONS = (
     Mutation(
         "limits: without a time limit",
         _LIMITS,
-        "job.time_limit_s is None or job.time_limit_s >",
-        "job.time_limit_s is not None and job.time_limit_s >",
+        "return minutes is None or minutes >",
+        "return minutes is not None and minutes >",
     ),
     Mutation("limits: as much as allowed", _LIMITS, "return held > limit", "return held >= limit"),
     Mutation("limits: on each node", _LIMITS, "held // max(len(job.allocation), 1) > limit", "held > limit"),
-    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit == 0", "return held > limit"),
-    Mutation("limits: minutes", _LIMITS, "held * (job.time_limit_s // 60) > limit", "held > limit"),
+    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit < 1", "return held > limit"),
+    Mutation("limits: minutes", _LIMITS, "held * minutes > limit", "held > limit"),
+    Mutation("limits: nothing left", _LIMITS, "return held > 0 and limit < 1", "return held > 0 and limit == 0"),
+    Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
+    Mutation(
+        "limits: safe of what is used",
+        _LIMITS,
+        " for each in limits_on if each[0] in OF_USAGE",
+        " for each in limits_on",
+    ),
+    Mutation(
+        "limits: safe where it is enforced", _RETURN, "not _ENFORCE_SAFE.isdisjoint(snapshot.settings.enforced)", "True"
+    ),
+    Mutation("limits: what is left", _READ, "- (_whole(used) if kind in OF_USAGE else 0)", "- 0"),
+    Mutation("limits: what is left of usage alone", _READ, "if kind in OF_USAGE else 0", ""),
+    Mutation("back: a QOS that was taken", _RETURN, "        return QOS_TAKEN", "        pass"),
+    Mutation(
+        "back: a QOS that was taken where it counts",
+        _RETURN,
+        "if job.qos and _ENFORCE_QOS & snapshot.settings.enforced and not _may",
+        "if job.qos and not _may",
+    ),
+    Mutation("back: a QOS that is not known to be allowed", _KNOWN, "return not allowed or qos", "return qos"),
+    Mutation(
+        "back: QOS of users with plain names", _IN_DATABASE, "sorted(filter(_PLAIN.fullmatch, users))", "sorted(users)"
+    ),
     Mutation("limits: the least", _LIMITS, "return kind == _LEAST and held < limit", "return False"),
     Mutation("limits: a TRES that is not known", _LIMITS, 'if kind == "gres" else None', "if True else None"),
-    Mutation("limits: an association of a partition", _KNOWN, "found.get((account, user, partition)) or ", ""),
+    Mutation(
+        "limits: an association of a partition", _KNOWN, "return found.get((account, user, partition)) or ", "return "
+    ),
     Mutation(
         "limits: accounts up to the topmost",
         _KNOWN,
@@ -119,8 +190,8 @@ RETURN_MUTATIONS = (
     Mutation(
         "limits: a failed read",
         _READ,
-        "if isinstance(answer, str):",
-        "if True:",
+        "            self._lacks(LimitKind.LIMITS, read.message)",
+        "            self._read = NOTHING_KNOWN\n            self._lacks(LimitKind.LIMITS, read.message)",
     ),
     Mutation("limits: read seldom", _READ, "now - self._tried_at > self.age_s", "True"),
     Mutation("limits: where they are enforced", _READ, "bool(_ENFORCE_LIMITS & settings.enforced)", "True"),

@@ -192,6 +192,11 @@ bool mark_delays(const mark_t *line, uint32_t given, int64_t now)
 	return line && line->preemptor == line->job_id && given >= line->prio && now <= line->until;
 }
 
+bool mark_recalls(const mark_t *line, int64_t loaded, int64_t now)
+{
+	return line && line->preemptor == line->job_id && line->after && line->after <= loaded && now <= line->until;
+}
+
 bool is_enough(const uint64_t *held, const uint64_t *wanted, size_t count)
 {
 	for (size_t i = 0; held && i < count; i++)

@@ -13,7 +13,9 @@
  * A line whose preemptor is its own job marks no victim. It is of a TE job that came back from its start without a useful
  * run: until its latest time no job is preempted for it, if one was in or after its run with as many restarts as `order`
  * says. Its limit of restarts is 0, so that a plugin that does not know such lines takes it for a mark that never holds:
- *     41 41 0 0 requeue 0 0 0 1790003600
+ *     41 41 0 0 requeue 0 0 1790000000 1790003600
+ * Its earliest time is when the last victim in one of these runs left, as far as the daemon knows, or 0. It counts where the
+ * plugin was loaded later: slurmctld has been restarted since, and has forgotten its victims.
  * The line `wait`, which may be left out, says for how many seconds a TE job awaits room that comes free by itself.
  * A line `barred` is a user whose TE jobs preempt no job, by user id; such lines come first, ascending.
  * One blank between two fields; numbers are decimal digits; lines ascend by job id; `end` has the number of marks.
@@ -69,6 +71,10 @@ extern const mark_t *marks_find(const mark_t *marks, size_t count, uint32_t job_
 /* Return whether a line, NULL if there is none, keeps its TE job from further victims: the last were given to it when it had
  * been restarted `given` times. */
 extern bool mark_delays(const mark_t *line, uint32_t given, int64_t now);
+
+/* Return whether a line, NULL if there is none, keeps its TE job from further victims by one that left before the plugin was
+ * loaded. */
+extern bool mark_recalls(const mark_t *line, int64_t loaded, int64_t now);
 
 /* Return how much room the text needs at most. */
 extern size_t marks_lines(const char *text, size_t size);

@@ -69,9 +69,11 @@ static uint64_t wanted[MARKS_MAX_TRES]; /* by the job for which Slurm gathers vi
 static size_t wanted_count;
 static taken_list_t taken;
 static uint32_t asking; /* the job for which Slurm gathers victims; those that it preempts right after that are for it */
+static uint32_t asking_task;
 static uint32_t asking_restarts;
 static time_t asked_at;
 static given_list_t given;
+static time_t loaded_at; /* what was before, `given` does not know */
 
 /* Log a line unless it is the same as the last one: a pass may come here thousands of times. */
 static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
@@ -226,10 +228,12 @@ static bool is_being_served(const job_record_t *preemptor, time_t now)
 }
 
 /* Return whether jobs were preempted for this one, and how many restarts it had then. For a task that had not started yet
- * they were preempted for its array, whose id that record has. */
+ * they were preempted for the record of its array, which says then which task is next; where it did not, they count for each. */
 static bool had_victims(const job_record_t *job, uint32_t *restarts)
 {
-	return given_find(&given, JOB_ID(job), restarts) || given_find(&given, job->array_job_id, restarts);
+	return given_find(&given, JOB_ID(job), job->array_task_id, restarts) ||
+	       given_find(&given, job->array_job_id, job->array_task_id, restarts) ||
+	       given_find(&given, job->array_job_id, NO_TASK, restarts);
 }
 
 /* Return whether the file says of a TE job that it came back from its start, and that it waits before more are preempted. */
@@ -238,7 +242,8 @@ static bool is_delayed(const job_record_t *job, time_t now)
 	const mark_t *line = mark_of(job);
 	uint32_t restarts;
 
-	return line && line->preemptor == JOB_ID(job) && had_victims(job, &restarts) && mark_delays(line, restarts, now);
+	return line && line->preemptor == JOB_ID(job) &&
+	       ((had_victims(job, &restarts) && mark_delays(line, restarts, now)) || mark_recalls(line, loaded_at, now));
 }
 
 /* Return whether a TE job that had victims has come back just now, so that the file may not say yet what its run was. Slurm
@@ -269,6 +274,7 @@ PUBLIC bool preempt_p_preemptable(job_record_t *victim, job_record_t *preemptor)
 		return true;
 	keep_wanted(preemptor);
 	asking = JOB_ID(preemptor);
+	asking_task = preemptor->array_task_id; /* of an array that waits: the task that is next */
 	asking_restarts = preemptor->restart_cnt;
 	asked_at = now = time(NULL);
 	if (expired(now) || !(mark = mark_of(victim)))
@@ -325,7 +331,7 @@ static uint32_t grace_of(const job_record_t *job)
 	mark = mark_of(job);
 	if (asking) {
 		taken_add(&taken, JOB_ID(job), asking);
-		given_add(&given, asking, asking_restarts);
+		given_add(&given, asking, asking_task, asking_restarts);
 	}
 	return mark ? mark->grace_s : 0;
 }
@@ -416,6 +422,7 @@ static bool has_all_symbols(void)
 
 PUBLIC int init(void)
 {
+	loaded_at = time(NULL);
 	off = running != BUILT_FOR || !has_all_symbols();
 	if (!off)
 		read_config();

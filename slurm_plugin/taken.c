@@ -24,27 +24,66 @@ void taken_add(taken_list_t *list, uint32_t victim, uint32_t preemptor)
 	list->job[list->count++] = (taken_t) { .victim = victim, .preemptor = preemptor };
 }
 
-void given_add(given_list_t *list, uint32_t job, uint32_t restarts)
+/* The bucket of a job: Fibonacci hashing, since ids come one after the other and tasks do, too. */
+static size_t bucket_of(uint32_t job, uint32_t task)
 {
-	size_t at = 0;
+	uint64_t key = ((uint64_t) job << 32 | task) * UINT64_C(0x9e3779b97f4a7c15);
 
-	while (at < list->count && list->to[at].job != job)
-		at++;
-	if (at == list->count && list->count == GIVEN_MAX)
-		at = 0; /* the oldest goes */
-	if (at < list->count) {
-		list->count--;
-		memmove(&list->to[at], &list->to[at + 1], (list->count - at) * sizeof(given_t));
-	}
-	list->to[list->count++] = (given_t) { .job = job, .restarts = restarts };
+	return (size_t) (key >> 32) & (GIVEN_BUCKETS - 1);
 }
 
-bool given_find(const given_list_t *list, uint32_t job, uint32_t *restarts)
+/* Return the place of a job; 0 if it has none. */
+static uint16_t place_of(const given_list_t *list, uint32_t job, uint32_t task)
 {
-	for (size_t at = 0; job && at < list->count; at++)
-		if (list->to[at].job == job) {
-			*restarts = list->to[at].restarts;
-			return true;
-		}
-	return false;
+	uint16_t place = list->bucket[bucket_of(job, task)];
+
+	while (place && (list->to[place - 1].job != job || list->to[place - 1].task != task))
+		place = list->to[place - 1].next;
+	return place;
+}
+
+static void leave_bucket(given_list_t *list, uint16_t place)
+{
+	const given_t *one = &list->to[place - 1];
+	uint16_t *from = &list->bucket[bucket_of(one->job, one->task)];
+
+	while (*from != place)
+		from = &list->to[*from - 1].next;
+	*from = one->next;
+}
+
+static void leave_ages(given_list_t *list, uint16_t place)
+{
+	const given_t *one = &list->to[place - 1];
+
+	*(one->older ? &list->to[one->older - 1].newer : &list->oldest) = one->newer;
+	*(one->newer ? &list->to[one->newer - 1].older : &list->newest) = one->older;
+}
+
+void given_add(given_list_t *list, uint32_t job, uint32_t task, uint32_t restarts)
+{
+	uint16_t place = place_of(list, job, task), *bucket = &list->bucket[bucket_of(job, task)];
+	given_t *one;
+
+	if (!place && list->count < GIVEN_MAX)
+		place = (uint16_t) ++list->count;
+	else {
+		place = place ? place : list->oldest;
+		leave_bucket(list, place);
+		leave_ages(list, place);
+	}
+	one = &list->to[place - 1];
+	*one = (given_t) { .job = job, .task = task, .restarts = restarts, .next = *bucket, .older = list->newest };
+	*bucket = place;
+	*(one->older ? &list->to[one->older - 1].newer : &list->oldest) = place;
+	list->newest = place;
+}
+
+bool given_find(const given_list_t *list, uint32_t job, uint32_t task, uint32_t *restarts)
+{
+	uint16_t place = job ? place_of(list, job, task) : 0;
+
+	if (place)
+		*restarts = list->to[place - 1].restarts;
+	return place;
 }

@@ -22,15 +22,26 @@ typedef struct {
 } taken_list_t;
 
 /* Of so many jobs it is known that others were preempted for them; then the oldest is forgotten. */
-#define GIVEN_MAX 512
+#define GIVEN_MAX 4096
+#define GIVEN_BUCKETS 8192 /* a power of two */
+/* The task of a job that is none of an array, or of which it is not known; it is Slurm's NO_VAL. */
+#define NO_TASK ((uint32_t) 0xfffffffe)
 
+/* A place in a list is its index and 1; 0 is none, so that a list of zeros is an empty one. */
 typedef struct {
-	uint32_t job; /* id */
+	uint32_t job; /* id; of an array before its task has started, the array's */
+	uint32_t task; /* of the array */
 	uint32_t restarts; /* that it had when a job was last preempted for it */
+	uint16_t next; /* in its bucket */
+	uint16_t older;
+	uint16_t newer;
 } given_t;
 
 typedef struct {
-	given_t to[GIVEN_MAX]; /* the oldest first */
+	given_t to[GIVEN_MAX];
+	uint16_t bucket[GIVEN_BUCKETS];
+	uint16_t oldest;
+	uint16_t newest;
 	size_t count;
 } given_list_t;
 
@@ -40,10 +51,11 @@ extern void taken_add(taken_list_t *list, uint32_t victim, uint32_t preemptor);
 /* Forget the job at this index. */
 extern void taken_drop(taken_list_t *list, size_t at);
 
-/* Note that a job is preempted for this one, which has been restarted so many times. */
-extern void given_add(given_list_t *list, uint32_t job, uint32_t restarts);
+/* Note that a job is preempted for this one, which has been restarted so many times. It allocates nothing. */
+extern void given_add(given_list_t *list, uint32_t job, uint32_t task, uint32_t restarts);
 
-/* Return whether a job was preempted for this one, and how many restarts it had then. */
-extern bool given_find(const given_list_t *list, uint32_t job, uint32_t *restarts);
+/* Return whether a job was preempted for this one, and how many restarts it had then. It looks at a few places, however
+ * many jobs are noted: Slurm asks twice for each comparison of two such jobs as it sorts. */
+extern bool given_find(const given_list_t *list, uint32_t job, uint32_t task, uint32_t *restarts);
 
 #endif

@@ -148,6 +148,20 @@ static void test_delays(void)
 	CHECK(!mark_holds(&marks[1], itself, 0, 900, 1500));
 }
 
+static void test_recalls(void)
+{
+	mark_t line = { .job_id = 41, .preemptor = 41, .prio = 2, .after = 1000, .until = 2000 };
+
+	CHECK(mark_recalls(&line, 1000, 2000) && mark_recalls(&line, 1500, 1500));
+	CHECK(!mark_recalls(&line, 999, 1500)); /* what has been since, the plugin knows */
+	CHECK(!mark_recalls(&line, 1500, 2001) && !mark_recalls(NULL, 1500, 1500));
+	line.preemptor = 0;
+	CHECK(!mark_recalls(&line, 1500, 1500)); /* a victim's */
+	line.preemptor = 41;
+	line.after = 0;
+	CHECK(!mark_recalls(&line, 1500, 1500)); /* the daemon knows of none */
+}
+
 static void test_values(void)
 {
 	char value[8] = "x";
@@ -216,18 +230,75 @@ static void test_given(void)
 	static given_list_t list;
 	uint32_t restarts = 7;
 
-	CHECK(!given_find(&list, 41, &restarts) && !given_find(&list, 0, &restarts) && restarts == 7);
-	given_add(&list, 41, 0);
-	given_add(&list, 42, 3);
-	CHECK(given_find(&list, 41, &restarts) && restarts == 0 && given_find(&list, 42, &restarts) && restarts == 3);
-	given_add(&list, 41, 2); /* again, after two restarts */
-	CHECK(list.count == 2 && list.to[1].job == 41 && given_find(&list, 41, &restarts) && restarts == 2);
+	CHECK(!given_find(&list, 41, NO_TASK, &restarts) && !given_find(&list, 0, NO_TASK, &restarts) && restarts == 7);
+	given_add(&list, 41, NO_TASK, 0);
+	given_add(&list, 42, NO_TASK, 3);
+	CHECK(given_find(&list, 41, NO_TASK, &restarts) && restarts == 0);
+	CHECK(given_find(&list, 42, NO_TASK, &restarts) && restarts == 3);
+	given_add(&list, 41, NO_TASK, 2); /* again, after two restarts */
+	CHECK(list.count == 2 && given_find(&list, 41, NO_TASK, &restarts) && restarts == 2);
 	for (uint32_t job = 100; job < 100 + GIVEN_MAX - 1; job++)
-		given_add(&list, job, 0);
-	CHECK(list.count == GIVEN_MAX && !given_find(&list, 42, &restarts)); /* the oldest */
-	CHECK(given_find(&list, 41, &restarts) && restarts == 2);
-	given_add(&list, 100, 9); /* a full list */
-	CHECK(list.count == GIVEN_MAX && given_find(&list, 41, &restarts) && given_find(&list, 100, &restarts) && restarts == 9);
+		given_add(&list, job, NO_TASK, 0);
+	CHECK(list.count == GIVEN_MAX && !given_find(&list, 42, NO_TASK, &restarts)); /* the oldest */
+	CHECK(given_find(&list, 41, NO_TASK, &restarts) && restarts == 2);
+	given_add(&list, 100, NO_TASK, 9); /* a full list */
+	CHECK(list.count == GIVEN_MAX && given_find(&list, 41, NO_TASK, &restarts));
+	CHECK(given_find(&list, 100, NO_TASK, &restarts) && restarts == 9);
+}
+
+static void test_given_tasks(void)
+{
+	static given_list_t list;
+	uint32_t restarts = 7;
+
+	given_add(&list, 41, 1, 0);
+	given_add(&list, 41, 3, 2);
+	CHECK(given_find(&list, 41, 1, &restarts) && restarts == 0 && given_find(&list, 41, 3, &restarts) && restarts == 2);
+	restarts = 7;
+	CHECK(!given_find(&list, 41, 2, &restarts) && !given_find(&list, 41, NO_TASK, &restarts) && restarts == 7);
+	CHECK(!given_find(&list, 1, 41, &restarts));
+}
+
+/* The list beside one that is searched from end to end: after each of many random notes both know the same. */
+static void test_given_against_a_plain_list(void)
+{
+	static given_list_t list;
+	static struct { uint32_t job, task, restarts; } plain[GIVEN_MAX];
+	size_t count = 0;
+	uint32_t random = 1;
+	bool same = true;
+
+	for (uint32_t turn = 0; turn < 5 * GIVEN_MAX; turn++) {
+		uint32_t job, task, restarts = 0;
+		size_t at = 0;
+
+		random = random * 1664525 + 1013904223;
+		job = 1 + (random >> 8) % (2 * GIVEN_MAX);
+		task = random >> 30 ? NO_TASK : (random >> 4) % 4;
+		while (at < count && (plain[at].job != job || plain[at].task != task))
+			at++;
+		same &= given_find(&list, job, task, &restarts) == (at < count) && (at == count || restarts == plain[at].restarts);
+		if (at == count && count == GIVEN_MAX) {
+			at = 0;
+			same &= given_find(&list, plain[0].job, plain[0].task, &restarts);
+		}
+		if (at < count) {
+			count--;
+			memmove(&plain[at], &plain[at + 1], (count - at) * sizeof(plain[0]));
+		}
+		plain[count].job = job;
+		plain[count].task = task;
+		plain[count++].restarts = turn;
+		given_add(&list, job, task, turn);
+		same &= list.count == count;
+	}
+	CHECK(same && count == GIVEN_MAX);
+	for (size_t at = 0; at < count; at++) {
+		uint32_t restarts = 0;
+
+		same &= given_find(&list, plain[at].job, plain[at].task, &restarts) && restarts == plain[at].restarts;
+	}
+	CHECK(same);
 }
 
 static void put(const char *path, const char *text, mode_t mode)
@@ -291,11 +362,14 @@ int main(void)
 	test_void_lines();
 	test_holds();
 	test_delays();
+	test_recalls();
 	test_places();
 	test_values();
 	test_words();
 	test_taken();
 	test_given();
+	test_given_tasks();
+	test_given_against_a_plain_list();
 	test_file();
 	puts(failed ? "test_marks: FAILED" : "test_marks: all well");
 	return failed;

@@ -291,6 +291,7 @@ memories = st.builds(
             account=words,
             nodes=nodes,
             node_s=st.floats(0, 2**40),
+            preemptor_restarts=st.none() | st.integers(0, 99),
             withdrawn=st.booleans(),
         ),
         max_size=3,

@@ -96,7 +96,8 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
     with writing(engine).begin() as connection:
         doubts = {"count": 3, "first": [["5", text, text]]}
         refused = {"nice": {"users": [text], "count": 1, "since": now, "at": now, "said": text}}
-        connection.execute(update(DaemonRow).values(doubts=doubts, refused=refused))
+        unread = [{"kind": "limits", "since": now, "said": text, "kept": False}]
+        connection.execute(update(DaemonRow).values(doubts=doubts, refused=refused, limits_unread=unread))
     speed = Throughput(
         user=text, workload=text, accelerator=text, partner=text, partner_scale=1, steps_per_s=2.0, at=now
     )

@@ -39,6 +39,7 @@ from tesched_cli.health import health
 from tesched_cli.render.delays import delays_json, delays_lines, share_line
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
+from tesched_cli.render.unread_limits import unread_limits
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
@@ -177,6 +178,7 @@ def _page(
         ]
         parts += _doubts(view.daemon)
         parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now)]
+        parts += [Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread)]
         if view.daemon.marks_trouble:
             parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):

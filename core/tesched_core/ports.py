@@ -14,6 +14,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Declared
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import Snapshot
 from tesched_core.model.told_error import ToldError
 
@@ -134,6 +135,8 @@ class CycleReport:
     doubts: tuple[tuple[str, str, str], ...] = ()
     #: why Slurm may not obey the marks of the lever `plugin`, in words; empty if it does, or with another lever
     marks_trouble: str = ""
+    #: limits of associations and QOS that could not be read
+    limits_unread: tuple[UnreadLimits, ...] = ()
 
 
 class JournalError(ToldError):

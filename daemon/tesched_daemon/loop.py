@@ -378,6 +378,7 @@ class Loop:
             told=self.told(),
             doubtful=len(doubts),
             doubts=tuple(doubts[:MOST_DOUBTS]),
+            limits_unread=seen.limits.unread if seen is not None else (),
             marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
         )
 

@@ -161,7 +161,13 @@ def _as_mark(one: CameBack) -> MarkLine:
     """Return the line of a TE job that came back. As a mark it never holds: so a plugin of an earlier form takes it."""
     until = MOST_TIME if one.until is None else one.until
     return MarkLine(
-        job_id=one.job_id, order=one.restarts, grace_s=0, max_restarts=0, least_run_s=0, after=0, until=until
+        job_id=one.job_id,
+        order=one.restarts,
+        grace_s=0,
+        max_restarts=0,
+        least_run_s=0,
+        after=one.victim_left_at,
+        until=until,
     )
 
 

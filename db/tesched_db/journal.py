@@ -326,6 +326,7 @@ class SqlJournal:
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
             "marks_trouble": report.marks_trouble,
+            "limits_unread": msgspec.to_builtins(report.limits_unread),
         }
 
     def _remember(self, connection: Connection, held: Held, memory: Memory, transitions: Sequence[Transition]) -> None:

@@ -65,7 +65,14 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {str: Words, int: BigInteger, float: Float(53), dict[str, Any]: JSON, list[str]: JSON}  # noqa: RUF012
+    type_annotation_map = {  # noqa: RUF012
+        str: Words,
+        int: BigInteger,
+        float: Float(53),
+        dict[str, Any]: JSON,
+        list[dict[str, Any]]: JSON,
+        list[str]: JSON,
+    }
 
 
 class DaemonRow(Base):
@@ -113,6 +120,8 @@ class DaemonRow(Base):
     doubts: Mapped[dict[str, Any] | None]
     #: why Slurm may not obey its marks, in words; empty if it does
     marks_trouble: Mapped[str]
+    #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]
+    limits_unread: Mapped[list[dict[str, Any]]]
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}
     refused: Mapped[dict[str, Any]]
     #: amounts that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": {"cpu": 64, "gpu": 8}}
@@ -466,6 +475,8 @@ class PaidRow(Base):
     nodes: Mapped[list[str]]
     node_s: Mapped[float]
     preemptor: Mapped[int | None]
+    #: its restarts, where Slurm preempted for it
+    preemptor_restarts: Mapped[int | None]
     for_user: Mapped[str]
     for_account: Mapped[str]
     #: a TE job, or the turn of a BE job

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
@@ -12,6 +13,7 @@ from tesched_core.model.decision import RefusalCode
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import PREEMPTED, Transition
 from tesched_core.model.resources import JobId
+from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.job_rows import CHUNK
@@ -46,6 +48,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubtful=row.doubts["count"] if row.doubts else 0,
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
+        limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row),
         held=dict(row.held),
     )

@@ -15,6 +15,7 @@ from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.slurm_limits import UnreadLimits
 from tesched_core.model.snapshot import JobClass
 
 from tesched_db.deeds import Deed
@@ -63,6 +64,8 @@ class DaemonView:
     doubts: tuple[tuple[str, str, str], ...] = ()
     #: why Slurm may not obey the marks of the lever `plugin`, in words; empty if it does, or with another lever
     marks_trouble: str = ""
+    #: limits of associations and QOS that could not be read
+    limits_unread: tuple[UnreadLimits, ...] = ()
     #: kinds of change that Slurm refuses, by the field that is set
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: CPUs and GPUs that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": …}; empty: unknown

@@ -8,21 +8,36 @@ its limits then.
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition, SlurmSettings
-from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, Limits, SlurmLimits
+from tesched_core.model.slurm_limits import (
+    NOTHING_KNOWN,
+    OF_USAGE,
+    Association,
+    LimitKind,
+    Limits,
+    SlurmLimits,
+    UnreadLimits,
+)
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
+from tesched_slurm.sacctmgr_qos import QosInDatabase
+
+log = logging.getLogger(__name__)
 
 #: Seconds for which what was read is believed, and those after which nothing is known while it can't be read again.
 LIMITS_AGE_S, FORGOTTEN_AFTER_S = 300.0, 900.0
 #: With more users than this, or one with a strange name, all are asked for.
 _MOST_USERS = 1000
+#: Characters of an answer of another form that are shown.
+_SHOWN = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
 #: The beginning of an association's record, and what stands in it for the account above. Of one with blanks or
 #: parentheses in a name nothing is known.
@@ -70,10 +85,16 @@ def _limits(text: str) -> Limits:
         for part in value.split(","):
             tres, _, number = part.rpartition("=")
             # 5(2): two of them are in use; N(2): no limit.
-            number = number.partition("(")[0]
+            number, _, used = number.partition("(")
             if number.isdecimal() and bool(tres) == ("TRES" in kind):
-                found.setdefault((kind, tres), int(number))
+                found.setdefault((kind, tres), int(number) - (_whole(used) if kind in OF_USAGE else 0))
     return found
+
+
+def _whole(used: str) -> int:
+    """Return a number without its fraction, as Slurm compares it; 0 for what is none."""
+    digits = used.rstrip(")").partition(".")[0]
+    return int(digits) if digits.isdecimal() else 0
 
 
 @dataclass(kw_only=True)
@@ -85,10 +106,18 @@ class LimitsInForce:
     age_s: float = LIMITS_AGE_S
     #: a clock that only runs
     stopwatch: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.time
+    #: what slurmdbd alone says of them
+    in_database: QosInDatabase = field(init=False)
     _read: SlurmLimits = NOTHING_KNOWN
     #: by that clock: when it was last tried, and when limits were last read
     _tried_at: float | None = None
     _known_at: float = 0.0
+    _unread: UnreadLimits | None = None
+
+    def __post_init__(self) -> None:
+        """Make ready to ask slurmdbd."""
+        self.in_database = QosInDatabase(commands=self.commands, clock=self.clock)
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
         """Return what may bear on these jobs, as last read."""
@@ -98,12 +127,46 @@ class LimitsInForce:
             self._read = replace(NOTHING_KNOWN, members=self._read.members, users=self._read.users)
         if users and (self._tried_at is None or now - self._tried_at > self.age_s):
             self._tried_at = now  # one that fails is not repeated with each poll
-            answer = self.commands.run(_argv(users)) if enforced else None
-            if isinstance(answer, str):
-                self._read, self._known_at = read_limits(answer), now
+            if enforced:
+                self._read_again(users, now)
             members = read_members(partitions, jobs)
             self._read = replace(self._read, members=members.of, users=members.users)
-        return self._read
+        found = self.in_database.now(settings, users)
+        if found.rules != self._read.rules:
+            # Not what was worked out with other rules.
+            self._read = replace(self._read, rules=found.rules, counted={})
+        self._read = replace(self._read, allowed_qos=found.allowed)
+        return replace(self._read, unread=self._all_unread(enforced=enforced))
+
+    def _read_again(self, users: set[str], now: float) -> None:
+        answer = self.commands.run(_argv(users))
+        read = answer if isinstance(answer, Failure) else read_limits(answer)
+        if isinstance(read, Failure):
+            self._lacks(LimitKind.LIMITS, read.message)
+        elif not read.qos and not read.associations:
+            first_line = answer.strip().split("\n", 1)[0] if isinstance(answer, str) else ""
+            self._lacks(LimitKind.LIMITS, f"scontrol show assoc_mgr: unexpected answer: {first_line[:_SHOWN]!r}")
+        else:
+            self._read, self._known_at = read, now
+            if any(one.user in users for one in read.associations.values()):
+                self._unread = None
+            else:
+                said = f"slurmctld shows none of the {len(users)} user(s) with jobs running (PrivateData?)"
+                self._lacks(LimitKind.USERS, said)
+
+    def _lacks(self, kind: LimitKind, said: str) -> None:
+        log.warning("limits of accounts, users or QOS can't be read: %s", said)
+        since = self._unread.since if self._unread is not None and self._unread.kind is kind else self.clock()
+        self._unread = UnreadLimits(kind=kind, since=since, said=said, kept=False)
+
+    def _all_unread(self, *, enforced: bool) -> tuple[UnreadLimits, ...]:
+        """Return what can't be read now; where no limits are enforced none is missed."""
+        if not enforced:
+            self._unread = None
+        own = self._unread
+        if own is not None and own.kind is LimitKind.LIMITS:
+            own = replace(own, kept=bool(self._read.qos))
+        return tuple(one for one in (own, self.in_database.unread) if one is not None)
 
 
 def _argv(users: set[str]) -> tuple[str, ...]:

@@ -186,9 +186,11 @@ NOT_TOO_LOW = {
     "of-parent": ("account", "MaxWall=60"),
     "replaced": ("user", "MaxTRESPerJob=cpu=1 MaxJobs=0"),
 }
-FEW = ("max-tres", "qos-user", "submit")
+FEW = ("max-tres", "qos-user", "qos-taken", "submit")
 #: 26.05 deletes no QOS of jobs that run.
-ALL = (*TOO_LOW, *(("qos-gone",) if installed_release() == (22, 5) else ()), *NOT_TOO_LOW)
+ALL = (*TOO_LOW, "qos-taken", *(("qos-gone",) if installed_release() == (22, 5) else ()), *NOT_TOO_LOW)
+#: what is said of one whose QOS was deleted, and whose user may use it no more
+OF_QOS = {"qos-gone": "its QOS is gone", "qos-taken": "its user may not use its QOS any more"}
 
 
 @pytest.mark.parametrize("names", gated((FEW, ALL), FEW), ids=["few", "all"])
@@ -217,6 +219,8 @@ def test_one_that_a_limit_of_its_account_or_qos_keeps_from_starting_again_is_no_
     for name in names:
         if name == "qos-gone":
             cluster.run("sacctmgr", "-i", "delete", "qos", "of-qos-gone")
+        elif name == "qos-taken":
+            _set_limits(cluster, user, name, "user", "qos-=of-qos-taken")
         else:
             _set_limits(cluster, user, name, *(TOO_LOW | NOT_TOO_LOW)[name])
     if "replaced" in names:
@@ -236,7 +240,7 @@ def test_one_that_a_limit_of_its_account_or_qos_keeps_from_starting_again_is_no_
         daemon.await_polls(cluster)
         assert sorted(cluster.put_back(jobs.values())) == victims
         for name in jobs.keys() - returns:
-            why = "its QOS is gone" if name == "qos-gone" else "a limit of its account, its user or its QOS"
+            why = OF_QOS.get(name, "a limit of its account, its user or its QOS")
             assert why in daemon.ask("explain", str(jobs[name])).stdout, name
     # So it would have been: on an empty cluster the others would wait, and these start.
     cluster.run("scancel", "--name=te")

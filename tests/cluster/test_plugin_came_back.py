@@ -119,6 +119,20 @@ def test_a_slurmctld_that_was_restarted_has_forgotten_which_jobs_had_victims(clu
     assert len(cluster.put_back(jobs)) == 2
 
 
+def test_of_victims_before_slurmctld_was_restarted_the_daemons_word_counts(cluster: LocalCluster) -> None:
+    jobs = full(cluster)
+    te = came_back(cluster, jobs)
+    put(cluster, jobs, Delay(job_id=te, left_at=int(time.time())))
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    let_it_ask(cluster, te)
+    assert (cluster.state(te), len(cluster.put_back(jobs))) == ("PENDING", 1)
+    # Of victims since then the plugin knows better.
+    put(cluster, jobs, Delay(job_id=te, left_at=int(time.time()) + 1000))
+    cluster.wait_state(te, "RUNNING")
+    assert len(cluster.put_back(jobs)) == 2
+
+
 def test_a_task_that_came_back_waits_for_what_was_preempted_for_its_array(cluster: LocalCluster) -> None:
     jobs = full(cluster)
     put(cluster, jobs)
@@ -133,6 +147,24 @@ def test_a_task_that_came_back_waits_for_what_was_preempted_for_its_array(cluste
     put(cluster, jobs)
     cluster.wait_state(first, "RUNNING")
     assert len(cluster.put_back(jobs)) == 3
+
+
+def test_a_task_that_came_back_from_free_nodes_has_its_victim_though_another_task_had_one(
+    cluster: LocalCluster,
+) -> None:
+    jobs = [best_effort(cluster) for _ in range(NODES - 1)]
+    put(cluster, jobs)
+    array = trial(cluster, "--array=0-1")
+    cluster.wait_for(lambda: [job["JobState"] for job in cluster.jobs(array)] == ["RUNNING"] * 2, "both tasks")
+    assert len(cluster.put_back(jobs)) == 1
+    first = next(int(job["JobId"]) for job in cluster.jobs(array) if job["ArrayTaskId"] == "0")
+    put(cluster, jobs, Delay(job_id=first))
+    await_queue(cluster, jobs)
+    # The victim has the task's node before the task may start again.
+    cluster.run("scontrol", "requeue", str(first))
+    cluster.wait_for(lambda: all(cluster.state(job) == "RUNNING" for job in jobs), "the victim to run again")
+    cluster.wait_for(lambda: (cluster.state(first), cluster.job(first)["Restarts"]) == ("RUNNING", "1"), "its start")
+    assert len(cluster.put_back(jobs)) == 2
 
 
 def test_until_the_daemon_has_seen_a_return_no_job_leaves_for_it(cluster: LocalCluster) -> None:

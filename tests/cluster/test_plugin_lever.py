@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_a_te_job_that_requeues_itself_has_no_second_victim_before_its_wait_is_o
         let_it_try_again(cluster)
         assert len(cluster.put_back(jobs)) == 1
         assert len([one for one in marked(cluster) if one in jobs]) == NODES - 1, "any other TE job may have them"
+
+
+def test_nor_has_it_one_once_slurmctld_was_restarted(cluster: LocalCluster, tmp_path: Path) -> None:
+    (tmp_path / "conf.d" / "run.toml").write_text("[guard]\nuseful_run_s = 60\nretry_after_s = 3600\n")
+    with running_daemon(cluster, tmp_path, ClientChoice.COMMANDS, poll_interval_s=0.2):
+        jobs = filled(cluster)
+        te = trial(cluster, "--job-name=te-again", wrap=f"exit {cluster.definition.requeue_exit}")
+        known = re.compile(rf"^{te} {te} 0 0 requeue 0 0 [1-9]\d* \d+$", re.MULTILINE)
+        cluster.wait_for(lambda: known.search(cluster.marks.read_text()), "when its victim left, in the file")
+        cluster.stop_slurmctld()
+        cluster.start_slurmctld()
+        cluster.wait_for(lambda: cluster.job(te)["Reason"] not in {"None", "BeginTime"}, "the end of its begin time")
+        let_it_try_again(cluster)
+        assert len(cluster.put_back(jobs)) == 1
 
 
 def test_a_te_job_that_requeues_itself_after_each_start_costs_two_victims_at_most(

@@ -21,6 +21,7 @@ from tesched_sim.reports.style import style_sheet
 from tesched_cli.common import clock, duration, hostlist, say, unread
 from tesched_cli.render.loss_svg import loss_svg
 from tesched_cli.render.refused import refusals
+from tesched_cli.render.unread_limits import unread_limits
 
 if TYPE_CHECKING:
     from tesched_policies.slaq.outlook import Outlook
@@ -75,6 +76,8 @@ def _daemon(health: str, view: StatusView, at: float) -> Iterator[str]:
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.daemon and view.daemon.marks_trouble:
         yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'
+    for said in unread_limits(view.daemon.limits_unread if view.daemon else ()):
+        yield f'<p class="warn">{html_text(said)}</p>'
     for said in refusals(view.daemon.refused if view.daemon else {}, at):
         yield f'<p class="warn">{html_text(said)}</p>'
     if view.paused:

@@ -237,6 +237,9 @@ class CameBack:
     restarts: int
     #: Unix seconds; None: as long as the marks hold
     until: int | None
+    #: Unix seconds; when the last victim in one of these runs is known to have left; 0: of none that is known. A
+    #: slurmctld that was restarted since has forgotten it
+    victim_left_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

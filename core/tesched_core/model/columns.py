@@ -73,6 +73,7 @@ INELIGIBLE: tuple[tuple[RefusalCode, str] | None, ...] = (
         "a limit of its account, its user or its QOS is by now lower than what it has, or 0: it would not start again",
     ),
     (RefusalCode.CANNOT_RETURN, "its QOS is gone, so it would not start again"),
+    (RefusalCode.CANNOT_RETURN, "its user may not use its QOS any more, so it would not start again"),
 )
 
 

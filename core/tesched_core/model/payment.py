@@ -26,6 +26,8 @@ class Paid:
     node_s: float
     #: the job that it made room for, and that job's user and account where it is a TE job
     preemptor: JobId | None = None
+    #: Slurm's count of that job's restarts, where Slurm preempted the victim and it started in its place
+    preemptor_restarts: int | None = None
     for_user: str = ""
     for_account: str = ""
     purpose: Purpose = Purpose.TE

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
+
+from tesched_core.model.resources import UnixSeconds
 
 #: by kind and TRES (empty where it is of none): those that are set
 Limits: TypeAlias = Mapping[tuple[str, str], int]
+#: kinds of limits on what has been used, in minutes: of these the number is what is left, below 0 where more was used
+OF_USAGE = frozenset({"GrpWall", "GrpTRESMins"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,74 @@ class Association:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QosRules:
+    """Flags and factors of a QOS, which change what limits mean (sacctmgr(1)). slurmctld does not show them."""
+
+    #: in small letters
+    flags: frozenset[str] = frozenset()
+    #: by which GrpTRES and MaxTRES of associations are multiplied; None: by nothing
+    limit_factor: float | None = None
+    #: by which usage is multiplied and, with the flag UsageFactorSafe, a job's time limit
+    usage_factor: float = 1.0
+
+    @property
+    def time_factor(self) -> float:
+        """By what a job's time limit is multiplied before it is compared with limits."""
+        return self.usage_factor if "usagefactorsafe" in self.flags else 1.0
+
+
+class LimitKind(StrEnum):
+    """What is read by itself, and may fail by itself."""
+
+    #: limits of associations and QOS, of slurmctld
+    LIMITS = "limits"
+    #: those of users' associations alone, where slurmctld hides them
+    USERS = "users"
+    #: flags and factors of QOS, of slurmdbd
+    QOS_FLAGS = "qos_flags"
+
+
+_WORDS = {
+    LimitKind.LIMITS: "limits of accounts, users and QOS",
+    LimitKind.USERS: "limits of users",
+    LimitKind.QOS_FLAGS: "flags and factors of QOS, and which a user may use (sacctmgr)",
+}
+#: what it means that nothing of them is known
+_UNKNOWN = {
+    LimitKind.LIMITS: "none is known: a job that a limit would keep waiting for ever may be a victim",
+    LimitKind.USERS: "a job that one of them would keep waiting for ever may be a victim",
+    LimitKind.QOS_FLAGS: "each QOS counts as one without: limits that a QOS lifts keep its jobs from being victims",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadLimits:
+    """What could not be read when it was last tried."""
+
+    kind: LimitKind
+    #: when it first failed, of those tries since which none has succeeded
+    since: UnixSeconds
+    #: why it failed last
+    said: str
+    #: what was read before that still counts
+    kept: bool
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return _WORDS[self.kind]
+
+    @property
+    def meaning(self) -> str:
+        """What follows for victims."""
+        return "those read before still count" if self.kept else _UNKNOWN[self.kind]
+
+
+#: of a QOS as sacctmgr creates it
+PLAIN = QosRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmLimits:
     """Limits of associations and QOS, as slurmctld has them in force, and members of groups."""
 
@@ -37,15 +110,25 @@ class SlurmLimits:
     associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
     #: by the QOS' name, in small letters
     qos: Mapping[str, Limits] = field(default_factory=dict)
+    #: by the QOS' name, in small letters; empty until slurmdbd has been asked
+    rules: Mapping[str, QosRules] = field(default_factory=dict)
+    #: the QOS that each user may use, in small letters, by account, user and partition; of users that are known
+    allowed_qos: Mapping[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
     #: by group, of those in partitions' AllowGroups that are known: which of `users` are in it, and maybe others
     members: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: users whose groups are known
     users: frozenset[str] = frozenset()
+    #: what could not be read
+    unread: tuple[UnreadLimits, ...] = field(default=(), compare=False)
 
-    #: what is worked out from the first two, by account, user, partition and QOS (`placement/within_limits.py`)
+    #: what is worked out from the first three, by account, user, partition and QOS (`placement/within_limits.py`)
     counted: dict[tuple[object, ...], tuple[tuple[str, str, int], ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
+
+    def rules_of(self, qos: str) -> QosRules:
+        """Return a QOS' flags and factors; of one that is not known, those of a new one."""
+        return self.rules.get(qos.lower(), PLAIN)
 
     def is_in_one_of(self, groups: frozenset[str], user: str) -> bool:
         """Check whether a user may be in one of these groups. Of a user, or a group, that is not known it may be."""
@@ -56,6 +139,12 @@ class SlurmLimits:
         """Return the one that counts for a job; None where it is not known."""
         found = self.associations
         return found.get((account, user, partition)) or found.get((account, user, ""))
+
+    def may_use(self, account: str, user: str, partition: str, qos: str) -> bool:
+        """Check whether a user may use a QOS there. Where that is not known it may."""
+        found = self.allowed_qos
+        allowed = found.get((account, user, partition)) or found.get((account, user, ""))
+        return not allowed or qos.lower() in allowed
 
     def accounts_from(self, account: str) -> tuple[Association, ...]:
         """Return an account's own record and those above it, up to the topmost; empty where they are not all known."""

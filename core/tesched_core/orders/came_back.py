@@ -13,6 +13,9 @@ Principle
     The wait doubles with each return, and after `guard.max_futile_orders_per_job` it lasts until what the job asks for
     changes, as with the other levers (`orders/futility.py`). A useful run ends both.
 
+    A slurmctld that was restarted has forgotten which jobs had victims. So the file says, too, when the last victim
+    left in whose place the job has started: that counts where the plugin was loaded later.
+
     A run that no poll saw was a short one, as far as polls were no further apart than a useful run is long. What came
     back while no daemon ran does not count.
 
@@ -134,12 +137,27 @@ def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> di
         until = memory.retry_at.get(job_id, 0.0)
         if one.ending is not Ending.CAME_BACK or job_id not in memory.te_runs:
             continue
-        since = one.first_restart or 0
-        if _left_alone(one, limits):
-            found[job_id] = CameBack(job_id=job_id, restarts=since, until=None)
-        elif until > now:
-            found[job_id] = CameBack(job_id=job_id, restarts=since, until=ceil(until))
+        since, alone = one.first_restart or 0, _left_alone(one, limits)
+        if alone or until > now:
+            found[job_id] = CameBack(
+                job_id=job_id,
+                restarts=since,
+                until=None if alone else ceil(until),
+                victim_left_at=ceil(_last_victim(memory, job_id, since)),
+            )
     return found
+
+
+def _last_victim(memory: Memory, job_id: JobId, since: int) -> UnixSeconds:
+    """Return when its last victim in one of the runs that count has left, as far as is known; 0: none is known."""
+    return max(
+        (
+            paid.at
+            for paid in memory.paid
+            if paid.preemptor == job_id and paid.preemptor_restarts is not None and paid.preemptor_restarts >= since
+        ),
+        default=0.0,
+    )
 
 
 def _left_alone(one: Futility, limits: Limits) -> bool:

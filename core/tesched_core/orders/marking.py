@@ -361,4 +361,7 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
     if not here:
         text = f"Slurm put job {job.label} back while job {trial.label} waited, which has not started on {where}"
     context.moved(order_id, None, "", OrderState.SETTLING, text)
-    return replace(order, victims=(leave(victim, Departure.REQUEUED, order, context),))
+    left = leave(victim, Departure.REQUEUED, order, context)
+    if here:
+        context.paid[-1] = replace(context.paid[-1], preemptor_restarts=trial.restarts)
+    return replace(order, victims=(left,))

@@ -18,8 +18,9 @@ Principle
     for ever, 22.05).
 
     A QOS is compared in any case of its letters, as Slurm does it. One that is gone is not shown of its jobs any more;
-    with AccountingStorageEnforce=qos none of them starts again (InvalidQOS). An association cannot go while its jobs
-    run: sacctmgr refuses that.
+    with AccountingStorageEnforce=qos none of them starts again (InvalidQOS), nor does a job whose user may not use its
+    QOS any more: that slurmdbd says (`sacctmgr show assoc`). An association cannot go while its jobs run: sacctmgr
+    refuses that.
 
     An account counts on 22.05 letter by letter: there AllowAccounts has just the accounts that are named. It starts no
     job of account `child` where AllowAccounts=lab, the parent of `child`, nor where AllowAccounts=CHILD. 26.05 starts
@@ -31,14 +32,15 @@ Principle
     A user's groups are those that this host has (`getent`), and slurmctld reads its own host's, every few minutes.
 
     Not seen are AllocNodes (Slurm says PartitionConfig then), MaxMemPerCPU, of which Slurm makes more CPUs
-    (BadConstraints where no node has so many), a QOS that was taken from its user and is still there (InvalidQOS: who
-    may use which is not shown by slurmctld), and all that Slurm holds against a job by what has been used. Such a job
-    may be a victim, and then `tesched status` names it.
+    (BadConstraints where no node has so many), and a threshold on its account's share. Such a job may be a victim, and
+    then `tesched status` names it.
 
-    Some jobs are no victims although Slurm would start them again: one whose QOS lifts its partition's limits (flags
-    PartitionTimeLimit, PartitionMaxNodes), one with --time-min, one that asked for fewer nodes than it got, one
-    submitted to several partitions, of which Slurm shows a running job's own alone, and one that other nodes than its
-    own would do for, or less than it holds.
+    A QOS may lift its partition's limits (flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes): slurmdbd
+    shows that (`sacctmgr show qos`), and until it has been asked no QOS does.
+
+    Some jobs are no victims although Slurm would start them again: one with --time-min, one that asked for fewer nodes
+    than it got, one submitted to several partitions, of which Slurm shows a running job's own alone, and one that other
+    nodes than its own would do for, or less than it holds.
 
 Source
     sbatch(1), --deadline; slurm.conf(5), MaxTime, MaxNodes, MinNodes, State, AllowAccounts, AllowQos and the others;
@@ -58,13 +60,15 @@ from tesched_core.placement.constraint import UnsupportedConstraintError, has_fe
 from tesched_core.placement.within_limits import is_within_limits
 
 #: rows of `INELIGIBLE`
-DEADLINE, LIMITS, RESERVATION, LICENSES, NODES, SLURM_LIMITS, QOS_GONE = 10, 11, 12, 13, 14, 15, 16
+DEADLINE, LIMITS, RESERVATION, LICENSES, NODES, SLURM_LIMITS, QOS_GONE, QOS_TAKEN = 10, 11, 12, 13, 14, 15, 16, 17
 #: releases in which a requeued job loses its licences: from the first of these up to, and without, the second
 _LOSE_LICENSES = (25, 5, 0), (25, 11, 7)
 #: the release on which AllowAccounts was seen to leave out the children of an account that it names
 _NO_CHILDREN = "22.05."
 #: words of AccountingStorageEnforce with which a job needs a QOS that its user has
 _ENFORCE_QOS = frozenset({"qos", "all"})
+#: words of it with which a job starts only if its account has enough left for it to end by itself
+_ENFORCE_SAFE = frozenset({"safe", "all"})
 #: the user that each partition takes; SlurmUser, whom it takes too, is not known here
 _ROOT = "root"
 
@@ -78,7 +82,12 @@ def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
         return LIMITS
     if not job.qos and _ENFORCE_QOS & snapshot.settings.enforced:
         return QOS_GONE
-    if partitions and not any(one.doubt or is_within_limits(job, one, snapshot.limits) for one in partitions):
+    if job.qos and _ENFORCE_QOS & snapshot.settings.enforced and not _may_use_its_qos(job, snapshot):
+        return QOS_TAKEN
+    safe = not _ENFORCE_SAFE.isdisjoint(snapshot.settings.enforced)
+    if partitions and not any(
+        one.doubt or is_within_limits(job, one, snapshot.limits, safe=safe) for one in partitions
+    ):
         return SLURM_LIMITS
     if (partitions and not any(_has_its_nodes(one, job) for one in partitions)) or _lacks_a_feature(job, snapshot):
         return NODES
@@ -86,6 +95,11 @@ def why_it_cannot_return(job: Job, snapshot: Snapshot) -> int:
     if job.reservation and not any(_is_there(one, snapshot.taken_at) for one in named):
         return RESERVATION
     return LICENSES if job.licenses and loses_licenses(snapshot.settings) else 0
+
+
+def _may_use_its_qos(job: Job, snapshot: Snapshot) -> bool:
+    allowed = snapshot.limits.may_use
+    return any(allowed(job.account, job.user, partition, job.qos) for partition in job.partitions or ("",))
 
 
 def loses_licenses(settings: SlurmSettings) -> bool:
@@ -101,7 +115,8 @@ def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     """Check whether a partition would start a job like this. One that is not read says nothing."""
     if partition.doubt:
         return True
-    longest = partition.max_time_s
+    lifted = snapshot.limits.rules_of(job.qos).flags
+    longest = None if "partitiontimelimit" in lifted else partition.max_time_s
     if partition.state != "UP" or (longest is not None and (job.time_limit_s is None or job.time_limit_s > longest)):
         return False
     if snapshot.settings.limits_enforced and not _is_allowed(partition, job, snapshot):
@@ -116,7 +131,9 @@ def _takes(partition: Partition, job: Job, snapshot: Snapshot) -> bool:
     if request.min_cpus_per_node > (partition.max_cpus_per_node or inf):
         return False
     fewest = request.min_nodes
-    return fewest <= (partition.max_nodes or fewest) and max(fewest, request.max_nodes) >= partition.min_nodes
+    if "partitionmaxnodes" not in lifted and fewest > (partition.max_nodes or fewest):
+        return False
+    return "partitionminnodes" in lifted or max(fewest, request.max_nodes) >= partition.min_nodes
 
 
 def _is_allowed(partition: Partition, job: Job, snapshot: Snapshot) -> bool:

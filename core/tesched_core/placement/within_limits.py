@@ -7,19 +7,26 @@ Definitions
 
 Principle
     Slurm weighs a limit of a QOS before that of the associations, each kind and TRES by itself: what one of the two QOS
-    sets is not compared with the other's, nor with the associations'. Which of the QOS comes first is a flag of theirs
-    that slurmctld does not show: here the higher limit counts. Of the associations, the job's own counts with all
-    limits (slurmctld hands an account's limits of one job down to its users), those above it with their Grp… alone.
+    sets is not compared with the other's, nor with the associations'. The partition's QOS comes first, unless the job's
+    has the flag OverPartQOS; while that is not known (slurmdbd has to be asked), the higher limit counts. Of the
+    associations, the job's own counts with all limits (slurmctld hands an account's limits of one job down to its
+    users), those above it with their Grp… alone. GrpTRES and MaxTRESPerJob of associations, and no others, are
+    multiplied by the LimitFactor of the first QOS that has one. With the flag UsageFactorSafe of its QOS a job's time
+    limit is multiplied by the QOS' UsageFactor. With the flag Relative (23.11 and later) slurmctld shows percentages as
+    if they were numbers: such limits replace others, and say nothing.
 
     A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
     not know (billing, licences) is not compared.
 
+    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left such a
+    job waits until usage has fallen with time, is reset, or the limit is raised: days, as a rule. Where
+    AccountingStorageEnforce has `safe`, as much must be left as the job's time limit may use.
+
     Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
-    set, one of a QOS with LimitFactor, UsageFactorSafe or the flag Relative (23.11 and later; slurmctld shows its
-    percentages as if they were numbers), and those of `can_return`. Of others it is not seen that they would wait:
-    those at a limit on what has been used (GrpTRESMins, GrpWall above 0), which falls with time or is raised, those at
-    MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them, MaxTRESRunMinsPerUser and PerAccount.
-    Submit limits keep no job from starting again.
+    set, one of a QOS with UsageFactor 0, for which usage counts as none, and those of `can_return`. Of others it is not
+    seen that they would wait: those at MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them,
+    MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no job from starting again, and the flags DenyOnLimit,
+    NoDecay, NoReserve and RequiresReservation change nothing here.
 
 Example
     GrpTRES=cpu=64 of account lab, lowered to cpu=16; a job of lab with 32 CPUs runs on. Back in the queue it would wait
@@ -27,8 +34,8 @@ Example
 
 Source
     Slurm's "Resource Limits" page (the order of QOS and associations); each kind tried on 22.05.8 and 26.05.5 with a
-    job that was requeued after its limit was lowered; `src/slurmctld/acct_policy.c` of 22.05.8 for which limits replace
-    others.
+    job that was requeued after its limit was lowered, each flag and factor, too; `src/slurmctld/acct_policy.c` of
+    22.05.8 for which limits replace others, and which are multiplied.
 """
 
 from __future__ import annotations
@@ -36,22 +43,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tesched_core.model.cluster import Job, Partition
-from tesched_core.model.slurm_limits import Limits, SlurmLimits
+from tesched_core.model.slurm_limits import OF_USAGE, Limits, SlurmLimits
 
 #: kinds of limits: on how many jobs there may be, on what they hold, and on that times their time limit
 _JOBS = frozenset({"GrpJobs", "MaxJobs", "MaxJobsPU", "MaxJobsPA"})
 _HELD = frozenset({"GrpTRES", "MaxTRESPJ", "MaxTRESPU", "MaxTRESPA"})
 _MINUTES = frozenset({"GrpTRESRunMins", "MaxTRESMinsPJ", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA"})
 _LEAST = "MinTRESPJ"
+#: kinds of associations' limits that a QOS' LimitFactor multiplies
+_MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
 #: kinds of the QOS' that replace MaxJobs of an association
 _FOR_MAX_JOBS = (("MaxJobsPU", ""), ("MaxJobsPA", ""))
 
 
-def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits) -> bool:
-    """Check whether no limit keeps this job from starting in this partition. What is not known says nothing."""
+def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits, *, safe: bool = False) -> bool:
+    """Check whether no limit keeps this job from starting in this partition. What is not known says nothing.
+
+    `safe`: Slurm starts no job for which less is left than its time limit may use (AccountingStorageEnforce).
+    """
     association = job.account, job.user, partition.name
     limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
-    return not any(_is_beyond(job, *each) for each in limits_on)
+    if not limits_on:
+        return True
+    minutes = None if job.time_limit_s is None else int(job.time_limit_s // 60 * limits.rules_of(job.qos).time_factor)
+    if safe and any(_may_exceed(job, minutes, *each) for each in limits_on if each[0] in OF_USAGE):
+        return False
+    return not any(_is_beyond(job, minutes, *each) for each in limits_on)
 
 
 def _limits_on(
@@ -60,9 +77,16 @@ def _limits_on(
     """Return the limits that count for jobs of this account, user, partition and QOS: kind, TRES and number of each."""
     found = limits.counted.get((association, qos))
     if found is None:
-        found = tuple(_each_limit(association, [name.lower() for name in qos if name], limits))
+        found = tuple(_each_limit(association, _in_order(*qos, limits), limits))
         limits.counted[association, qos] = found
     return found
+
+
+def _in_order(own: str, of_partition: str, limits: SlurmLimits) -> list[str]:
+    """Return a job's QOS and its partition's, that whose limits come first at the head."""
+    over_partition = "overpartqos" in limits.rules_of(own).flags
+    names = (own, of_partition) if over_partition else (of_partition, own)
+    return [name.lower() for name in names if name]
 
 
 def _each_limit(
@@ -70,18 +94,30 @@ def _each_limit(
 ) -> Iterator[tuple[str, str, int]]:
     if any(name not in limits.qos for name in names):
         return
-    of_qos = _loosest([limits.qos[name] for name in names])
-    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items())
+    in_order = bool(limits.rules)
+    of_qos = (_first if in_order else _loosest)([limits.qos[name] for name in names])
+    relative = {key for name in names if "relative" in limits.rules_of(name).flags for key in limits.qos[name]}
+    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items() if not (tres and (kind, tres) in relative))
     own = limits.association_of(*association)
     if own is None:
         return
+    factors = [factor for name in names if (factor := limits.rules_of(name).limit_factor) is not None]
     replaces_max_jobs = any(key in of_qos for key in _FOR_MAX_JOBS)
     above = [one.limits for one in limits.accounts_from(own.account)]
     for found in (own.limits, *above):
         for (kind, tres), most in found.items():
             inherited = found is not own.limits and not kind.startswith("Grp")
             if not inherited and (kind, tres) not in of_qos and not (kind == "MaxJobs" and replaces_max_jobs):
-                yield kind, tres, most
+                yield kind, tres, _multiplied(most, factors) if kind in _MULTIPLIED else most
+
+
+def _multiplied(limit: int, factors: Sequence[float]) -> int:
+    """Return an association's limit as its job's QOS has it: multiplied by the first factor, unless that is 0."""
+    return int(limit * factors[0]) if factors and factors[0] > 0 else limit
+
+
+def _first(several: Sequence[Limits]) -> Limits:
+    return {key: number for limits in reversed(several) for key, number in limits.items()}
 
 
 def _loosest(several: Sequence[Limits]) -> Limits:
@@ -92,12 +128,12 @@ def _loosest(several: Sequence[Limits]) -> Limits:
     return found
 
 
-def _is_beyond(job: Job, kind: str, tres: str, limit: int) -> bool:
-    """Check whether a job has more than a limit allows, or less than it wants."""
+def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) -> bool:
+    """Check whether a job, with a limit of so many minutes, has more than a limit allows, or less than it wants."""
     if kind in _JOBS or kind == "GrpWall":
         return limit < 1
     if kind == "MaxWallPJ":
-        return job.time_limit_s is None or job.time_limit_s > 60 * limit
+        return minutes is None or minutes > limit
     held = _held(job, tres)
     if held is None:
         return False
@@ -106,10 +142,16 @@ def _is_beyond(job: Job, kind: str, tres: str, limit: int) -> bool:
     if kind == "MaxTRESPN":
         return held // max(len(job.allocation), 1) > limit
     if kind == "GrpTRESMins":
-        return held > 0 and limit == 0
+        return held > 0 and limit < 1
     if kind in _MINUTES:
-        return job.time_limit_s is not None and held * (job.time_limit_s // 60) > limit
+        return minutes is not None and held * minutes > limit
     return kind == _LEAST and held < limit
+
+
+def _may_exceed(job: Job, minutes: int | None, kind: str, tres: str, left: int) -> bool:
+    """Check whether a job, with a limit of so many minutes, may use more than is left."""
+    held = 1 if kind == "GrpWall" else _held(job, tres)
+    return minutes is not None and held is not None and held > 0 and held * minutes > left
 
 
 def _held(job: Job, tres: str) -> int | None:

@@ -106,6 +106,7 @@ def _store(config: Config) -> Iterator[Finding]:
             yield _room(path)
         yield _daemon(config, engine)
         yield from _refused(engine)
+        yield from _unread_limits(engine)
     except JournalError as error:
         yield fail("store", str(error), "look at the database that store.url names")
     finally:
@@ -156,6 +157,15 @@ def _refused(engine: Engine) -> Iterator[Finding]:
             f'Slurm refuses to change {WORDS[field]} of {whose}: "{one.said}" ({one.count} time(s), {ago_s:.0f} s ago)'
         )
         yield warn("refused", text, _LET[field])
+
+
+def _unread_limits(engine: Engine) -> Iterator[Finding]:
+    """Yield the limits that the daemon could not read."""
+    daemon = read.daemon(engine)
+    for one in daemon.limits_unread if daemon is not None else ():
+        ago_s = max(time.time() - one.since, 0.0)
+        text = f"the daemon can't read {one.words} since {ago_s:.0f} s: {one.said}; {one.meaning}"
+        yield warn("limits", text, "it needs the rights of an Operator, and Slurm's answer; it tries again by itself")
 
 
 def _up_to_date(config: Config, daemon: DaemonView, text: str) -> Finding:

@@ -39,9 +39,11 @@ class Delay:
     job_id: int
     restarts: int = 0
     until_s: int = 3600
+    #: when its last victim left, Unix seconds; 0: none is known
+    left_at: int = 0
 
     def line(self, now: int) -> str:
-        return f"{self.job_id} {self.job_id} {self.restarts} 0 requeue 0 0 0 {now + self.until_s}\n"
+        return f"{self.job_id} {self.job_id} {self.restarts} 0 requeue 0 0 {self.left_at} {now + self.until_s}\n"
 
 
 def marks_text(marks: Iterable[Mark | Delay], barred: Iterable[int] = ()) -> str:

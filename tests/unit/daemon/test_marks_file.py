@@ -111,11 +111,11 @@ def test_a_te_job_that_came_back_has_a_line_by_its_id_which_is_a_mark_that_never
 
 
 def test_the_action_writes_the_te_jobs_that_came_back(file: MarksFile) -> None:
-    one = CameBack(job_id=JobId(41), restarts=0, until=9)
+    one = CameBack(job_id=JobId(41), restarts=0, until=9, victim_left_at=7)
     reason = Reason(code=ReasonCode.MARKS, text="")
     action = SetMarks(job_id=JobId(0), reason=reason, marks=(LINE,), came_back=(one,))
     assert MarkingActuator(actuator=DryRunActuator(), file=file).act(action).status is Status.SENT
-    assert "\n41 41 0 0 requeue 0 0 0 9\n" in file.path.read_text()
+    assert "\n41 41 0 0 requeue 0 0 7 9\n" in file.path.read_text()
 
 
 @pytest.mark.parametrize("odd", [{"job_id": JobId(2**31)}, {"restarts": MOST_ORDER + 1}, {"until": MOST_TIME + 1}])

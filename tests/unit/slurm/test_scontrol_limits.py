@@ -13,11 +13,11 @@ from tesched_core.model.access import PartitionAccess
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import NodeShare, Partition, SlurmSettings
 from tesched_core.model.resources import Tres
-from tesched_core.model.slurm_limits import NOTHING_KNOWN
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, LimitKind, UnreadLimits
 from tesched_slurm import group_members
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
-from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LimitsInForce, read_limits
+from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LIMITS_AGE_S, LimitsInForce, read_limits
 
 from tests.builders import running
 
@@ -142,6 +142,65 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
     known = limits.now(ENFORCED, (), [JOB])
     assert "high" in known.qos
     assert limits.now(ENFORCED, (), [JOB]) == known, "what fails once is not forgotten"
+
+
+def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them() -> None:
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "lab|ann||normal\n"]))
+    first = limits.now(ENFORCED, (), [JOB])
+    first.counted["x",] = ()
+    found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
+    assert found.rules_of("HIGH").flags == {"overpartqos"}
+    assert (found.qos, found.counted) == (first.qos, {})
+    assert not found.may_use("lab", "ann", "p", "high")
+    assert limits.now(SlurmSettings(), (), [JOB]).may_use("lab", "ann", "p", "high")
+
+
+@pytest.mark.parametrize(
+    ("shown", "left"),
+    [("10(0)", 10), ("10(9)", 1), ("10(9.99)", 1), ("10(10.00)", 0), ("10(25)", -15), ("10", 10), ("10(x)", 10)],
+)
+def test_of_a_limit_on_what_is_used_the_number_is_what_is_left(shown: str, left: int) -> None:
+    line = USER.format(lft="Lft=1").replace("GrpWall=10(0.50)", f"GrpWall={shown}")
+    line = line.replace("GrpTRESMins=cpu=0(0)", f"GrpTRESMins=cpu=5(0),gres/gpu={shown}")
+    found = read_limits(HEAD + line).associations["lab", "ann", "p"].limits
+    assert (found["GrpWall", ""], found["GrpTRESMins", "gres/gpu"]) == (left, left)
+    assert (found["GrpJobs", ""], found["GrpTRESMins", "cpu"]) == (0, 5), "of others what is in use is not taken off"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "said"),
+    [
+        (FAILS, LimitKind.LIMITS, "no answer"),
+        ("", LimitKind.LIMITS, "unexpected answer: ''"),
+        ("No associations currently cached in Slurm.\n\nx", LimitKind.LIMITS, "'No associations currently cached in"),
+        (HIGH, LimitKind.USERS, "none of the 1 user(s) with jobs running"),
+    ],
+    ids=["a failure", "nothing", "another form", "no users"],
+)
+def test_what_could_not_be_read_is_reported_with_since_when(answer: str | Failure, kind: LimitKind, said: str) -> None:
+    now = 10_000.0
+    whole = f"{HIGH}\n{USER.format(lft='Lft=1')}"
+    answers = [answer, answer, whole, answer]
+    limits = LimitsInForce(commands=Answering(answers=answers), stopwatch=lambda: now, clock=lambda: now)
+    for _ in range(2):
+        (unread,) = limits.now(ENFORCED, (), [JOB]).unread
+        assert (unread.kind, unread.since, unread.kept) == (kind, 10_000.0, False)
+        assert said in unread.said
+        now += LIMITS_AGE_S + 1
+    assert limits.now(ENFORCED, (), [JOB]).unread == ()
+    now += LIMITS_AGE_S + 1
+    (unread,) = limits.now(ENFORCED, (), [JOB]).unread
+    assert (unread.since, unread.kept) == (now, kind is LimitKind.LIMITS)
+    now += FORGOTTEN_AFTER_S
+    assert not limits.now(ENFORCED, (), []).unread[0].kept, "what was read before is forgotten"
+    assert limits.now(SlurmSettings(), (), [JOB]).unread == (), "where none is enforced none is missed"
+
+
+def test_what_each_unread_kind_means_is_said() -> None:
+    for kind in LimitKind:
+        one = UnreadLimits(kind=kind, since=0.0, said="no answer", kept=False)
+        assert one.words
+        assert one.meaning != replace(one, kept=True).meaning
 
 
 def test_once_limits_are_not_enforced_any_more_none_is_known() -> None:

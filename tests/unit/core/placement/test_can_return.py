@@ -8,7 +8,7 @@ import pytest
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Job, Partition, Request, Reservation, SlurmSettings
 from tesched_core.model.columns import INELIGIBLE
-from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, SlurmLimits
+from tesched_core.model.slurm_limits import NOTHING_KNOWN, Association, QosRules, SlurmLimits
 from tesched_core.placement.can_return import why_it_cannot_return
 
 from tests.builders import NOW, cluster, node, running, share
@@ -46,6 +46,59 @@ def test_an_ordinary_job_comes_back() -> None:
 
 def test_one_that_must_end_by_a_time_does_not_however_far_that_is() -> None:
     assert why(replace(JOB, deadline=NOW + 1e7)) == "must"
+
+
+@pytest.mark.parametrize(
+    ("flag", "partition"),
+    [
+        ("partitiontimelimit", replace(UP, max_time_s=HOUR - 1)),
+        ("partitionmaxnodes", replace(UP, max_nodes=1)),
+        ("partitionminnodes", replace(UP, max_nodes=None, min_nodes=4)),
+    ],
+)
+def test_a_qos_that_lifts_a_limit_of_its_partition_lifts_that_alone(flag: str, partition: Partition) -> None:
+    job = replace(JOB, qos="Long")
+    assert why(job, partition) == "partition"
+    for lifted in ("partitiontimelimit", "partitionmaxnodes", "partitionminnodes"):
+        known = SlurmLimits(rules={"long": QosRules(flags=frozenset({lifted}))})
+        assert why(job, partition, limits=known) == ("" if lifted == flag else "partition")
+        assert why(replace(job, qos="other"), partition, limits=known) == "partition"
+
+
+@pytest.mark.parametrize("word", ["qos", "all"])
+def test_a_qos_that_its_user_may_not_use_any_more_starts_it_no_more(word: str) -> None:
+    job = replace(JOB, user="ann", account="lab", qos="High")
+    enforced = frozenset({word})
+    here, elsewhere, everywhere = ("lab", "ann", "p"), ("lab", "ann", "q"), ("lab", "ann", "")
+    few, both = frozenset({"normal"}), frozenset({"normal", "high"})
+    assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos={everywhere: few})) == "user"
+    assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos={everywhere: both, here: few})) == "user"
+    allowed: list[dict[tuple[str, str, str], frozenset[str]]] = [
+        {},
+        {everywhere: both},
+        {everywhere: few, here: both},
+        {elsewhere: few},
+        {everywhere: frozenset()},
+    ]
+    for known in allowed:
+        assert why(job, enforced=enforced, limits=SlurmLimits(allowed_qos=known)) == ""
+    taken = SlurmLimits(allowed_qos={everywhere: few})
+    assert why(job, enforced=frozenset({"associations"}), limits=taken) == "", "there any QOS will do"
+    assert why(replace(job, user="bob"), enforced=enforced, limits=taken) == ""
+
+
+@pytest.mark.parametrize(("word", "returns"), [("limits", True), ("safe", False), ("all", False)])
+def test_where_limits_are_safe_as_much_must_be_left_as_its_time_limit_may_use(word: str, *, returns: bool) -> None:
+    job = replace(JOB, user="ann", account="lab", qos="normal")
+    for kind, tres, enough in (("GrpTRESMins", "cpu", 480), ("GrpWall", "", 60)):
+        for left, within in ((enough, True), (enough - 1, returns)):
+            own = Association(account="lab", user="ann", limits={(kind, tres): left})
+            known = SlurmLimits(associations={("lab", "ann", ""): own}, qos={"normal": {}})
+            found = why(job, enforced=frozenset({word, "associations"}), limits=known)
+            assert (found == "") is within, (kind, left)
+    own = Association(account="lab", user="ann", limits={("GrpTRES", "cpu"): 8, ("MaxWallPJ", ""): 60})
+    known = SlurmLimits(associations={("lab", "ann", ""): own}, qos={"normal": {}})
+    assert why(job, enforced=frozenset({word}), limits=known) == "", "what it holds is not multiplied by its time"
 
 
 @pytest.mark.parametrize("state", ["DOWN", "DRAIN", "INACTIVE"])

@@ -8,7 +8,7 @@ import pytest
 from tesched_core.model.access import PartitionAccess
 from tesched_core.model.cluster import Job, NodeShare, Partition
 from tesched_core.model.resources import Tres
-from tesched_core.model.slurm_limits import Association, Limits, SlurmLimits
+from tesched_core.model.slurm_limits import Association, Limits, QosRules, SlurmLimits
 from tesched_core.placement.within_limits import is_within_limits
 
 from tests.builders import running
@@ -32,8 +32,14 @@ def limits(
     above: Limits | None = None,
     qos: Limits | None = None,
     of_partition: Limits | None = None,
+    rules: QosRules | None = None,
+    rules_of_partition: QosRules | None = None,
 ) -> SlurmLimits:
-    """Return limits of ann in lab, which is below root; of her job's QOS, and of its partition's."""
+    """Return limits of ann in lab, which is below root; of her job's QOS, and of its partition's.
+
+    With one of `rules`, those of both QOS are known.
+    """
+    known = {"normal": rules or QosRules(), "part": rules_of_partition or QosRules()}
     several = (
         Association(account="root", limits=above or {}),
         Association(account="lab", parent="root", limits=account or {}),
@@ -42,6 +48,7 @@ def limits(
     return SlurmLimits(
         associations={(one.account, one.user, one.partition): one for one in several},
         qos={"normal": qos or {}, "part": of_partition or {}},
+        rules=known if rules or rules_of_partition else {},
     )
 
 
@@ -67,6 +74,8 @@ def limits(
         ("MaxTRESRunMinsPU", "cpu", 960, 959),
         ("MaxTRESRunMinsPA", "cpu", 960, 959),
         ("GrpTRESMins", "cpu", 1, 0),
+        ("GrpTRESMins", "cpu", 1, -5),
+        ("GrpWall", "", 1, -5),
         ("MinTRESPJ", "cpu", 16, 17),
     ],
 )
@@ -97,10 +106,13 @@ def test_without_a_time_limit_a_job_is_beyond_each_longest_time_and_of_minutes_n
 
 
 def test_of_the_accounts_above_it_the_limits_of_a_group_alone_count() -> None:
-    for where in ("account", "above"):
-        assert not is_within_limits(JOB, P, limits(**{where: {("GrpTRES", "cpu"): 15}})), where
-        # Slurm hands these down to the user's association: what stands there is in force.
-        assert is_within_limits(JOB, P, limits(**{where: {("MaxTRESPJ", "cpu"): 15}})), where
+    group: Limits = {("GrpTRES", "cpu"): 15}
+    assert not is_within_limits(JOB, P, limits(account=group))
+    assert not is_within_limits(JOB, P, limits(above=group))
+    # Slurm hands these down to the user's association: what stands there is in force.
+    of_one: Limits = {("MaxTRESPJ", "cpu"): 15}
+    assert is_within_limits(JOB, P, limits(account=of_one))
+    assert is_within_limits(JOB, P, limits(above=of_one))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +132,7 @@ def test_a_limit_of_its_qos_replaces_that_of_the_association(of_user: Limits, of
     assert is_within_limits(JOB, P, limits(own=of_user, of_partition=of_qos)) is within
 
 
-def test_of_its_own_qos_and_that_of_its_partition_the_looser_counts_since_their_order_is_not_known() -> None:
+def test_of_its_own_qos_and_that_of_its_partition_the_looser_counts_while_their_order_is_not_known() -> None:
     tight, loose = {("MaxTRESPJ", "cpu"): 15}, {("MaxTRESPJ", "cpu"): 16}
     assert is_within_limits(JOB, P, limits(qos=tight, of_partition=loose))
     assert is_within_limits(JOB, P, limits(qos=loose, of_partition=tight))
@@ -128,6 +140,83 @@ def test_of_its_own_qos_and_that_of_its_partition_the_looser_counts_since_their_
     assert not is_within_limits(JOB, replace(P, access=PartitionAccess()), limits(qos=tight, of_partition=loose))
     most, few = {("MinTRESPJ", "cpu"): 17}, {("MinTRESPJ", "cpu"): 16}
     assert is_within_limits(JOB, P, limits(qos=most, of_partition=few))
+
+
+@pytest.mark.parametrize(
+    ("flags", "own_counts"), [(frozenset(), False), (frozenset({"overpartqos"}), True)], ids=["none", "over"]
+)
+def test_once_their_order_is_known_the_first_of_two_qos_counts(flags: frozenset[str], *, own_counts: bool) -> None:
+    rules = QosRules(flags=flags)
+    tight, loose = {("MaxTRESPJ", "cpu"): 15}, {("MaxTRESPJ", "cpu"): 16}
+    assert is_within_limits(JOB, P, limits(qos=loose, of_partition=tight, rules=rules)) is own_counts
+    assert is_within_limits(JOB, P, limits(qos=tight, of_partition=loose, rules=rules)) is not own_counts
+    # What the first sets is not compared with the other's, what it does not set is.
+    other = {("MaxTRESPJ", "mem"): 1000}
+    assert not is_within_limits(JOB, P, limits(qos=tight, of_partition=other, rules=rules))
+    assert not is_within_limits(JOB, P, limits(qos=other, of_partition=tight, rules=rules))
+
+
+@pytest.mark.parametrize(
+    ("kind", "tres", "limit", "factor", "within"),
+    [
+        ("GrpTRES", "cpu", 8, 2.0, True),
+        ("GrpTRES", "cpu", 8, 1.9, False),
+        ("GrpTRES", "cpu", 16, 0.99, False),
+        ("MaxTRESPJ", "gres/gpu", 3, 1.34, True),
+        ("MaxTRESPN", "cpu", 4, 2.0, False),
+        ("MaxTRESMinsPJ", "cpu", 480, 2.0, False),
+        ("GrpTRESRunMins", "cpu", 480, 2.0, False),
+        ("GrpTRES", "cpu", 16, 0.0, True),
+        ("GrpTRES", "cpu", 15, 0.0, False),
+    ],
+)
+def test_a_factor_of_the_qos_multiplies_what_an_association_may_hold(
+    kind: str, tres: str, limit: int, factor: float, *, within: bool
+) -> None:
+    rules = QosRules(limit_factor=factor)
+    assert is_within_limits(JOB, P, limits(own={(kind, tres): limit}, rules=rules)) is within
+    if kind.startswith("Grp"):
+        assert is_within_limits(JOB, P, limits(above={(kind, tres): limit}, rules=rules)) is within
+
+
+def test_of_two_factors_the_first_counts_and_none_is_for_the_limits_of_a_qos() -> None:
+    half, twice = QosRules(limit_factor=0.5), QosRules(limit_factor=2.0)
+    of_user: Limits = {("GrpTRES", "cpu"): 16}
+    assert not is_within_limits(JOB, P, limits(own=of_user, rules=twice, rules_of_partition=half))
+    over = replace(twice, flags=frozenset({"overpartqos"}))
+    assert is_within_limits(JOB, P, limits(own=of_user, rules=over, rules_of_partition=half))
+    assert not is_within_limits(JOB, P, limits(qos={("GrpTRES", "cpu"): 15}, rules=twice))
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "factor", "within"),
+    [
+        ("MaxWallPJ", 30, 0.5, True),
+        ("MaxWallPJ", 29, 0.5, False),
+        ("MaxWallPJ", 90, 2.0, False),
+        ("MaxWallPJ", 120, 2.0, True),
+        ("MaxTRESMinsPJ", 480, 0.5, True),
+        ("MaxTRESMinsPJ", 1919, 2.0, False),
+    ],
+)
+def test_with_a_safe_usage_factor_its_time_limit_counts_so_many_times(
+    kind: str, limit: int, factor: float, *, within: bool
+) -> None:
+    of_user: Limits = {(kind, "" if kind == "MaxWallPJ" else "cpu"): limit}
+    safe = QosRules(flags=frozenset({"usagefactorsafe"}), usage_factor=factor)
+    assert is_within_limits(JOB, P, limits(own=of_user, rules=safe)) is within
+    # Of the partition's QOS the factor is nothing to it, and without the flag that of its own is not.
+    without = limits(own=of_user, rules=QosRules(usage_factor=factor), rules_of_partition=safe)
+    assert is_within_limits(JOB, P, without) is is_within_limits(JOB, P, limits(own=of_user))
+
+
+def test_percentages_say_nothing_and_replace_an_associations_limit_all_the_same() -> None:
+    relative = QosRules(flags=frozenset({"relative"}))
+    percent: Limits = {("GrpTRES", "cpu"): 10}
+    assert is_within_limits(JOB, P, limits(qos=percent, rules=relative))
+    assert is_within_limits(JOB, P, limits(own={("GrpTRES", "cpu"): 1}, qos=percent, rules=relative))
+    assert not is_within_limits(JOB, P, limits(qos={("MaxWallPJ", ""): 10}, rules=relative))
+    assert not is_within_limits(JOB, P, limits(of_partition=percent, rules=relative))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Reads sacctmgr: flags and factors of the QOS, which change what limits mean, and which QOS each user may use.
+
+slurmctld does not show that (22.05 to 26.05), and slurmdbd, which does, may be slow or away. So it is asked beside the
+polls, and a poll takes the last answer that has come; the first poll waits for it, some seconds at most. Until there is
+an answer each QOS counts as one without flags and factors, which each user may use. That changes seldom: what was read
+is believed while slurmdbd does not answer. Users are asked for by name, those with jobs running.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.slurm_limits import LimitKind, QosRules, UnreadLimits
+
+from tesched_slurm.columns import strange
+from tesched_slurm.run_command import Commands
+
+log = logging.getLogger(__name__)
+
+#: seconds for which an answer is believed, and until slurmdbd is asked again where it did not answer
+AGE_S = 300.0
+#: seconds that slurmdbd may take; no poll waits for it but the first
+TIMEOUT_S = 5.0
+_QOS = ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags,limitfactor,usagefactor")
+_ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=account,user,partition,qos")
+#: columns of each
+_COLUMNS = 4
+#: of more users than these nothing is asked, nor of one with a strange name
+_MOST_USERS = 1000
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
+#: characters of an answer of another form that are shown
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InDatabase:
+    """What slurmdbd says of the QOS, names in small letters."""
+
+    rules: Mapping[str, QosRules] = field(default_factory=dict)
+    #: the QOS that each user may use, by account, user and partition
+    allowed: Mapping[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)
+
+
+NOTHING_SAID = InDatabase()
+
+
+def read_allowed(answer: str) -> dict[tuple[str, str, str], frozenset[str]]:
+    """Return the QOS that each user may use, by account, user and partition. What has another form is left out."""
+    rows = [columns for line in answer.split("\n") if len(columns := line.split("|")) == _COLUMNS]
+    return {
+        (account, user, partition): frozenset(name for name in qos.lower().split(",") if name)
+        for account, user, partition, qos in rows
+        if user
+    }
+
+
+def read_rules(answer: str) -> dict[str, QosRules]:
+    """Return the flags and factors by the QOS' name, in small letters. What has another form is left out."""
+    found: dict[str, QosRules] = {}
+    for line in answer.split("\n"):
+        columns = line.split("|")
+        if len(columns) != _COLUMNS:
+            continue
+        name, flags, limit, usage = columns
+        factor = _number(usage)
+        found[name.lower()] = QosRules(
+            flags=frozenset(flag for flag in flags.lower().split(",") if flag),
+            limit_factor=_number(limit),
+            usage_factor=1.0 if factor is None else factor,
+        )
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) and number >= 0 else None
+
+
+def _one_thread() -> Executor:
+    return ThreadPoolExecutor(1, thread_name_prefix="slurmdbd")
+
+
+@dataclass(kw_only=True)
+class QosInDatabase:
+    """What slurmdbd says of the QOS, asked for anew after a while."""
+
+    commands: Commands
+    #: a clock that only runs
+    stopwatch: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.time
+    beside: Executor = field(default_factory=_one_thread)
+    _read: InDatabase = NOTHING_SAID
+    _asked_at: float | None = None
+    _asked: Future[InDatabase | Failure] | None = None
+    #: what it said when it did not answer; None: it did
+    unread: UnreadLimits | None = field(default=None, init=False)
+
+    def now(self, settings: SlurmSettings, users: Collection[str]) -> InDatabase:
+        """Return what it says of the QOS, and of these users, as last read; nothing where there is no slurmdbd."""
+        if not settings.has_slurmdbd:
+            self.unread = None
+            return NOTHING_SAID
+        now = self.stopwatch()
+        first = self._asked_at is None
+        if self._asked is None and (self._asked_at is None or now - self._asked_at > AGE_S):
+            self._asked_at, self._asked = now, self.beside.submit(self._ask, frozenset(users))
+        if self._asked is not None and first:
+            wait([self._asked], timeout=TIMEOUT_S)
+        if self._asked is not None and self._asked.done():
+            self._take(self._asked.result())
+            self._asked = None
+        return self._read
+
+    def _take(self, answer: InDatabase | Failure) -> None:
+        if not isinstance(answer, Failure):
+            self._read, self.unread = answer, None
+            return
+        log.warning("sacctmgr does not say which flags the QOS have: %s", answer.message)
+        since = self.clock() if self.unread is None else self.unread.since
+        kept = self._read is not NOTHING_SAID
+        self.unread = UnreadLimits(kind=LimitKind.QOS_FLAGS, since=since, said=answer.message, kept=kept)
+
+    def _ask(self, users: frozenset[str]) -> InDatabase | Failure:
+        # Not counted: it is no RPC of slurmctld's.
+        patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
+        answer = patient.run(_QOS)
+        if isinstance(answer, Failure):
+            return answer
+        rules = read_rules(answer)
+        if not rules:  # there is one at least, `normal`
+            return strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
+        named = sorted(filter(_PLAIN.fullmatch, users))
+        if not named or len(named) > _MOST_USERS:
+            return InDatabase(rules=rules)
+        answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
+        return answer if isinstance(answer, Failure) else InDatabase(rules=rules, allowed=read_allowed(answer))

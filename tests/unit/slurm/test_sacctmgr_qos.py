@@ -1,0 +1,190 @@
+"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is asked for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
+
+import pytest
+from tesched_core.model.actions import Failure, FailureKind
+from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.slurm_limits import PLAIN, LimitKind, QosRules, UnreadLimits
+from tesched_slurm import sacctmgr_qos
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sacctmgr_qos import AGE_S, NOTHING_SAID, TIMEOUT_S, QosInDatabase, read_allowed, read_rules
+
+ANSWER = "normal|||1.000000\nHigh|UsageFactorSafe,OverPartQOS|2.000000|0.500000\n"
+RULES = {
+    "normal": PLAIN,
+    "high": QosRules(flags=frozenset({"usagefactorsafe", "overpartqos"}), limit_factor=2.0, usage_factor=0.5),
+}
+FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
+WITH_DATABASE = SlurmSettings(has_slurmdbd=True)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def test_flags_and_factors_are_read() -> None:
+    assert read_rules(ANSWER) == RULES
+
+
+@pytest.mark.parametrize(
+    ("line", "rules"),
+    [
+        ("high|||", PLAIN),
+        ("high||nan|inf", PLAIN),
+        ("high||-1|-2", PLAIN),
+        ("high||x|y", PLAIN),
+        ("high|,,|0.0|0.0", QosRules(limit_factor=0.0, usage_factor=0.0)),
+    ],
+)
+def test_what_is_no_number_is_no_factor(line: str, rules: QosRules) -> None:
+    assert read_rules(line) == {"high": rules}
+
+
+@pytest.mark.parametrize("line", ["", "sacctmgr: error: x", "a|b|c", "a|b|1|1|OverPartQOS"])
+def test_a_line_of_another_form_says_nothing(line: str) -> None:
+    assert read_rules(line) == {}
+
+
+def test_the_qos_that_each_user_may_use_are_read() -> None:
+    answer = "lab|||normal\nlab|ann||normal,High\nlab|ann|p|\nx|y\n"
+    assert read_allowed(answer) == {
+        ("lab", "ann", ""): frozenset({"normal", "high"}),
+        ("lab", "ann", "p"): frozenset(),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answering(Commands):
+    """Commands that answer with the next of `answers`, and note what they were asked for."""
+
+    answers: list[str | Failure]
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        self.calls["sacctmgr"] += 1
+        self.asked.append(tuple(argv))
+        return self.answers.pop(0)
+
+
+class Later(Executor):
+    """Executor that runs what it was given when a test says so."""
+
+    def __init__(self) -> None:
+        self._left: list[Callable[[], None]] = []
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        self._left.append(lambda: future.set_result(fn(*args, **kwargs)))
+        return future
+
+    def run(self) -> None:
+        """Run what is left."""
+        while self._left:
+            self._left.pop()()
+
+
+class AtOnce(Later):
+    """Executor that runs what it is given before it returns."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        self.run()
+        return future
+
+
+def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() -> None:
+    now = 1000.0
+    commands = Answering(answers=[ANSWER, "normal|DenyOnLimit||1\n"])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE, ()).rules == RULES
+    now += AGE_S
+    assert qos.now(WITH_DATABASE, ()).rules == RULES
+    assert len(commands.asked) == 1
+    now += 1
+    assert qos.now(WITH_DATABASE, ()).rules == {"normal": QosRules(flags=frozenset({"denyonlimit"}))}
+    assert not commands.calls, "slurmdbd's answers are no RPCs of slurmctld's"
+
+
+def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
+    commands = Answering(answers=[ANSWER, "lab|ann||normal\n"])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, {"bob", "ann", "a b", "a,b", "-x"})
+    assert commands.asked[1][-1] == "user=ann,bob"
+    assert found.allowed == {("lab", "ann", ""): frozenset({"normal"})}
+    assert found.rules == RULES
+
+
+@pytest.mark.parametrize("users", [set(), {"a b"}, set(map(str, range(1001)))], ids=["none", "strange", "many"])
+def test_of_no_user_or_too_many_nothing_is_asked(users: set[str]) -> None:
+    commands = Answering(answers=[ANSWER])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, users)
+    assert (found.allowed, len(commands.asked)) == ({}, 1)
+
+
+def test_where_one_of_both_answers_fails_what_was_read_before_counts() -> None:
+    now = 1000.0
+    allowed = "lab|ann||normal\n"
+    commands = Answering(answers=[ANSWER, allowed, "normal|OverPartQOS||1\n", FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
+    first = qos.now(WITH_DATABASE, {"ann"})
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE, {"ann"}) == first
+    assert qos.unread is not None
+
+
+def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(sacctmgr_qos, "wait", lambda _, timeout: waited.append(timeout))
+    now = 1000.0
+    commands, later = Answering(answers=[ANSWER]), Later()
+    qos = QosInDatabase(commands=commands, beside=later, stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
+    later.run()
+    assert qos.now(WITH_DATABASE, ()).rules == RULES
+    assert len(commands.asked) == 1, "it is not asked again while it has not answered"
+    assert waited == [TIMEOUT_S]
+
+
+def test_what_was_read_counts_while_slurmdbd_is_away() -> None:
+    now = 1000.0
+    qos = QosInDatabase(commands=Answering(answers=[ANSWER, FAILS, "x"]), beside=AtOnce(), stopwatch=lambda: now)
+    for _ in range(3):
+        assert qos.now(WITH_DATABASE, ()).rules == RULES
+        now += AGE_S + 1
+
+
+@pytest.mark.parametrize("answer", [FAILS, "", "sacctmgr: error: x\n"], ids=["away", "nothing", "another form"])
+def test_an_answer_that_fails_is_reported_with_since_when_until_one_succeeds(answer: str | Failure) -> None:
+    now = 1000.0
+    commands = Answering(answers=[answer, FAILS, ANSWER, FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    found: list[UnreadLimits | None] = []
+    for _ in range(4):
+        qos.now(WITH_DATABASE, ())
+        found.append(qos.unread)
+        now += AGE_S + 1
+    first, again, read, later = found
+    assert first is not None
+    assert (first.kind, first.since, first.kept) == (LimitKind.QOS_FLAGS, 1000.0, False)
+    assert again == replace(first, said="no answer")
+    assert read is None
+    assert later == replace(first, said="no answer", since=now - AGE_S - 1, kept=True)
+    qos.now(SlurmSettings(), ())
+    assert qos.unread is None, "where there is no slurmdbd none is missed"
+
+
+def test_without_slurmdbd_nothing_is_asked() -> None:
+    commands = Answering(answers=[])
+    assert QosInDatabase(commands=commands, beside=AtOnce()).now(SlurmSettings(), ("ann",)) == NOTHING_SAID
+    assert commands.asked == []
+
+
+def test_real_threads_bring_the_answer() -> None:
+    assert QosInDatabase(commands=Answering(answers=[ANSWER])).now(WITH_DATABASE, ()).rules == RULES
