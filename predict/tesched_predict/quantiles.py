@@ -23,6 +23,7 @@ Examples, worked out (k = 5):
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from math import exp, log
 
@@ -74,6 +75,10 @@ class RunTimes:
     def learned(self, run: FinishedRun) -> None:
         """Take one finished run, in any order."""
         self.groups.add(run)
+
+    def shared_key(self, job: JobFacts) -> Hashable:
+        """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
+        return (*(id(group) for _, group in self.groups.of(job)), job.time_limit_s)
 
     def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.

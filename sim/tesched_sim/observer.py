@@ -265,6 +265,7 @@ class _Columns:
             started=slurm.started_s[rows],
             queued=slurm.queued_s[rows],
             ends_at=self._ends_at(rows),
+            may_end_at=self._ends_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
             ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
@@ -298,10 +299,12 @@ class _Columns:
         best_effort = (row for row in slurm.lines[-1] if not slurm.te[row])
         rows = np.fromiter(islice(best_effort, MOST_WAITING), dtype=np.int64)
         saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        run_s = np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows])
         return Waiting(
             job_id=rows + 1,
             since=workload.submit_s[rows],
-            run_s=np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows]),
+            run_s=run_s,
+            may_run_s=run_s,
             nodes=workload.nodes[rows].astype(np.intp),
             demand=workload.demand[rows],
             kind=workload.constraint[rows].astype(np.intp),
