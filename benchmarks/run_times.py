@@ -7,9 +7,9 @@ ended by then. `--online` learns runs of the second half, too, once they have en
 For each trace, three predictors side by side: `learned` (tesched_predict), `all runs` (quantiles of all runs learned,
 the same for each job) and `limit` (each job takes its time limit; only where the trace tells limits, and of the jobs
 that have one). Columns: share of jobs that ran at most the 10, 50, 80 and 90 % quantile, which is best at just that;
-the median of |log2(median predicted / run time)| and the factor that it is; and the mean pinball loss over the four
-quantiles in log2, one figure for all of it (less is better). `--cost RUNS` measures made-up runs instead: time and
-memory.
+the share from the 10 to the 90 % quantile, both included, which is best at 80; the median of
+|log2(median predicted / run time)| and the factor that it is; and the mean pinball loss over the four quantiles in
+log2, one figure for all of it (less is better). `--cost RUNS` measures made-up runs instead: time and memory.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ def show(figures: Sequence[Figures]) -> None:
     width = max(len(each.trace) for each in figures)
     levels = "".join(f"{f'<= {100 * level:.0f} %':>8}" for level in LEVELS)
     print(
-        f"{'TRACE':<{width}} {'JOBS':>7} {'TESTED':>7} {'PREDICTOR':<9}{levels} {'LOG2':>6} {'FACTOR':>7} {'LOSS':>6}"
+        f"{'TRACE':<{width}} {'JOBS':>7} {'TESTED':>7} {'PREDICTOR':<9}{levels}{'10-90 %':>9}"
+        f" {'LOG2':>6} {'FACTOR':>7} {'LOSS':>6}"
     )
     for each in figures:
         for row in each.rows:
             shares = "".join(f"{100 * share:>6.1f} %" for share in row.coverage)
             print(
                 f"{each.trace:<{width}} {each.jobs:>7} {row.predicted:>7} {row.predictor:<9}{shares}"
+                f"{100 * row.inside:>7.1f} %"
                 f" {row.error_log2:>6.2f} {row.factor:>7.2f} {row.loss:>6.3f}"
             )
 

@@ -88,8 +88,7 @@ class LearnedRunTimes:
         if self._read_at is not None and 0 <= now - self._read_at < AGE_S:
             return
         runs, self._last_key = finished_runs.load(self.engine, cluster, after=self._last_key)
-        for run in runs:
-            self.run_times.learned(run)
+        self.run_times.learned_all(runs)
         self._read_at = now
 
     def _renew(self, snapshot: Snapshot, kept: dict[JobId, _Kept], due: list[tuple[bool, float, JobId]]) -> None:
@@ -134,6 +133,5 @@ def _expected(prediction: Prediction | None) -> ExpectedRun | None:
 def learned(engine: Engine, cluster: str) -> RunTimes:
     """Learn all runs of a cluster that are in the store. Raises StoreError."""
     run_times = RunTimes()
-    for run in finished_runs.load(engine, cluster)[0]:
-        run_times.learned(run)
+    run_times.learned_all(finished_runs.load(engine, cluster)[0])
     return run_times
