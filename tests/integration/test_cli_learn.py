@@ -90,10 +90,16 @@ def test_it_is_said_that_nothing_is_used_where_learning_is_off(site: Path) -> No
         (("--since", "soon"), "'soon' is not a duration such as 90s, 15m, 2h or 1d"),
         (("--since", "3d", "--format", "swf"), "--format says what a trace is, and needs --trace"),
         (("--trace", "/no/such.txt"), "/no/such.txt"),
-        (("--since", "3d"), "sacct does not say what ran"),
+        (("--since", "3d"), "sacct does not say what ran: Slurm accounting storage is disabled"),
     ],
 )
-def test_bad_input_says_what_would_be_right(site: Path, argv: Sequence[str], says: str) -> None:
+def test_bad_input_says_what_would_be_right(
+    site: Path, argv: Sequence[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sacct = site.with_name("sacct")
+    sacct.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{site.parent}:/usr/bin:/bin")
     done = tesched(site, *argv)
     assert done.exit_code == 2
     assert says in done.stderr
