@@ -53,6 +53,7 @@ class LearnedRunTimes:
     _read_at: UnixSeconds | None = field(default=None, init=False)
     _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
     _waiting: bool = field(default=False, init=False)
+    _at: UnixSeconds = field(default=0.0, init=False)
     _known: dict[JobId, _Known] = field(default_factory=dict, init=False)
     _expected: dict[JobId, ExpectedRun] = field(default_factory=dict, init=False)
     #: heaps: when it is to be worked out again, and the job; of jobs on nodes, and of those that wait
@@ -64,9 +65,10 @@ class LearnedRunTimes:
     def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
         """Predict the run times of the jobs on nodes, and of those that wait if `waiting`. Raises StoreError."""
         self._learn(snapshot.settings.cluster_name, snapshot.taken_at)
-        if waiting is not self._waiting:
+        # A clock that was set back would have everything be due much later.
+        if waiting is not self._waiting or snapshot.taken_at < self._at:
             self._forget_jobs()
-            self._waiting = waiting
+        self._waiting, self._at = waiting, snapshot.taken_at
         if snapshot.jobs is not self._jobs:
             self._follow(snapshot)
             self._jobs = snapshot.jobs

@@ -98,6 +98,14 @@ def test_what_ended_since_is_learned_within_seconds_and_expected_within_a_minute
     assert medians(source, seen(train(2), at=NOW + REFRESH_S)) == {2: 60}
 
 
+def test_a_clock_that_is_set_back_keeps_no_old_expectation(store: Engine) -> None:
+    learn(store, *[600.0] * 5)
+    source = LearnedRunTimes(engine=store)
+    assert medians(source, seen(train(2), at=NOW + 7200)) == {2: 600}
+    learn(store, *[60.0] * 200, user="ada")
+    assert medians(source, seen(train(2))) == {2: 60}
+
+
 def test_a_poll_predicts_no_more_than_its_share_and_running_jobs_first(
     store: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
