@@ -4,8 +4,8 @@ The first half of a trace by submission is learned, and the second half's runs a
 `--jobs` of the second half run on a simulated Slurm (its own backfill goes by time limits), beside `fifo`, without
 tesched, once with each of three ways to know run times: by time limit alone, as predicted at each job's submission, and
 the true ones. Time limits are the trace's or, where it tells none, drawn with the seed: the run time times a lognormal
-factor (median 2, spread 0.7, at least 1), rounded up to what people type. Which jobs are TE, grace periods and the
-cluster are made up as for `tesched simulate --trace` (docs/reference/workloads.md).
+factor (median 2, spread 0.7, at least 1), rounded up to what people type. The daemon polls once a minute. Which jobs are
+TE, grace periods and the cluster are made up as for `tesched simulate --trace` (docs/reference/workloads.md).
 
 What was learned is of the recorded ends, not of the simulated ones; and a simulated job that outlives its median is
 taken to end by its limit, where a daemon would predict again.
@@ -33,7 +33,8 @@ from tesched_sim.workloads.fill import Fill, fill
 from tesched_testcluster.harness.run_times import submitted
 
 LEVELS = (0.1, 0.5, 0.8)
-KNOWN = ("limit", "predicted", "true")
+#: seconds between two polls: with the 5 s of a site, days of a trace take an hour
+POLL_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
     workload = fill(part_of(recorded, rows), model, seed)
     expected = predicted(recorded, half, len(rows))
-    setting = Setting.of(Site.SLURM)
+    setting = Setting.of(Site.SLURM).with_value("site.poll_s", str(POLL_S))
     true = replace(setting, site=replace(setting.site, true_run_times=True))
     yield _line(recorded.name, "fifo", "limit", setting, workload)
     for policy in policies:
