@@ -18,6 +18,7 @@ from benchmarks.broken_release_rules import RELEASE_MUTATIONS
 from benchmarks.broken_request_rules import REQUEST_MUTATIONS
 from benchmarks.broken_rest_rules import REST_MUTATIONS
 from benchmarks.broken_return_rules import RETURN_MUTATIONS
+from benchmarks.broken_run_time_rules import RUN_TIME_MUTATIONS
 from benchmarks.mutation import Mutation
 
 _SLURM, _ENGINE = "sim/tesched_sim/slurm.py", "sim/tesched_sim/engine.py"
@@ -126,7 +127,7 @@ MUTATIONS = (
     Mutation(
         "fill: who ends before the shadow delays nobody",
         "policies/tesched_policies/fill.py",
-        "if not view.now + waiting.run_s[row] <= shadow.at]",
+        "if not view.now + waiting.may_run_s[row] <= shadow.at]",
         "]",
     ),
     Mutation(
@@ -641,6 +642,7 @@ MUTATIONS = (
     *FUTILITY_MUTATIONS,
     *BEGIN_MUTATIONS,
     *RETURN_MUTATIONS,
+    *RUN_TIME_MUTATIONS,
     *MARKING_MUTATIONS,
     *OWN_USER_MUTATIONS,
     *RAISE_MUTATIONS,

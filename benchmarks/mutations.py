@@ -56,6 +56,10 @@ DAEMON_TESTS = (
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
+    "run_time_source": ("tests/integration/test_run_time_source.py",),
+    "calibration": ("tests/unit/predict/test_calibration.py",),
+    "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
         "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
@@ -73,7 +77,11 @@ NEAR = {
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
     "hold": ("tests/scenarios/test_refused_changes.py",),
-    "eligibility": ("tests/unit/core/guard/test_guard.py", "tests/scenarios/test_several_orders.py"),
+    "eligibility": (
+        "tests/unit/core/guard/test_guard.py",
+        "tests/unit/core/placement/test_expected_runs.py",
+        "tests/scenarios/test_several_orders.py",
+    ),
     "admission": ("tests/unit/core/guard/test_guard.py",),
     "victim_search": ("tests/scenarios/test_several_orders.py", "tests/unit/core/placement/test_node_count.py"),
     "change": ("tests/scenarios/test_binding.py",),
@@ -218,7 +226,7 @@ NEAR = {
     "wakeup_shares": ("tests/unit/daemon/test_wakeup_shares.py",),
     "rates": ("tests/unit/daemon/test_wakeup_shares.py",),
     "reinforce": ("tests/scenarios/test_robbed.py",),
-    "columns_of": ("tests/scenarios/test_notice.py",),
+    "columns_of": ("tests/scenarios/test_notice.py", "tests/unit/core/placement/test_expected_runs.py"),
     "plugin": ("tests/unit/daemon/doctor/test_plugin.py",),
     "plugin_fit": ("tests/unit/daemon/test_marks_file.py", "tests/unit/daemon/doctor/test_plugin.py"),
     "priority": (

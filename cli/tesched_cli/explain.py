@@ -25,8 +25,18 @@ from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
 
-from tesched_cli.common import clock, config_option, console, duration, hostlist, json_option, print_json, store
-from tesched_cli.render import training
+from tesched_cli.common import (
+    clock,
+    config_option,
+    configuration,
+    console,
+    duration,
+    hostlist,
+    json_option,
+    print_json,
+    store,
+)
+from tesched_cli.render import expectation, training
 from tesched_cli.render.delays import delay_json, delayed
 
 _CLASS_WORDS = {
@@ -47,6 +57,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why."""
     with store(config_path) as engine:
         story = read.job_story(engine, job, STATES)
+        expected = expectation.of_job(engine, story.job, configuration(config_path)) if story else None
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
@@ -61,10 +72,14 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         whole = training.training_json(array, together, points=True) if array else None
         bare = replace(story, policy_states={})
         data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
-        print_json("explain", {**data, "delay": delay_json(delay_of(story))})
+        print_json("explain", {**data, "expected": expected, "delay": delay_json(delay_of(story))})
         return
     out = console()
-    said = [*head(story), *(training.lines(told, ahead, out) if told else ())]
+    said = [
+        *head(story),
+        *([f"  run     {expected.said}"] if expected else ()),
+        *(training.lines(told, ahead, out) if told else ()),
+    ]
     said += [training.share_line(share)] if share else []
     said += training.training_lines(array, together, out) if array else ()
     said += _described(story)

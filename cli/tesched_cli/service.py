@@ -58,5 +58,5 @@ def prune(config_path: Path, *, older_than_s: float, as_json: bool) -> None:
     else:
         say(
             f"forgotten: {gone.orders} orders, {gone.cycles} cycles, {gone.refusals} refusals, {gone.jobs} jobs, "
-            f"{gone.throughputs} throughputs"
+            f"{gone.throughputs} throughputs, {gone.runs} learned runs"
         )

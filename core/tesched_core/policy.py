@@ -288,6 +288,8 @@ class Policy(ABC, Generic[S]):
     serves_te: ClassVar[bool] = False
     #: it reads `snapshot.speeds`, the throughput of jobs on accelerator types
     reads_speeds: ClassVar[bool] = False
+    #: it reads the run times that are expected of waiting jobs (`Snapshot.expected_run`); of running ones anybody may
+    reads_run_times: ClassVar[bool] = False
 
     @property
     def label(self) -> str:

@@ -15,7 +15,7 @@ from tesched_core.model.notice import Declared
 from tesched_core.model.order import Transition
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.slurm_limits import UnreadLimits
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import ExpectedRun, Snapshot
 from tesched_core.model.told_error import ToldError
 
 
@@ -74,6 +74,17 @@ class Speeds(Protocol):
         """Return steps a second by accelerator type of a workload that shares its GPU with another: one GPU each.
 
         By workload and the other one. Raises JournalError.
+        """
+        ...
+
+
+class Expectations(Protocol):
+    """Knows how long jobs are expected to run."""
+
+    def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
+        """Return what is expected of the jobs on nodes whose owners say nothing; and of the waiting ones if `waiting`.
+
+        Returns in bounded time. Raises JournalError.
         """
         ...
 

@@ -26,7 +26,7 @@ from tesched_daemon.config_errors import ConfigError, in_words, unknown_keys
 from tesched_daemon.config_files import Tree
 from tesched_daemon.job_reports.address import address_of
 from tesched_daemon.renamed_keys import renamed_keys
-from tesched_daemon.settings import Mode, Pace, TellConfig
+from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
 
@@ -115,6 +115,7 @@ class Config:
     classes: Classification = Classification()
     reports: ReportsConfig = ReportsConfig()
     tell: TellConfig = TellConfig()
+    run_times: RunTimesConfig = RunTimesConfig()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a lever that the policy for TE jobs cannot use."""

@@ -37,6 +37,7 @@ from tesched_core.ports import (
     Actuator,
     CycleReport,
     Declarations,
+    Expectations,
     Journal,
     JournalError,
     Observer,
@@ -115,6 +116,8 @@ class Loop:
     reports: Reports | None = None
     #: None: no speeds are known, and none is needed but for a policy that goes in rounds
     speeds: Speeds | None = None
+    #: None: a run time is expected where its owner says one, and nowhere else
+    expectations: Expectations | None = None
     #: None: jobs' own options are not read, and only comments, rules and the default declare signals
     declarations: Declarations | None = None
     #: the file of the lever `plugin`; None: there is none, as in a simulation
@@ -278,6 +281,9 @@ class Loop:
             snapshot = replace(snapshot, reported=heard.by_job, reported_by_array=heard.by_array)
         if self.speeds is not None and any(entry.policy.reads_speeds for entry in self.policies):
             snapshot = replace(snapshot, speeds=self.speeds.read(snapshot), beside=self.speeds.beside())
+        if self.expectations is not None and self.mode is not Mode.OBSERVE:
+            waiting = any(entry.policy.reads_run_times for entry in self.policies)
+            snapshot = replace(snapshot, expected=self.expectations.read(snapshot, waiting=waiting))
         if self.marks is not None and self.mode is Mode.ENFORCE and self.limits.lever is YieldBy.PLUGIN:
             snapshot = replace(snapshot, marks_doubtful=bool(self.marks.doubt()))
         return snapshot

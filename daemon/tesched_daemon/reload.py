@@ -51,6 +51,7 @@ class Reloader:
         pace = replace(found.loop, socket=self.running.loop.socket)
         kept = self.running
         now = replace(found, store=kept.store, slurm=kept.slurm, reports=kept.reports, loop=pace)
+        now = replace(now, run_times=kept.run_times)
         changed = _changes(self.running, now)
         if self.running.mode is Mode.ENFORCE and now.mode is not Mode.ENFORCE:
             _leave(loop)

@@ -74,3 +74,11 @@ class TellConfig:
         from tesched_core.orders.tell_users import Telling  # noqa: PLC0415 - for the daemon alone
 
         return Telling(record=self.record, by_command=bool(self.command), most=most)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTimesConfig:
+    """Run times that are expected of jobs."""
+
+    #: finished runs are kept, and the run times of jobs like them are expected to be like theirs
+    learn: bool = True

@@ -22,6 +22,7 @@ from tesched_db.trainings import gone_tasks
 from tesched_policies.registry import STATES
 from tesched_slurm import clients
 from tesched_slurm.run_command import Commands
+from tesched_slurm.sacct_history import Accounted, accounted
 
 from tesched_daemon import log_lines
 from tesched_daemon.config import Config, load
@@ -31,6 +32,7 @@ from tesched_daemon.job_reports.spool import SpoolReports
 from tesched_daemon.loop import Loop
 from tesched_daemon.marks_file import MarkingActuator, MarksFile
 from tesched_daemon.reload import Reloader, acting
+from tesched_daemon.run_time_source import LearnedRunTimes
 from tesched_daemon.service import Service
 from tesched_daemon.settings import Mode
 from tesched_daemon.tell_command import Teller, TellingActuator
@@ -86,10 +88,11 @@ def opened_loop(
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
             telling=config.tell.telling(config.guard.max_preemptions_per_job),
             told=teller.counts if teller else dict,
-            journal=SqlJournal(engine, takes_over=takes_over, states=STATES),
+            journal=SqlJournal(engine, takes_over=takes_over, states=STATES, learns=config.run_times.learn),
             policies=config.policy.entries(),
             reports=_reports(config, engine, inbox),
             speeds=StoredSpeeds(engine=engine),
+            expectations=LearnedRunTimes(engine=engine) if config.run_times.learn else None,
             limits=config.guard,
             classes=config.classes,
             mode=config.mode,
@@ -127,6 +130,14 @@ def look(config: Config) -> Snapshot:
     if isinstance(seen, Failure):
         raise StartError(f"Slurm does not answer: {seen.message}")
     return seen
+
+
+def history(config: Config, since_s: float) -> Accounted:
+    """Return the runs of the last `since_s` seconds that ended by themselves, as sacct has them. Raises StartError."""
+    found = accounted(_commands(config), since_s)
+    if isinstance(found, Failure):
+        raise StartError(f"sacct does not say what ran: {found.message}")
+    return found
 
 
 def run(path: Path, *, once: bool = False) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
-from tesched_core.intake.job_times import Change, times
+from tesched_core.intake.job_times import Change, last_run_s, times
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
@@ -35,7 +35,7 @@ _CHANGING = (
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
     *("notice_source", "exit0"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
-    *("start_time", "end_time", "time_limit_s", "nodes", "question"),
+    *("start_time", "end_time", "time_limit_s", "run_time_s", "nodes", "question"),
 )
 
 _UPDATE_JOB = update(JobRow).where(JobRow.key == bindparam("b_key"))
@@ -59,6 +59,8 @@ class Seen:
 
     jobs: dict[JobId, Known] = field(default_factory=dict)
     next_key: int = 1
+    #: the jobs that the last write saw to have ended, each with how long its last run ran, seconds
+    ended: list[tuple[Job, float]] = field(default_factory=list)
 
     @staticmethod
     def load(session: Session) -> Seen:
@@ -82,6 +84,7 @@ class Seen:
 
     def write(self, connection: Connection, snapshot: Snapshot, seen_before: UnixSeconds | None) -> None:
         """Write what the snapshot changes. `seen_before` is the time of the snapshot before it."""
+        self.ended = []
         changed = [
             (job, traits)
             for job_id, job in snapshot.jobs.items()
@@ -117,7 +120,7 @@ class Seen:
         new: list[Values] = []
         altered: list[Values] = []
         history: list[Values] = []
-        ended: list[int] = []
+        ended: dict[int, Job] = {}
         parted: list[Known] = []
         for job, traits in changed:
             values = job_values(job, traits)
@@ -135,7 +138,7 @@ class Seen:
             if not known.values or _milestone(known.values) != _milestone(values):
                 history.append(_history_values(known.key, job, at))
                 if job.finished:
-                    ended.append(known.key)
+                    ended[known.key] = job
             known.job, known.traits, known.values = job, traits, values
             self.jobs[job.job_id] = known
         if parted:
@@ -163,13 +166,15 @@ class Seen:
             connection.execute(_UPDATE_JOB.values(last_seen=None), [{"b_key": known.key} for known in back.values()])
             self.jobs.update(back)
 
-    def _sum_up(self, connection: Connection, keys: Sequence[int]) -> None:
-        """Write how long the jobs that have just ended waited and ran."""
+    def _sum_up(self, connection: Connection, jobs: Mapping[int, Job]) -> None:
+        """Write how long the jobs that have just ended waited and ran, given by key."""
         sums: list[Values] = []
+        keys = list(jobs)
         with Session(connection) as session:
             for start in range(0, len(keys), CHUNK):
                 for key, changes in changes_of(session, keys[start : start + CHUNK]).items():
                     spent = times(changes, now=changes[-1].at)
+                    self.ended.append((jobs[key], last_run_s(changes)))
                     if spent.whole:
                         sums.append({"b_key": key, "b_waited_s": spent.waited_s, "b_ran_s": spent.ran_s})
         if sums:
@@ -275,6 +280,7 @@ def job_values(job: Job, traits: Traits) -> Values:
         "start_time": job.start_time,
         "end_time": job.end_time,
         "time_limit_s": job.time_limit_s,
+        "run_time_s": traits.run_time_s,
         "nodes": list(job.nodes),
     }
 

@@ -34,6 +34,7 @@ from tesched_db.clock_skew import later_by_s, now_of
 from tesched_db.decision_rows import action_values, outcome_values, transition_values
 from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
+from tesched_db.finished_runs import learn_ended
 from tesched_db.held import Held
 from tesched_db.job_rows import Values, counts_of, held_by_te
 from tesched_db.lease import (
@@ -104,13 +105,14 @@ class SqlJournal:
         identity: Identity | None = None,
         takes_over: bool = False,
         states: Mapping[str, type[Any]] = MappingProxyType({}),
+        learns: bool = True,
     ) -> None:
         """Take the engine of `engine.open_store`; nothing is read or written yet.
 
         One that `takes_over` does not wait for the end of a lease: its holder is known to be dead (`tesched undo`).
-        `states` are the types of what policies remember, by the policy's name.
+        `states` are the types of what policies remember, by the policy's name. One that `learns` keeps finished runs.
         """
-        self._states = states
+        self._states, self._learns = states, learns
         self._takes_over = takes_over
         self._engine = writing(engine)
         self._reads = reading(engine)
@@ -204,6 +206,7 @@ class SqlJournal:
         self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, "held": held_by_te(snapshot)})
         held.seen.write(connection, snapshot, before)
         held.told.write(connection, snapshot, held.seen)
+        learn_ended(connection, held.seen.ended if self._learns else (), memory, snapshot)
         held.standing.write(connection, decision.refusals, held.seen, snapshot.taken_at, before)
         self._cycle(
             connection,

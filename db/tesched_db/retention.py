@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Engine, and_, delete, exists, func, or_, s
 from sqlalchemy.orm import InstrumentedAttribute
 from tesched_core.model.resources import UnixSeconds
 
+from tesched_db import finished_runs
 from tesched_db.engine import writing
 from tesched_db.errors import store_errors
 from tesched_db.reports import forget_throughputs
@@ -31,6 +32,8 @@ class Pruned:
     jobs: int = 0
     #: what users' jobs told of their speed
     throughputs: int = 0
+    #: finished runs that run times were learned from
+    runs: int = 0
 
 
 def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None, bite: int = BITE) -> Pruned:
@@ -67,6 +70,7 @@ def prune(engine: Engine, older_than_s: float, *, now: UnixSeconds | None = None
         ),
     )
     done = replace(done, throughputs=forget_throughputs(engine, before))
+    done = replace(done, runs=finished_runs.forget(engine, before=before))
     _forget(engine, DeedRow.key, DeedRow.at < before, bite)
     done = replace(done, refusals=_forget(engine, RefusalRow.key, RefusalRow.last_seen < before, bite))
     return replace(done, jobs=_forget(engine, JobRow.key, and_(JobRow.last_seen < before, ~about_a_job), bite))

@@ -177,6 +177,8 @@ class JobRow(Base):
     start_time: Mapped[float | None]
     end_time: Mapped[float | None]
     time_limit_s: Mapped[int | None]
+    #: how long it runs, in its owner's word
+    run_time_s: Mapped[float | None]
     nodes: Mapped[list[str]]
     #: while it holds nodes: what it said of itself when that run began (`classify.Question`); its class comes from that
     question: Mapped[dict[str, Any] | None]
@@ -562,3 +564,28 @@ class ThroughputRow(Base):
     samples: Mapped[int]
     #: of the newest
     at: Mapped[float] = mapped_column(index=True)
+
+
+class FinishedRunRow(Base):
+    """Run that ended by itself, from which run times are learned (`finished_runs.py`): the newest of them."""
+
+    __tablename__ = "finished_runs"
+
+    key: Mapped[int] = mapped_column(_Key, primary_key=True)
+    #: as Slurm names it; empty: of a trace
+    cluster: Mapped[str]
+    #: one name for one run, whatever it was learned from: 120_4@1700000000
+    run: Mapped[str] = mapped_column(unique=True)
+    #: "daemon", "sacct" or "trace"
+    source: Mapped[str]
+    user: Mapped[str] = mapped_column("user_name", key="user")
+    account: Mapped[str]
+    partition: Mapped[str]
+    name: Mapped[str]
+    #: over all its nodes
+    gpus: Mapped[int]
+    cpus: Mapped[int]
+    nodes: Mapped[int]
+    time_limit_s: Mapped[float | None]
+    run_s: Mapped[float]
+    end_s: Mapped[float] = mapped_column(index=True)

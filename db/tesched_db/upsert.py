@@ -37,3 +37,15 @@ def upsert(connection: Connection, table: type[Base], rows: Iterable[Values], *,
             ),
             rows,
         )
+
+
+def insert_new(connection: Connection, table: type[Base], rows: Iterable[Values]) -> None:
+    """Insert the rows but for those that are there, also if another process has written one a moment ago."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert as insert_postgresql  # noqa: PLC0415 - most stores need none
+
+        connection.execute(insert_postgresql(table).on_conflict_do_nothing(), list(rows))
+    else:
+        from sqlalchemy.dialects.sqlite import insert as insert_sqlite  # noqa: PLC0415 - as above
+
+        connection.execute(insert_sqlite(table).on_conflict_do_nothing(), list(rows))

@@ -164,6 +164,7 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             start_time=row.start_time,
             end_time=row.end_time,
             time_limit_s=row.time_limit_s,
+            run_time_s=row.run_time_s,
             nodes=tuple(row.nodes),
             first_seen=row.first_seen,
             last_seen=row.last_seen if row.last_seen is not None else looked,

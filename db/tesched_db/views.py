@@ -169,6 +169,8 @@ class JobView:
     start_time: UnixSeconds | None
     end_time: UnixSeconds | None
     time_limit_s: int | None
+    #: how long it runs, in its owner's word
+    run_time_s: float | None
     nodes: tuple[str, ...]
     first_seen: UnixSeconds
     last_seen: UnixSeconds

@@ -6,6 +6,8 @@ Definitions
     shadow         when and where such a job will start, if every running job ends when expected: by what is known of
                    its run time, else by its time limit.
     ratio(j)       response ratio, (waited_j + run_j) / run_j, without unit; run_j is the expected run time, seconds.
+                   Where that is learned from runs like it, the median: for the ratio, and for jobs that run (the
+                   shadow). Whether j ends before the shadow is answered by what 4 in 5 such runs do not exceed.
 
 Principle
     A TE job that ends, and a victim that leaves more room than the TE job takes, leave holes. Slurm fills them by time
@@ -57,6 +59,7 @@ class Fill(Policy[None]):
     """The policy; see the head of this file."""
 
     name: ClassVar[str] = "fill"
+    reads_run_times: ClassVar[bool] = True
 
     def propose(self, view: View, state: None) -> Proposal[None]:
         """Return boosts for the jobs that fit into what is left over."""
@@ -170,7 +173,7 @@ def _without_delay(view: View, row: int, free: NDArray[np.int64], shadows: Seque
     """Return nodes on which it delays no other job, and take of what the shadows spare; None if there are none."""
     waiting = view.columns.waiting
     demand = waiting.demand[row]
-    outlasted = [shadow for shadow in shadows if not view.now + waiting.run_s[row] <= shadow.at]
+    outlasted = [shadow for shadow in shadows if not view.now + waiting.may_run_s[row] <= shadow.at]
     among = np.ones(len(free), dtype=np.bool_)
     for shadow in outlasted:
         among &= shadow.spared(len(free), demand)

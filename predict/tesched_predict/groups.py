@@ -70,6 +70,10 @@ class NewestRuns:
             del self.logs[bisect_left(self.logs, dropped[1])]
         insort(self.logs, run[1])
 
+    def ended_by(self, at_s: float) -> list[float]:
+        """Logarithms of the runs that had ended by then, in no order."""
+        return [log_s for end_s, log_s in self.by_end if end_s <= at_s]
+
     def at_most(self, log_s: float) -> int:
         """Return how many of the runs are not longer."""
         return bisect_right(self.logs, log_s)

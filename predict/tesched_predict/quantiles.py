@@ -9,7 +9,7 @@ This is the predictive distribution of a Dirichlet process with its parent for b
 quantiles are those of F on the logarithm of the run time, so a factor counts alike for short and long jobs. To predict
 from the history of user, name and size is the idea of Helios' QSSF (Hu et al., SC 2021: "Characterization and
 prediction of deep learning workloads in large-scale GPU datacenters") and of Lucid's workload estimate (Hu et al.,
-ASPLOS 2023); their features, not their code.
+ASPLOS 2023); their features, not their code. At which levels they are read, `calibration.py` says.
 
 A job that has run for r seconds is told by the runs longer than r: the quantile p is F^-1(F(r) + p (1 - F(r))), which
 ascends with r. Once it has outlived all runs, P(T > t | T > r) = r / t, as Harchol-Balter and Downey measured it for
@@ -23,9 +23,11 @@ Examples, worked out (k = 5):
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
+from tesched_predict.calibration import SCORED_RUNS, Calibration
 from tesched_predict.groups import Groups, Likeness, NewestRuns
 from tesched_predict.history import FinishedRun, JobFacts
 from tesched_predict.words import sentence
@@ -35,6 +37,8 @@ LEVELS = (0.1, 0.5, 0.8, 0.9)
 #: runs that the parent group counts for (k)
 PARENT_RUNS = 5.0
 RUNS_PER_GROUP = 256
+#: of logarithms that exp and log may make of equal ones
+_ROUNDING = 1e-9
 RUNS_OF_ALL = 1024
 GROUPS_PER_LIKENESS = 5_000
 
@@ -70,10 +74,36 @@ class RunTimes:
     #: runs that the parent group counts for
     parent_runs: float = PARENT_RUNS
     groups: Groups = field(default_factory=lambda: Groups(RUNS_PER_GROUP, RUNS_OF_ALL, GROUPS_PER_LIKENESS))
+    calibration: Calibration = field(default_factory=Calibration)
 
-    def learned(self, run: FinishedRun) -> None:
-        """Take one finished run, in any order."""
+    def learned(self, run: FinishedRun, *, scored: bool = True) -> None:
+        """Take one finished run; those that are to be `scored` in the order of their ends."""
+        if scored and self.calibration.is_due():
+            self._score(run)
         self.groups.add(run)
+
+    def learned_all(self, runs: Sequence[FinishedRun]) -> None:
+        """Take a history in the order of its ends, of which the newest runs are scored."""
+        for place, run in enumerate(runs):
+            self.learned(run, scored=place >= len(runs) - SCORED_RUNS)
+
+    def _score(self, run: FinishedRun) -> None:
+        """Compare the run with what was known at its start."""
+        began_s, log_s = run.end_s - run.run_s, log(run.run_s)
+        known = [logs for _, group in self.groups.of(run) if (logs := group.ended_by(began_s))]
+        if not known:
+            return
+        weights = _weights([len(logs) for logs in known], self.parent_runs)
+        shares = [weight / len(logs) for weight, logs in zip(weights, known, strict=True)]
+        below = not_above = 0.0
+        for share, logs in zip(shares, known, strict=True):
+            below += share * sum(one < log_s - _ROUNDING for one in logs)
+            not_above += share * sum(one <= log_s + _ROUNDING for one in logs)
+        self.calibration.add(below, not_above)
+
+    def shared_key(self, job: JobFacts) -> Hashable:
+        """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
+        return (*(id(group) for _, group in self.groups.of(job)), job.time_limit_s)
 
     def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.
@@ -84,12 +114,13 @@ class RunTimes:
         if not mixture.parts:
             return None
         limit_s = float("inf") if job.time_limit_s is None else job.time_limit_s
-        quantiles_s = tuple(max(min(each, limit_s), ran_s) for each in mixture.quantiles_s(ran_s))
+        levels = self.calibration.levels(LEVELS)
+        quantiles_s = tuple(max(min(each, limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
         likeness, group = mixture.heaviest
         before = group.at_most(log(ran_s)) if ran_s > 0 else 0
         runs = len(group) - before
         # exp(log(x)) may miss x by a rounding error; a run of just the quantile is not shorter
-        below = bisect_left(group.logs, log(quantiles_s[LEVELS.index(0.8)]) - 1e-9) - before
+        below = bisect_left(group.logs, log(quantiles_s[LEVELS.index(0.8)]) - _ROUNDING) - before
         return Prediction(
             quantiles_s=quantiles_s,
             likeness=likeness,
@@ -107,14 +138,8 @@ class _Mixture:
 
     @classmethod
     def of(cls, groups: list[tuple[Likeness, NewestRuns]], parent_runs: float) -> _Mixture:
-        parts = []
-        left = 1.0
-        for place, (likeness, group) in enumerate(groups):
-            last = place == len(groups) - 1
-            weight = left if last else left * len(group) / (len(group) + parent_runs)
-            parts.append((weight, likeness, group))
-            left -= weight
-        return cls(tuple(parts))
+        weights = _weights([len(group) for _, group in groups], parent_runs)
+        return cls(tuple((weight, *each) for weight, each in zip(weights, groups, strict=True)))
 
     @property
     def heaviest(self) -> tuple[Likeness, NewestRuns]:
@@ -126,21 +151,31 @@ class _Mixture:
         """Return the share of runs that are not longer."""
         return sum(weight * group.at_most(log_s) / len(group) for weight, _, group in self.parts)
 
-    def quantiles_s(self, ran_s: float) -> list[float]:
-        """Return the quantiles of the runs longer than `ran_s`."""
+    def quantiles_s(self, ran_s: float, levels: Sequence[float]) -> list[float]:
+        """Return the quantiles of the runs longer than `ran_s`, at these levels, which ascend."""
         shares = sorted(
             (log_s, weight / len(group)) for weight, _, group in self.parts for log_s in _longer(group, ran_s)
         )
         if not shares:
-            return [ran_s / (1 - level) for level in LEVELS]
+            return [ran_s / max(1 - level, 1 - LEVELS[-1]) for level in levels]
         total = sum(share for _, share in shares)
         found: list[float] = []
         reached = 0.0
         for log_s, share in shares:
             reached += share
-            while len(found) < len(LEVELS) and reached >= LEVELS[len(found)] * total * (1 - 1e-12):
+            while len(found) < len(levels) and reached >= levels[len(found)] * total * (1 - 1e-12):
                 found.append(exp(log_s))
         return found
+
+
+def _weights(counts: Sequence[int], parent_runs: float) -> list[float]:
+    """Weights of groups with so many runs, the most telling first; they sum to 1."""
+    weights: list[float] = []
+    left = 1.0
+    for count in counts[:-1]:
+        weights.append(left * count / (count + parent_runs))
+        left -= weights[-1]
+    return [*weights, left] if counts else []
 
 
 def _longer(group: NewestRuns, ran_s: float) -> list[float]:

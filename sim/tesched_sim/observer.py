@@ -40,8 +40,8 @@ class SimulatedObserver:
         of_kind = np.array([size_of(kind, largest, self.resources) for kind in sizes], dtype=np.float64)
         #: [jobs] FitGpp's Size, in nodes like the largest
         self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
-        #: [jobs] how long it is expected to run in all; inf: not known
-        self.run_time_s = _foreseen(slurm)
+        #: [jobs] how long it is expected to run in all: the low quantile, the median, the high one. inf: not known
+        self.low_s, self.run_time_s, self.high_s = _foreseen(slurm)
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -165,13 +165,20 @@ _STATES = {
 }
 
 
-def _foreseen(slurm: Slurm) -> NDArray[np.float64]:
-    """Return [jobs] the run times that the daemon expects: the true ones, times a factor that depends on the seed."""
+def _foreseen(slurm: Slurm) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return [jobs] the run times that the daemon expects, low, median and high.
+
+    They are the true ones, times a factor that depends on the seed, all three alike; or what was learned.
+    """
     workload, behaviour = slurm.workload, slurm.behaviour
-    if not behaviour.true_run_times:
-        return np.full(len(workload), np.inf)
-    factor = np.random.default_rng(behaviour.seed).lognormal(0.0, behaviour.run_time_sigma, len(workload))
-    return workload.run_s * factor if behaviour.run_time_sigma > 0 else workload.run_s
+    if behaviour.true_run_times:
+        factor = np.random.default_rng(behaviour.seed).lognormal(0.0, behaviour.run_time_sigma, len(workload))
+        said = workload.run_s * factor if behaviour.run_time_sigma > 0 else workload.run_s
+    elif workload.expected_s is not None:
+        return workload.expected_s[:, 0], workload.expected_s[:, 1], workload.expected_s[:, 2]
+    else:
+        said = np.full(len(workload), np.inf)
+    return said, said, said
 
 
 class _Jobs(Mapping[JobId, Job]):
@@ -265,6 +272,7 @@ class _Columns:
             started=slurm.started_s[rows],
             queued=slurm.queued_s[rows],
             ends_at=self._ends_at(rows),
+            may_end_at=self._may_end_at(rows),
             grace_s=workload.grace_s[rows],
             size=eyes.size[rows],
             ineligible=np.where(suspended, 5, np.array([slurm.leaving[row] for row in jobs], dtype=np.bool_)).astype(
@@ -292,6 +300,17 @@ class _Columns:
         expected = started + eyes.run_time_s[rows] - saved
         return np.where(expected > slurm.now, np.minimum(expected, limit_at), limit_at)
 
+    def _may_end_at(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return when these jobs may well end already: of a learned run time by the low quantile."""
+        eyes, slurm = self._eyes, self._eyes.slurm
+        if slurm.workload.expected_s is None or slurm.behaviour.true_run_times:
+            return self._ends_at(rows)
+        started = slurm.started_s[rows]
+        saved = np.array([slurm.saved_s[row] for row in rows.tolist()], dtype=np.float64)
+        return np.minimum(
+            np.maximum(started + eyes.low_s[rows] - saved, slurm.now), started + slurm.workload.limit_s[rows]
+        )
+
     @cached_property
     def waiting(self) -> Waiting:
         eyes, slurm, workload = self._eyes, self._eyes.slurm, self._eyes.slurm.workload
@@ -302,6 +321,7 @@ class _Columns:
             job_id=rows + 1,
             since=workload.submit_s[rows],
             run_s=np.minimum(eyes.run_time_s[rows] - saved, workload.limit_s[rows]),
+            may_run_s=np.minimum(eyes.high_s[rows] - saved, workload.limit_s[rows]),
             nodes=workload.nodes[rows].astype(np.intp),
             demand=workload.demand[rows],
             kind=workload.constraint[rows].astype(np.intp),

@@ -76,6 +76,9 @@ class Workload:
     #: row of `user_names`; an empty name: not known, and no job's user is another's
     user: NDArray[np.int32]
     user_names: tuple[str, ...] = ("",)
+    #: [jobs, 3] what the daemon has learned to expect of each job's run time: the low quantile, the median and the high
+    #: one (`ExpectedRun`); None: nothing
+    expected_s: NDArray[np.float64] | None = None
     #: what was made up and how, one line each, for reports: "grace periods: uniform 30 to 600 s, seed 1"
     notes: tuple[str, ...] = field(default=())
 
@@ -158,7 +161,7 @@ class Workload:
     def first(self, count: int) -> Workload:
         """Return the first `count` jobs."""
         cut = {name: getattr(self, name)[:count] for name in _COLUMNS}
-        return replace(self, **cut)
+        return replace(self, **cut, expected_s=None if self.expected_s is None else self.expected_s[:count])
 
     def check(self) -> None:
         """Raise WorkloadError for the first thing that is not right."""

@@ -130,7 +130,8 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
     """Return for each running BE job what its slowdown will be if it waits no more: 1 + waited / expected run time.
 
     Both are over all its runs, as far as tesched ended them; to be suspended by tesched is to wait. Where nothing is
-    known of its run time, not even a limit, it is 1.
+    known of its run time, not even a limit, it is 1. Of a learned run time the low quantile counts: the shorter a job
+    is taken to be, the sooner it has waited enough.
     """
     queued, ran_s, suspended_s = running.queued.copy(), np.zeros(len(running)), np.zeros(len(running))
     for job_id, past in memory.past.items():
@@ -138,7 +139,7 @@ def slowdowns(running: Running, memory: Memory) -> NDArray[np.float64]:
         if row is not None:
             queued[row], ran_s[row], suspended_s[row] = past.submitted_at, past.ran_s, past.suspended_s
     waited_s = np.maximum(running.started - queued - ran_s, 0) + suspended_s
-    run_s = np.maximum(running.ends_at - running.started, 0) + ran_s
+    run_s = np.maximum(running.may_end_at - running.started, 0) + ran_s
     slowdown: NDArray[np.float64] = 1 + waited_s / np.maximum(run_s, BOUND_S)
     return slowdown
 

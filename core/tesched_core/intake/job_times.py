@@ -10,7 +10,7 @@ and waited 100 + 40 s: slowdown 1 + 140/160 = 1.875, bounded slowdown the same, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tesched_core.model.cluster import FINISHED, JobState
@@ -121,6 +121,12 @@ def runs(changes: Iterable[Change]) -> tuple[Run, ...]:
             end = max(change.end_time or start, start)
             found.append(Run(restarts=change.restarts, start=start, end=end, nodes=change.nodes))
     return tuple(found)
+
+
+def last_run_s(changes: Sequence[Change]) -> float:
+    """Seconds that a finished job ran since it last started; while it was suspended it did not run."""
+    last = changes[-1].restarts
+    return sum(run.end - run.start for run in runs(changes) if run.restarts == last and run.end is not None)
 
 
 def times(changes: Iterable[Change], *, now: UnixSeconds) -> Times:

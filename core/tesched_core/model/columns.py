@@ -86,9 +86,11 @@ class Running:
     started: NDArray[np.float64]
     #: when it was put in the queue for the present run, Unix seconds
     queued: NDArray[np.float64]
-    #: when it is expected to end, Unix seconds: by what is known of its run time (`Traits.run_time_s`), else, or if it
-    #: has run longer than that, by its time limit; inf without either
+    #: when it is expected to end, Unix seconds: by what is known of its run time (`Snapshot.expected_run`), else, or if
+    #: it has run longer than that, by its time limit; inf without either
     ends_at: NDArray[np.float64]
+    #: when it may well end already: 1 in 10 runs like it is as short. Where nothing was learned, `ends_at`
+    may_end_at: NDArray[np.float64]
     grace_s: NDArray[np.float64]
     #: FitGpp's Size: how large a part of a node it holds, without unit (`size_of`)
     size: NDArray[np.float64]
@@ -131,8 +133,10 @@ class Waiting:
     job_id: NDArray[np.int64]
     #: since when it waits, Unix seconds
     since: NDArray[np.float64]
-    #: how long it is expected to run: by what is known (`Traits.run_time_s`), else its time limit; inf without either
+    #: how long it is expected to run: by what is known (`Snapshot.expected_run`), else its limit; inf without either
     run_s: NDArray[np.float64]
+    #: how long it may well run: 4 in 5 runs like it are no longer. Where nothing was learned, `run_s`
+    may_run_s: NDArray[np.float64]
     nodes: NDArray[np.intp]
     #: [jobs, resources] on each of its nodes
     demand: NDArray[np.int64]

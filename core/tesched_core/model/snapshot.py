@@ -33,6 +33,25 @@ class JobClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedRun:
+    """Run time that is expected of a job's run, from its start, seconds: three quantiles, for who needs which."""
+
+    #: 1 in 10 runs is shorter: for the bound on the slowdown, which a short run time makes stricter
+    low_s: float
+    #: 1 in 2: for when resources come free, and for what is left of a job
+    median_s: float
+    #: 4 in 5: for what must not last longer than said
+    high_s: float
+    #: learned from runs like it; else its owner's word
+    learned: bool = True
+
+    @staticmethod
+    def said(run_s: float) -> ExpectedRun:
+        """Take its owner's word for it."""
+        return ExpectedRun(low_s=run_s, median_s=run_s, high_s=run_s, learned=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
     """Facts of a job that tesched knows and Slurm does not."""
 
@@ -55,7 +74,7 @@ class Traits:
     unread: bool = False
     #: an array of tasks that are workers of one training: it goes on with any number of them
     elastic: bool = False
-    #: how long the present run is expected to take in all, where anything is known of that
+    #: how long the present run is expected to take in all, where its owner says so
     run_time_s: float | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast
     workload: str = ""
@@ -89,6 +108,8 @@ class Snapshot:
     speeds: Mapping[JobId, Mapping[str, float]] = field(default_factory=dict, compare=False)
     #: by workload, and the workload that shares its GPU: steps a second by accelerator type
     beside: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict, compare=False)
+    #: run times that are expected of jobs whose owners say nothing, learned from runs like theirs
+    expected: Mapping[JobId, ExpectedRun] = field(default_factory=dict, compare=False, repr=False)
     #: the marks file may say something else than was last written (`levers/mark.py`)
     marks_doubtful: bool = False
     #: what is known of how long jobs take to leave
@@ -125,6 +146,13 @@ class Snapshot:
     def with_traits(self, traits: Mapping[JobId, Traits]) -> Snapshot:
         """Return the same instant with these traits."""
         return replace(self, traits=traits, columns=None)
+
+    def expected_run(self, job_id: JobId) -> ExpectedRun | None:
+        """Run time that is expected of a job: by its owner's word, else as learned; None: its time limit alone says."""
+        traits = self.traits.get(job_id)
+        if traits is not None and traits.run_time_s is not None:
+            return ExpectedRun.said(traits.run_time_s)
+        return self.expected.get(job_id)
 
     def workload(self, job_id: JobId) -> str:
         """Return what the job trains: by its reports, else by its comment; empty if it does not say."""

@@ -27,7 +27,7 @@ from tesched_core.model.columns import (
 from tesched_core.model.request import demand_per_node, wants_all_memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.room import Room, mask_of
-from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.placement.can_return import why_it_cannot_return
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demand_of
@@ -78,11 +78,15 @@ class SnapshotColumns:
         ]
         now = snapshot.taken_at
         traits = [snapshot.traits[job.job_id] for job in jobs]
+        expected = [snapshot.expected_run(job.job_id) for job in jobs]
         return Running(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
             started=np.array([now if job.start_time is None else job.start_time for job in jobs], dtype=np.float64),
             queued=np.array([job.submit_time for job in jobs], dtype=np.float64),
-            ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
+            ends_at=np.array([_ends_at(*pair, now) for pair in zip(jobs, expected, strict=True)], dtype=np.float64),
+            may_end_at=np.array(
+                [_may_end_at(*pair, now) for pair in zip(jobs, expected, strict=True)], dtype=np.float64
+            ),
             grace_s=np.array([_grace_s(*pair, snapshot) for pair in zip(jobs, traits, strict=True)], dtype=np.float64),
             size=np.array([_size(job, room) for job in jobs], dtype=np.float64),
             ineligible=np.array(
@@ -131,10 +135,16 @@ class SnapshotColumns:
             kind.append(masks.setdefault(demand.allowed.tobytes(), (len(masks), demand.allowed))[0])
             if len(jobs) == MOST_WAITING:
                 break
+        expected = [(job, snapshot.expected_run(job.job_id)) for job in jobs]
         return Waiting(
             job_id=np.array([job.job_id for job in jobs], dtype=np.int64),
             since=np.array([job.eligible_time or job.submit_time for job in jobs], dtype=np.float64),
-            run_s=np.array([_run_s(job, snapshot.traits[job.job_id]) for job in jobs], dtype=np.float64),
+            run_s=np.array(
+                [_within_limit(job, one.median_s if one else None) for job, one in expected], dtype=np.float64
+            ),
+            may_run_s=np.array(
+                [_within_limit(job, one.high_s if one else None) for job, one in expected], dtype=np.float64
+            ),
             nodes=np.array(nodes, dtype=np.intp),
             demand=np.array(wanted, dtype=np.int64).reshape(len(jobs), len(room.resources)),
             kind=np.array(kind, dtype=np.intp),
@@ -144,12 +154,11 @@ class SnapshotColumns:
     @cached_property
     def ends(self) -> Ends:
         snapshot, room = self.snapshot, self.room
-        unknown = Traits(job_class=JobClass.EXEMPT, rule="", grace_period_s=0, grace_source="")
         shares = [
             (room.index[share.node], ends_at, freed_by(job, share, room))
             for job in snapshot.jobs.values()
             if job.on_nodes
-            for ends_at in (_ends_at(job, snapshot.traits.get(job.job_id, unknown), snapshot.taken_at),)
+            for ends_at in (_ends_at(job, snapshot.expected_run(job.job_id), snapshot.taken_at),)
             for share in job.allocation
             if share.node in room.index
         ]
@@ -198,11 +207,20 @@ class SnapshotColumns:
         return False
 
 
-def _ends_at(job: Job, traits: Traits, now: float) -> float:
+def _ends_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
     started = now if job.start_time is None else job.start_time
     limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
-    expected = inf if traits.run_time_s is None else started + traits.run_time_s
-    return min(expected, limit_at) if expected > now else limit_at
+    ends_at = inf if expected is None else started + expected.median_s
+    return min(ends_at, limit_at) if ends_at > now else limit_at
+
+
+def _may_end_at(job: Job, expected: ExpectedRun | None, now: float) -> float:
+    """Return when the job may well end already; one that has run as long as that, now."""
+    if expected is None or not expected.learned:
+        return _ends_at(job, expected, now)
+    started = now if job.start_time is None else job.start_time
+    limit_at = started + (inf if job.time_limit_s is None else job.time_limit_s)
+    return min(max(started + expected.low_s, now), limit_at)
 
 
 def _plain(job: Job) -> bool:
@@ -211,9 +229,9 @@ def _plain(job: Job) -> bool:
     return not (request.exclusive or request.required_nodes or job.array_tasks or job.het_job_id is not None)
 
 
-def _run_s(job: Job, traits: Traits) -> float:
+def _within_limit(job: Job, run_s: float | None) -> float:
     limit_s = inf if job.time_limit_s is None else float(job.time_limit_s)
-    return limit_s if traits.run_time_s is None else min(traits.run_time_s, limit_s)
+    return limit_s if run_s is None else min(run_s, limit_s)
 
 
 def _owner(job: Job) -> Owner:

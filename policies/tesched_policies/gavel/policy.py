@@ -60,6 +60,7 @@ class Gavel(Turns, Policy[GavelState]):
     name: ClassVar[str] = "gavel"
     State: ClassVar[type[GavelState]] = GavelState
     reads_speeds: ClassVar[bool] = True
+    reads_run_times: ClassVar[bool] = True
 
     #: how the time is divided (allocators/registry.py)
     allocator: str = "las"

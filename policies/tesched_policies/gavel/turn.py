@@ -265,8 +265,8 @@ class Turn:
         """Return [jobs] the steps that are left by the expected run time, at the pace of the fastest type."""
         left = []
         for job in self.managed.jobs:
-            traits = self.view.snapshot.traits[job.job_id]
-            whole_s = traits.run_time_s or job.time_limit_s or UNKNOWN_RUN_S
+            expected = self.view.snapshot.expected_run(job.job_id)
+            whole_s = (expected and expected.median_s) or job.time_limit_s or UNKNOWN_RUN_S
             past = self.view.memory.past.get(job.job_id)
             ran_s = (past.ran_s if past else 0.0) + self._runs_for(job.start_time if job.on_nodes else None)
             # A job that has run for longer than expected is taken for nearly done.

@@ -70,7 +70,9 @@ def _members(view: View, workloads: Mapping[str, Workload], slot_s: float) -> It
             continue
         if demand.unknown_gres:
             continue
-        traits = snapshot.traits[job_id]
+        traits, expected = snapshot.traits[job_id], snapshot.expected_run(job_id)
+        if expected is not None:
+            traits = replace(traits, run_time_s=expected.median_s)
         share = view.room.total.max(axis=0) if job.request.exclusive else demand.per_node
         past, order = memory.past.get(job_id), orders.get(job_id)
         yield Member(

@@ -59,6 +59,7 @@ class PdOrs(Turns, Policy[PdorsState]):
     """The policy; see the head of this file."""
 
     name: ClassVar[str] = "pdors"
+    reads_run_times: ClassVar[bool] = True
     State: ClassVar[type[PdorsState]] = PdorsState
 
     #: length of a slot, seconds, and how many are planned

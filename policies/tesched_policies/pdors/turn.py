@@ -149,8 +149,8 @@ class Turn:
         plan = self.plans.get(job.job_id)
         if plan is not None and plan.started:
             return plan.start_at + plan.run_s
-        traits = self.view.snapshot.traits.get(job.job_id)
-        run_s = (traits.run_time_s if traits else None) or job.time_limit_s
+        expected = self.view.snapshot.expected_run(job.job_id)
+        run_s = (expected and expected.median_s) or job.time_limit_s
         return inf if run_s is None or job.start_time is None else job.start_time + run_s
 
     def _promise_to_order(self, job_id: JobId, nodes: tuple[str, ...]) -> None:
@@ -163,8 +163,8 @@ class Turn:
             demand = demand_of(job, self.view.snapshot, room)
         except UnsupportedRequestError:
             return
-        traits = self.view.snapshot.traits.get(job_id)
-        run_s = (traits.run_time_s if traits else None) or job.time_limit_s or UNKNOWN_RUN_S
+        expected = self.view.snapshot.expected_run(job_id)
+        run_s = (expected and expected.median_s) or job.time_limit_s or UNKNOWN_RUN_S
         share = share_of(demand, [room.index[name] for name in there]).astype(np.float64)
         self.calendar.take(there, share, now, now + run_s)
 

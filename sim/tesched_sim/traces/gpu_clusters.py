@@ -1,7 +1,7 @@
 """Public traces of GPU clusters, as CSV.
 
 Philly (Microsoft, 2017, msr-fiddle/philly-traces, CC-BY-4.0) as others have flattened it: timestamp, duration,
-num_gpus, cluster (the virtual cluster: a group of users, who are not known). Alibaba's openb (2023,
+num_gpus, cluster (the virtual cluster, a group of users, who are not known: the account). Alibaba's openb (2023,
 alibaba/clusterdata, cluster-trace-gpu-v2023): pods; those of quality class BE are best effort, those of LS and
 Burstable are taken for TE, which is a weak label: services are among them. A part of a GPU counts as one.
 
@@ -30,6 +30,7 @@ def read_philly(path: Path) -> Recorded:
             submit_s=line.read("timestamp", _seconds, "a time such as 2017-09-07 03:58:57"),
             run_s=line.number("duration"),
             gpus=line.whole("num_gpus"),
+            account=line.text("cluster"),
         )
     return rows.recorded()
 

@@ -33,6 +33,9 @@ class Recorded:
     job_names: tuple[str, ...]
     accounts: tuple[str, ...]
     partitions: tuple[str, ...]
+    #: as Slurm writes them: 123, 120_4, and COMPLETED; "" where not told
+    job_ids: tuple[str, ...]
+    states: tuple[str, ...]
     #: how many lines were left out, by reason
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -60,6 +63,8 @@ class Rows:
     job_names: list[str] = field(default_factory=list)
     accounts: list[str] = field(default_factory=list)
     partitions: list[str] = field(default_factory=list)
+    job_ids: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(
@@ -78,6 +83,8 @@ class Rows:
         job_name: str = "",
         account: str = "",
         partition: str = "",
+        job_id: str = "",
+        state: str = "",
     ) -> None:
         """Take a job; one that never ran is left out."""
         if run_s <= 0:
@@ -96,6 +103,8 @@ class Rows:
         self.job_names.append(job_name)
         self.accounts.append(account)
         self.partitions.append(partition)
+        self.job_ids.append(job_id)
+        self.states.append(state)
 
     def recorded(self) -> Recorded:
         """Return them."""
@@ -114,5 +123,7 @@ class Rows:
             job_names=tuple(self.job_names),
             accounts=tuple(self.accounts),
             partitions=tuple(self.partitions),
+            job_ids=tuple(self.job_ids),
+            states=tuple(self.states),
             left_out=self.left_out,
         )

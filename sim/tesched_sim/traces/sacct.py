@@ -51,6 +51,8 @@ def read_sacct(path: Path) -> Recorded:
             job_name=line.text("JobName"),
             account=line.text("Account"),
             partition=line.text("Partition"),
+            job_id=line.text("JobID"),
+            state=(line.text("State").split() or [""])[0],
         )
     return rows.recorded()
 

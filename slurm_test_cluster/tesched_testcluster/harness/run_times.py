@@ -42,6 +42,7 @@ class Score:
 
     predictor: str
     covered: list[int] = field(default_factory=lambda: [0] * len(LEVELS))
+    inside: int = 0
     errors: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
 
@@ -49,6 +50,7 @@ class Score:
         """Take one job."""
         for place, quantile_s in enumerate(quantiles_s):
             self.covered[place] += run_s <= quantile_s * ROUNDING
+        self.inside += quantiles_s[0] <= run_s * ROUNDING and run_s <= quantiles_s[-1] * ROUNDING
         off = [log2(run_s / quantile_s) for quantile_s in quantiles_s]
         self.errors.append(abs(off[LEVELS.index(0.5)]))
         self.losses.append(
@@ -63,6 +65,7 @@ class Score:
             predictor=self.predictor,
             predicted=jobs,
             coverage=tuple(count / jobs for count in self.covered),
+            inside=self.inside / jobs,
             error_log2=error,
             factor=2**error,
             loss=fmean(self.losses),
@@ -77,6 +80,8 @@ class Row:
     predicted: int
     #: in the order of LEVELS; best: LEVELS itself
     coverage: tuple[float, ...]
+    #: share of runs from the first of LEVELS to the last; best: 0.8
+    inside: float
     error_log2: float
     factor: float
     loss: float

@@ -94,6 +94,27 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("key", name=op.f("pk_deeds")),
     )
     op.create_table(
+        "finished_runs",
+        sa.Column("key", key, nullable=False),
+        sa.Column("cluster", sa.Text(), nullable=False),
+        sa.Column("run", sa.Text(), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("user_name", sa.Text(), nullable=False),
+        sa.Column("account", sa.Text(), nullable=False),
+        sa.Column("partition", sa.Text(), nullable=False),
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("gpus", sa.BigInteger(), nullable=False),
+        sa.Column("cpus", sa.BigInteger(), nullable=False),
+        sa.Column("nodes", sa.BigInteger(), nullable=False),
+        sa.Column("time_limit_s", sa.Float(53), nullable=True),
+        sa.Column("run_s", sa.Float(53), nullable=False),
+        sa.Column("end_s", sa.Float(53), nullable=False),
+        sa.PrimaryKeyConstraint("key", name=op.f("pk_finished_runs")),
+        sa.UniqueConstraint("run", name=op.f("uq_finished_runs_run")),
+    )
+    op.create_index(op.f("ix_finished_runs_end_s"), "finished_runs", ["end_s"])
+
+    op.create_table(
         "job_memory",
         sa.Column("job_id", key, autoincrement=False, nullable=False),
         sa.Column("preemptions", sa.BigInteger(), nullable=True),
@@ -148,6 +169,7 @@ def upgrade() -> None:
         sa.Column("start_time", sa.Float(53), nullable=True),
         sa.Column("end_time", sa.Float(53), nullable=True),
         sa.Column("time_limit_s", sa.BigInteger(), nullable=True),
+        sa.Column("run_time_s", sa.Float(53), nullable=True),
         sa.Column("nodes", sa.JSON(), nullable=False),
         sa.Column("question", sa.JSON(), nullable=True),
         sa.Column("first_seen", sa.Float(53), nullable=False),

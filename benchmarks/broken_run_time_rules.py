@@ -1,0 +1,27 @@
+"""The rules of learned run times that `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_FINISHED, _SNAPSHOT = "core/tesched_core/intake/finished_runs.py", "core/tesched_core/model/snapshot.py"
+_COLUMNS, _ELIGIBLE = "core/tesched_core/placement/columns_of.py", "core/tesched_core/guard/eligibility.py"
+_STORE, _SOURCE = "db/tesched_db/finished_runs.py", "daemon/tesched_daemon/run_time_source.py"
+_LEVELS = "predict/tesched_predict/calibration.py"
+
+RUN_TIME_MUTATIONS = (
+    Mutation("run times: a run that was cut short tells none", _FINISHED, "job.state not in ENDED_BY_ITSELF or", ""),
+    Mutation("run times: nor one that had its notice", _FINISHED, "victim.noticed_at is not None", "False"),
+    Mutation("run times: the notice of another run is none", _FINISHED, " and victim.restarts == job.restarts", ""),
+    Mutation("run times: the owner's word comes first", _SNAPSHOT, "traits.run_time_s is not None:", "False:"),
+    Mutation("run times: the bound goes by the low quantile", _ELIGIBLE, "running.may_end_at", "running.ends_at"),
+    Mutation("run times: ends go by the median", _COLUMNS, "started + expected.median_s", "started + expected.high_s"),
+    Mutation("run times: what must fit goes by the high one", _COLUMNS, "one.high_s if one", "one.median_s if one"),
+    Mutation("run times: a run counts once", _STORE, "if name not in there]", "if name]"),
+    Mutation("run times: the newest are kept", _STORE, "offset(MOST_RUNS - 1)", "offset(10**6)"),
+    Mutation("run times: of this cluster alone", _STORE, ", FinishedRunRow.cluster.in_([\"\", cluster])", ""),
+    Mutation("run times: one that is outlived is renewed", _SOURCE, "min(now + REFRESH_S, outlived_at)", "now + 1e9"),
+    Mutation("run times: a poll does its share", _SOURCE, " and units > 0", ""),
+    Mutation("run times: levels are corrected", _LEVELS, "count < FEWEST_SCORES or ", "True or "),
+    Mutation("run times: the newest scores count", _LEVELS, "> MOST_SCORES:", "> 10**6:"),
+)  # fmt: skip

@@ -1,0 +1,190 @@
+"""`tesched learn`: run times from what ran before tesched did, from Slurm's accounting or a trace."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from math import inf, isnan
+from pathlib import Path
+
+import click
+from sqlalchemy import Engine
+from tesched_core.intake.finished_runs import ENDED_BY_ITSELF
+from tesched_core.model.told_error import ToldError
+from tesched_daemon.config import Config
+from tesched_daemon.wiring import history
+from tesched_db import deeds, finished_runs
+from tesched_db.finished_runs import MOST_RUNS, SHORTEST_S, LearnedRun, name_of
+from tesched_predict.history import FinishedRun
+from tesched_sim import traces
+from tesched_sim.traces.recorded import Recorded
+from tesched_sim.workload import WorkloadError
+
+from tesched_cli.common import (
+    Duration,
+    config_option,
+    configuration,
+    json_option,
+    print_json,
+    progress,
+    say,
+    writable_store,
+)
+
+
+class AnotherClusterError(ToldError):
+    """The store has the history of another cluster. The text names the file, the key, and what would be right."""
+
+
+@click.command()
+@config_option
+@click.option("--since", "since_s", type=Duration(), help="By Slurm's accounting (sacct), what ran so far back: 30d.")
+@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="From a file, such as sacct printed.")
+@click.option(
+    "--format", "form", type=click.Choice(traces.FORMATS), help="Of the file, where its first line says none."
+)
+@click.option("--forget", is_flag=True, help="Forget all that was learned.")
+@json_option
+def learn(
+    config_path: Path, *, since_s: float | None, trace: Path | None, form: str | None, forget: bool, as_json: bool
+) -> None:
+    """Learn run times from what ran before: Slurm's accounting, or a trace. What is learned twice counts once.
+
+    The daemon learns by itself from then on, and takes in what this command learns within seconds
+    (docs/reference/run-times.md).
+    """
+    chosen = [word for word, is_set in (("--since", since_s), ("--trace", trace), ("--forget", forget)) if is_set]
+    if len(chosen) != 1:
+        said = " and ".join(chosen) or "none of them"
+        raise click.UsageError(f"it takes one of --since 30d, --trace FILE and --forget, not {said}")
+    if form and trace is None:
+        raise click.UsageError("--format says what a trace is, and needs --trace")
+    config = configuration(config_path)
+    with writable_store(config_path) as engine:
+        if forget:
+            _forget(engine, as_json=as_json)
+            return
+        if trace is not None:
+            runs, left_out = of_trace(traces.read(trace, form), trace, now=time.time())
+            source = str(trace)
+        else:
+            runs, left_out = _of_sacct(config, since_s or 0.0)
+            source = "sacct"
+            _check_cluster(engine, config_path, config, runs)
+        runs = sorted(runs, key=lambda one: one.run.end_s)
+        # The store would keep no more.
+        parts = finished_runs.in_parts(runs[-MOST_RUNS:])
+        new = finished_runs.add(engine, progress(parts, "runs, by 500"))
+        deeds.record(engine, f"learn: {new} new runs from {source}")
+        kept = finished_runs.count(engine)
+    if as_json:
+        figures = {"source": source, "runs": len(runs), "new": new, "kept": kept, "left_out": left_out}
+        print_json("learn", {**figures, "used": config.run_times.learn})
+        return
+    _show(source, len(runs), new=new, kept=kept, left_out=left_out)
+    if not config.run_times.learn:
+        say(f"{config_path}: run_times.learn is false: nothing of this is used until it is true")
+
+
+def _show(source: str, runs: int, *, new: int, kept: int, left_out: Mapping[str, int]) -> None:
+    say(f"{runs} runs from {source}: {new} are new; the state store has {kept} (the newest {MOST_RUNS} are kept)")
+    for reason, count in sorted(left_out.items()):
+        say(f"  {count} left out: {reason}")
+
+
+def _forget(engine: Engine, *, as_json: bool) -> None:
+    gone = finished_runs.forget(engine)
+    deeds.record(engine, f"learn --forget: {gone} runs")
+    if as_json:
+        print_json("learn", {"forgotten": gone})
+    else:
+        say(f"forgotten: {gone} runs; the daemon forgets them when it starts again")
+
+
+def _of_sacct(config: Config, since_s: float) -> tuple[list[LearnedRun], Counter[str]]:
+    found = history(config, since_s)
+    runs = [
+        LearnedRun(
+            run=FinishedRun(
+                user=one.user,
+                account=one.account,
+                partition=one.partition,
+                job_name=one.job_name,
+                gpus=one.gpus,
+                cpus=one.cpus,
+                nodes=one.nodes,
+                time_limit_s=one.time_limit_s,
+                run_s=max(one.ran_s, SHORTEST_S),
+                end_s=one.end_time,
+            ),
+            name=name_of(one.label, one.start_time),
+            cluster=one.cluster,
+            source="sacct",
+        )
+        for one in found.runs
+    ]
+    return runs, found.left_out
+
+
+def _check_cluster(engine: Engine, config_path: Path, config: Config, runs: Sequence[LearnedRun]) -> None:
+    """Raise AnotherClusterError if the store's history and this one are of two clusters."""
+    ours = {one.cluster for one in runs}
+    others = [name for name in finished_runs.clusters(engine) if name not in ours]
+    if ours and others:
+        there, here = ", ".join(others), ", ".join(sorted(ours))
+        raise AnotherClusterError(
+            f"{config_path}: store.url: the finished runs in {config.store.shown()} are of cluster {there}, and "
+            f"sacct's are of {here}: name the store of cluster {here}, or forget those runs: tesched learn --forget"
+        )
+
+
+def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[LearnedRun], Counter[str]]:
+    """Return the runs of a trace that ended by themselves, and how many were left out. Raises WorkloadError.
+
+    A trace without job ids, which is none of sacct's, counts from any beginning: its last run is taken to end now.
+    """
+    if not recorded.has_times:
+        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+    left_out = Counter(recorded.left_out)
+    found: list[tuple[str, str, FinishedRun]] = []
+    for row, run_s in enumerate(recorded.run_s.tolist()):
+        state = recorded.states[row]
+        if state and state not in ENDED_BY_ITSELF:
+            left_out[state] += 1
+            continue
+        waited_s = float(recorded.waited_s[row])
+        start_s = float(recorded.submit_s[row]) + (0.0 if isnan(waited_s) else waited_s)
+        found.append((recorded.job_ids[row], *_run_of(recorded, row, start_s=start_s, run_s=run_s)))
+    latest = max((run.end_s for _, _, run in found), default=0.0)
+    times: Counter[str] = Counter()
+    runs = []
+    for job_id, facts, found_run in found:
+        run = found_run
+        name = name_of(job_id, run.end_s - run.run_s)
+        if not job_id:
+            times[facts] += 1
+            name = f"trace:{facts}#{times[facts]}"
+            run = replace(run, end_s=run.end_s + now - latest)
+        runs.append(LearnedRun(run=run, name=name, cluster="", source="trace"))
+    return runs, left_out
+
+
+def _run_of(recorded: Recorded, row: int, *, start_s: float, run_s: float) -> tuple[str, FinishedRun]:
+    """Return a run of a trace, and a digest of all that is told of it."""
+    limit_s = float(recorded.limit_s[row])
+    run = FinishedRun(
+        user=recorded.users[row],
+        account=recorded.accounts[row],
+        partition=recorded.partitions[row],
+        job_name=recorded.job_names[row],
+        gpus=max(int(recorded.gpus[row]), 0),
+        cpus=max(int(recorded.cpus[row]), 0),
+        nodes=max(int(recorded.nodes[row]), 0),
+        time_limit_s=None if isnan(limit_s) or limit_s == inf else limit_s,
+        run_s=run_s,
+        end_s=start_s + run_s,
+    )
+    return sha256(repr(run).encode("utf-8", "surrogateescape")).hexdigest()[:24], run

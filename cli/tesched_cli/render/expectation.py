@@ -1,0 +1,75 @@
+"""Expected run time of a job, for `tesched explain`: by its owner's word, or learned as the daemon learns it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+from tesched_core.model.cluster import FINISHED, JobState
+from tesched_daemon.config import Config
+from tesched_daemon.run_time_source import learned
+from tesched_db import finished_runs
+from tesched_db.views import JobView
+from tesched_predict.history import JobFacts
+from tesched_predict.quantiles import LEVELS
+from tesched_predict.words import in_words
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """Expected run time of a job."""
+
+    #: a sentence for people
+    said: str
+    #: "owner" or "learned"
+    source: str
+    #: seconds by level, such as "0.8"; of its owner's word the same for all
+    quantiles_s: Mapping[str, float]
+    #: what the runs have in common with the job, how many they are, and which part of them was shorter than the 0.8
+    likeness: str = ""
+    runs: int = 0
+    shorter: float | None = None
+    #: seconds that the job has run
+    ran_s: float = 0.0
+
+
+def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
+    """Return what is expected of a job that has not ended; None where nothing is known. Raises StoreError."""
+    if job.state in FINISHED or job.gone:
+        return None
+    if job.run_time_s is not None:
+        said = f"{in_words(job.run_time_s)} in all, by its owner's word (--comment)"
+        return Expected(said=said, source="owner", quantiles_s={str(level): job.run_time_s for level in LEVELS})
+    if not config.run_times.learn:
+        return None
+    runs_for_s = 0.0
+    if job.state is not JobState.PENDING and job.start_time is not None:
+        runs_for_s = max(time.time() - job.start_time, 0.0)
+    names = finished_runs.clusters(engine)
+    prediction = learned(engine, names[0] if names else "").predict(_facts(job), ran_s=runs_for_s)
+    if prediction is None:
+        return None
+    return Expected(
+        said=prediction.explained,
+        source="learned",
+        quantiles_s={str(level): prediction.at(level) for level in LEVELS},
+        likeness=prediction.likeness.value,
+        runs=prediction.runs,
+        shorter=prediction.shorter,
+        ran_s=prediction.ran_s,
+    )
+
+
+def _facts(job: JobView) -> JobFacts:
+    return JobFacts(
+        user=job.user,
+        account=job.account,
+        partition=job.partition.partition(",")[0],
+        job_name=job.name,
+        gpus=job.gpus,
+        cpus=job.cpus,
+        nodes=job.min_nodes,
+        time_limit_s=None if job.time_limit_s is None else float(job.time_limit_s),
+    )

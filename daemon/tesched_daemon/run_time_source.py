@@ -1,0 +1,179 @@
+"""Run times that are expected of jobs, learned from the runs in the state store.
+
+What one poll costs is bounded: a prediction is kept for `REFRESH_S`, waiting jobs of the same groups share one, and of
+what is due at once a poll makes `MOST_UNITS` worth, running jobs first. Until its turn a job has its last prediction,
+or none, and then its time limit counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import inf
+
+from sqlalchemy import Engine
+from tesched_core.model.cluster import Job
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
+from tesched_db import finished_runs
+from tesched_predict.history import JobFacts
+from tesched_predict.quantiles import Prediction, RunTimes
+
+log = logging.getLogger(__name__)
+
+#: Seconds for which what was read of the store is believed.
+AGE_S = 10.0
+#: Seconds for which a prediction is kept: runs of jobs like it end now and then, and a running job has run longer.
+REFRESH_S = 60.0
+#: Work of one poll: a prediction costs `PREDICTION_UNITS`, to find one that a job may share costs 1 (about 7 us).
+MOST_UNITS = 2000
+PREDICTION_UNITS = 40
+
+
+@dataclass(slots=True)
+class _Known:
+    """Job for which something is expected, or could be, and what that was worked out for."""
+
+    job: Job
+    traits: Traits
+    #: inf: nothing is to be worked out
+    renew_at: UnixSeconds
+
+
+@dataclass(kw_only=True)
+class LearnedRunTimes:
+    """Core's Expectations, from the state store."""
+
+    engine: Engine
+    run_times: RunTimes = field(default_factory=RunTimes)
+    _cluster: str | None = field(default=None, init=False)
+    _last_key: int = field(default=0, init=False)
+    _read_at: UnixSeconds | None = field(default=None, init=False)
+    _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
+    _waiting: bool = field(default=False, init=False)
+    _at: UnixSeconds = field(default=0.0, init=False)
+    _known: dict[JobId, _Known] = field(default_factory=dict, init=False)
+    _expected: dict[JobId, ExpectedRun] = field(default_factory=dict, init=False)
+    #: heaps: when it is to be worked out again, and the job; of jobs on nodes, and of those that wait
+    _due_on_nodes: list[tuple[UnixSeconds, JobId]] = field(default_factory=list, init=False)
+    _due_waiting: list[tuple[UnixSeconds, JobId]] = field(default_factory=list, init=False)
+    #: by groups and time limit: when it was made, and what is expected of a job that has not started
+    _shared: dict[Hashable, tuple[UnixSeconds, ExpectedRun | None]] = field(default_factory=dict, init=False)
+
+    def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
+        """Predict the run times of the jobs on nodes, and of those that wait if `waiting`. Raises StoreError."""
+        self._learn(snapshot.settings.cluster_name, snapshot.taken_at)
+        # A clock that was set back would have everything be due much later.
+        if waiting is not self._waiting or snapshot.taken_at < self._at:
+            self._forget_jobs()
+        self._waiting, self._at = waiting, snapshot.taken_at
+        if snapshot.jobs is not self._jobs:
+            self._follow(snapshot)
+            self._jobs = snapshot.jobs
+        self._renew(snapshot)
+        return dict(self._expected)
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        """Find the jobs that are new, gone or changed."""
+        known, traits_of = self._known, snapshot.traits
+        for job_id, job in snapshot.jobs.items():
+            one = known.get(job_id)
+            if one is not None and one.job is job:
+                continue
+            traits = traits_of[job_id]
+            # The traits are the same for as long as all that they rest on is.
+            same = one is not None and one.traits is traits and one.job.start_time == job.start_time
+            if one is not None and same and one.job.state is job.state:
+                one.job = job
+                continue
+            known[job_id] = _Known(job, traits, self._first_due(job_id, job, traits, snapshot.taken_at))
+        if len(known) > len(snapshot.jobs):
+            for job_id in known.keys() - snapshot.jobs.keys():
+                del known[job_id]
+                self._expected.pop(job_id, None)
+
+    def _first_due(self, job_id: JobId, job: Job, traits: Traits, now: UnixSeconds) -> UnixSeconds:
+        """Enter a new or changed job among those that are due; what was expected of it stays until then."""
+        exempt = job.pending and (not self._waiting or traits.job_class is JobClass.EXEMPT)
+        if job.finished or traits.run_time_s is not None or exempt:
+            self._expected.pop(job_id, None)
+            return inf
+        heappush(self._due_waiting if job.pending else self._due_on_nodes, (now, job_id))
+        return now
+
+    def _forget_jobs(self) -> None:
+        self._known, self._expected, self._jobs = {}, {}, None
+        self._due_on_nodes, self._due_waiting = [], []
+
+    def _learn(self, cluster: str, now: UnixSeconds) -> None:
+        """Take the runs that were written since the last time; all of them if it is another cluster's store."""
+        if cluster != self._cluster:
+            self.run_times, self._last_key, self._read_at = RunTimes(), 0, None
+            self._cluster = cluster
+            self._forget_jobs()
+            others = [name for name in finished_runs.clusters(self.engine) if name != cluster]
+            if others:
+                words = "finished runs of cluster %s are in the state store, and not used: this is cluster %s"
+                log.warning(words, ", ".join(others), cluster)
+        if self._read_at is not None and 0 <= now - self._read_at < AGE_S:
+            return
+        runs, self._last_key = finished_runs.load(self.engine, cluster, after=self._last_key)
+        self.run_times.learned_all(runs)
+        self._read_at = now
+
+    def _renew(self, snapshot: Snapshot) -> None:
+        """Predict again what is due, as far as one poll may: jobs on nodes first."""
+        now, units = snapshot.taken_at, MOST_UNITS
+        for due in (self._due_on_nodes, self._due_waiting):
+            while due and due[0][0] <= now and units > 0:
+                renew_at, job_id = heappop(due)
+                one = self._known.get(job_id)
+                # It may have changed since, and be due at another time.
+                if one is None or one.renew_at != renew_at:
+                    continue
+                expected, one.renew_at, spent = self._of_job(snapshot.jobs[job_id], now)
+                units -= spent
+                if expected is None:
+                    self._expected.pop(job_id, None)
+                else:
+                    self._expected[job_id] = expected
+                heappush(due, (one.renew_at, job_id))
+
+    def _of_job(self, job: Job, now: UnixSeconds) -> tuple[ExpectedRun | None, UnixSeconds, int]:
+        """Expected run time of a job, until when that is believed, and what it cost to know."""
+        facts = finished_runs.facts_of(job)
+        if job.start_time is None or job.pending:
+            expected, spent = self._of_waiting(facts, now)
+            return expected, now + REFRESH_S, spent
+        ran_s = max(now - job.start_time, 0.0)
+        expected = _expected(self.run_times.predict(facts, ran_s=ran_s))
+        # Once it has run for longer than expected, something else is expected of it.
+        outlived_at = job.start_time + expected.median_s if expected else now + REFRESH_S
+        return expected, max(min(now + REFRESH_S, outlived_at), now + 1), PREDICTION_UNITS
+
+    def _of_waiting(self, facts: JobFacts, now: UnixSeconds) -> tuple[ExpectedRun | None, int]:
+        """Expected run time of a job that has not started, and what it cost to know."""
+        key = self.run_times.shared_key(facts)
+        found = self._shared.get(key)
+        if found is not None and 0 <= now - found[0] < REFRESH_S:
+            return found[1], 1
+        if len(self._shared) > MOST_UNITS:
+            self._shared.clear()
+        expected = _expected(self.run_times.predict(facts))
+        self._shared[key] = now, expected
+        return expected, PREDICTION_UNITS
+
+
+def _expected(prediction: Prediction | None) -> ExpectedRun | None:
+    if prediction is None:
+        return None
+    return ExpectedRun(low_s=prediction.at(0.1), median_s=prediction.at(0.5), high_s=prediction.at(0.8))
+
+
+def learned(engine: Engine, cluster: str) -> RunTimes:
+    """Learn all runs of a cluster that are in the store. Raises StoreError."""
+    run_times = RunTimes()
+    run_times.learned_all(finished_runs.load(engine, cluster)[0])
+    return run_times

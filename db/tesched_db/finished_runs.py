@@ -1,0 +1,183 @@
+"""Finished runs that tell a run time: the newest `MOST_RUNS`, from the daemon's own polls, from sacct and from traces.
+
+A run has one name wherever it comes from (`name_of`), so that what is learned twice counts once. `cluster` is empty for
+the runs of a trace, which does not say; the others are of the cluster that Slurm names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy.orm import Session
+from tesched_core.intake.finished_runs import tells_run_time
+from tesched_core.model.cluster import Job
+from tesched_core.model.memory import Memory
+from tesched_core.model.request import requested_gpus
+from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.snapshot import Snapshot
+from tesched_predict.history import FinishedRun, JobFacts
+
+from tesched_db.engine import reading, writing
+from tesched_db.errors import store_errors
+from tesched_db.job_rows import CHUNK, Values
+from tesched_db.tables import FinishedRunRow, storable
+from tesched_db.upsert import insert_new
+
+#: Runs that are kept, the newest by their end: 27 us each to learn at a daemon's start.
+MOST_RUNS = 20_000
+#: Shortest run, seconds: Slurm counts whole seconds, and 0 has no logarithm.
+SHORTEST_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnedRun:
+    """One finished run as the store has it."""
+
+    run: FinishedRun
+    #: one name for one run, whatever it was learned from
+    name: str
+    #: empty: a trace's
+    cluster: str
+    #: "daemon", "sacct" or "trace"
+    source: str
+
+
+def name_of(label: str, start_time: UnixSeconds) -> str:
+    """Name of a run: the job as squeue and sacct both write it (123, 120_4, 130+1), and its start."""
+    return f"{label}@{start_time:.0f}"
+
+
+def facts_of(job: Job) -> JobFacts:
+    """Facts of a job that a run time is predicted from; of several partitions the first."""
+    return JobFacts(**_facts(job))
+
+
+def _facts(job: Job) -> Values:
+    return {
+        "user": job.user,
+        "account": job.account,
+        "partition": job.partitions[0] if job.partitions else "",
+        "job_name": job.name,
+        "gpus": requested_gpus(job),
+        "cpus": job.request.cpus,
+        "nodes": max(job.request.min_nodes, 1),
+        "time_limit_s": None if job.time_limit_s is None else float(job.time_limit_s),
+    }
+
+
+def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memory: Memory, snapshot: Snapshot) -> None:
+    """Write the runs among those that have just ended that tell a run time; each comes with the seconds that it ran."""
+    runs = [
+        LearnedRun(
+            run=FinishedRun(**_facts(job), run_s=max(ran_s, SHORTEST_S), end_s=job.end_time or snapshot.taken_at),
+            name=name_of(job.label, job.start_time or 0.0),
+            cluster=snapshot.settings.cluster_name,
+            source="daemon",
+        )
+        for job, ran_s in ended
+        if tells_run_time(job, memory)
+    ]
+    if runs:
+        _insert(connection, runs)
+        _drop_oldest(connection)
+
+
+def add(engine: Engine, runs: Iterable[Sequence[LearnedRun]]) -> int:
+    """Write runs, each part in a transaction of its own; return how many of them were not there. Raises StoreError."""
+    new = 0
+    for some in runs:
+        with store_errors("write what was learned"), writing(engine).begin() as connection:
+            new += _insert(connection, some)
+    with store_errors("write what was learned"), writing(engine).begin() as connection:
+        _drop_oldest(connection)
+    return new
+
+
+def in_parts(runs: Sequence[LearnedRun]) -> list[Sequence[LearnedRun]]:
+    """Cut runs into parts for `add`, so that the daemon never waits long for its turn to write."""
+    return [runs[start : start + CHUNK] for start in range(0, len(runs), CHUNK)]
+
+
+def _insert(connection: Connection, runs: Sequence[LearnedRun]) -> int:
+    rows = {row["run"]: row for row in map(_values, runs)}
+    there = set(connection.scalars(select(FinishedRunRow.run).where(FinishedRunRow.run.in_(list(rows)))))
+    new = [row for name, row in rows.items() if name not in there]
+    if new:
+        insert_new(connection, FinishedRunRow, new)
+    return len(new)
+
+
+def _drop_oldest(connection: Connection) -> None:
+    newest = select(FinishedRunRow.end_s).order_by(FinishedRunRow.end_s.desc())
+    oldest = connection.scalar(newest.offset(MOST_RUNS - 1).limit(1))
+    if oldest is not None:
+        connection.execute(delete(FinishedRunRow).where(FinishedRunRow.end_s < oldest))
+
+
+def load(engine: Engine, cluster: str, *, after: int = 0) -> tuple[list[FinishedRun], int]:
+    """Runs of this cluster and of traces, oldest end first, and the key of the last one written. Raises StoreError.
+
+    With `after`, only those that were written after the one with this key.
+    """
+    with store_errors("read what was learned"), Session(reading(engine)) as session:
+        rows = session.scalars(
+            select(FinishedRunRow).where(FinishedRunRow.key > after, FinishedRunRow.cluster.in_(["", cluster]))
+        ).all()
+        last = session.scalar(select(func.max(FinishedRunRow.key)))
+    return [_run(row) for row in sorted(rows, key=lambda row: (row.end_s, row.key))], max(last or 0, after)
+
+
+def clusters(engine: Engine) -> tuple[str, ...]:
+    """Clusters whose runs the store has, that of the newest run first; a trace's has no name. Raises StoreError."""
+    with store_errors("read what was learned"), Session(reading(engine)) as session:
+        query = select(FinishedRunRow.cluster).where(FinishedRunRow.cluster != "").group_by(FinishedRunRow.cluster)
+        return tuple(session.scalars(query.order_by(func.max(FinishedRunRow.end_s).desc())))
+
+
+def count(engine: Engine) -> int:
+    """Number of the runs that are kept. Raises StoreError."""
+    with store_errors("read what was learned"), Session(reading(engine)) as session:
+        return session.scalar(select(func.count()).select_from(FinishedRunRow)) or 0
+
+
+def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:
+    """Delete all runs, or those that ended before that time; return how many. Raises StoreError."""
+    with store_errors("forget what was learned"), writing(engine).begin() as connection:
+        old = delete(FinishedRunRow)
+        return connection.execute(old if before is None else old.where(FinishedRunRow.end_s < before)).rowcount
+
+
+def _run(row: FinishedRunRow) -> FinishedRun:
+    return FinishedRun(
+        user=row.user,
+        account=row.account,
+        partition=row.partition,
+        job_name=row.name,
+        gpus=row.gpus,
+        cpus=row.cpus,
+        nodes=row.nodes,
+        time_limit_s=row.time_limit_s,
+        run_s=row.run_s,
+        end_s=row.end_s,
+    )
+
+
+def _values(one: LearnedRun) -> Values:
+    run = one.run
+    return {
+        "cluster": storable(one.cluster),
+        "run": storable(one.name),
+        "source": one.source,
+        "user": storable(run.user),
+        "account": storable(run.account),
+        "partition": storable(run.partition),
+        "name": storable(run.job_name),
+        "gpus": run.gpus,
+        "cpus": run.cpus,
+        "nodes": run.nodes,
+        "time_limit_s": run.time_limit_s,
+        "run_s": run.run_s,
+        "end_s": run.end_s,
+    }

@@ -1,0 +1,130 @@
+"""Finished runs of the last days, from Slurm's accounting (sacct), by one bounded process.
+
+A job's name is whatever its user typed: separators and line feeds too. So the fields are separated by a word that is
+drawn for each call, and what is between two of them is one field, whatever is in it; the first and the last field of a
+record are Slurm's own and have no line feed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from tesched_core.intake.finished_runs import ENDED_BY_ITSELF
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import JobState
+from tesched_core.model.resources import UnixSeconds
+
+from tesched_slurm.columns import strange
+from tesched_slurm.run_command import Commands
+
+_FIELDS = (
+    *("JobID", "Cluster", "User", "Account", "Partition", "JobName", "Start", "End", "ElapsedRaw", "TimelimitRaw"),
+    *("NNodes", "ReqCPUS", "ReqTRES", "State"),
+)
+#: sacct's names of the states of a run that ended by itself (`intake/finished_runs.py`)
+_STATES = "CD,F,TO,OOM"
+#: Seconds that sacct may take: a large site's month is a long question to slurmdbd.
+TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountedRun:
+    """One run that ended by itself, as sacct has it."""
+
+    label: str
+    cluster: str
+    user: str
+    account: str
+    partition: str
+    job_name: str
+    start_time: UnixSeconds
+    end_time: UnixSeconds
+    ran_s: float
+    time_limit_s: float | None
+    nodes: int
+    cpus: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounted:
+    """Runs of the last days, and how many records were left out, by reason."""
+
+    runs: tuple[AccountedRun, ...]
+    left_out: Counter[str]
+
+
+def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
+    """Read the runs that ended by themselves in the last `since_s` seconds."""
+    separator = f"<{secrets.token_hex(12)}>"
+    argv = (
+        *("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", f"--delimiter={separator}"),
+        *(f"--starttime=now-{since_s:.0f}seconds", "--endtime=now", f"--state={_STATES}"),
+        f"--format={','.join(_FIELDS)}",
+    )
+    said = replace(commands, timeout_s=TIMEOUT_S).run(argv)
+    if isinstance(said, Failure):
+        return said
+    try:
+        return read(said, separator)
+    except (ValueError, IndexError) as error:
+        return strange("sacct", error)
+
+
+def read(said: str, separator: str) -> Accounted:
+    """Read what sacct printed. Raises ValueError for what is none of its records."""
+    found, left_out = list[AccountedRun](), Counter[str]()
+    for record in _records(said, separator):
+        fields = dict(zip(_FIELDS, record, strict=True))
+        if not fields["Start"].isdecimal() or not fields["End"].isdecimal():
+            left_out["never ran"] += 1
+        elif (words := fields["State"].split()) and words[0] not in ENDED_BY_ITSELF:
+            left_out[JobState(words[0]).value if words[0] in set(JobState) else "another state"] += 1
+        else:
+            found.append(_run(fields))
+    return Accounted(runs=tuple(found), left_out=left_out)
+
+
+def _records(said: str, separator: str) -> list[list[str]]:
+    """Cut the answer at the separators; where a record ends and the next begins, at the line feed."""
+    if not said:
+        return []
+    pieces = said.removesuffix("\n").split(separator)
+    last = len(_FIELDS) - 1
+    records: list[list[str]] = [[]]
+    for piece in pieces:
+        if len(records[-1]) < last:
+            records[-1].append(piece)
+            continue
+        end, another, begin = piece.partition("\n")
+        records[-1].append(end)
+        if another:
+            records.append([begin])
+    if len(records[-1]) != len(_FIELDS):
+        raise ValueError(f"the last record has {len(records[-1])} fields, not {len(_FIELDS)}")
+    return records
+
+
+def _run(fields: dict[str, str]) -> AccountedRun:
+    limit, tres = (
+        fields["TimelimitRaw"],
+        dict(word.split("=", 1) for word in fields["ReqTRES"].split(",") if "=" in word),
+    )
+    return AccountedRun(
+        label=fields["JobID"],
+        cluster=fields["Cluster"],
+        user=fields["User"],
+        account=fields["Account"],
+        partition=fields["Partition"],
+        job_name=fields["JobName"],
+        start_time=float(fields["Start"]),
+        end_time=float(fields["End"]),
+        ran_s=float(fields["ElapsedRaw"]),
+        # in minutes, or a word
+        time_limit_s=60.0 * int(limit) if limit.isdecimal() else None,
+        nodes=max(int(fields["NNodes"]), 1),
+        cpus=max(int(fields["ReqCPUS"]), 1),
+        gpus=int(float(tres.get("gres/gpu", "0"))),
+    )

@@ -1,0 +1,105 @@
+"""`tesched learn`: from a trace, twice; and what is said of bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+from tesched_db import finished_runs, migrate
+from tesched_db.engine import open_store
+
+HEAD = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|NNodes|NCPUS|State|JobName"
+SACCT = f"""{HEAD}
+1|ada|1000|1010|1070|60|30|1|4|COMPLETED|train_1
+1.batch|ada|1000|1010|1070|60|30|1|4|COMPLETED|batch
+2|ada|1000|1020|1090|70|30|1|4|CANCELLED by 0|train_2
+3|ada|1000|1020|1040|20|30|1|4|TIMEOUT|train_3
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    migrate.upgrade(url)
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[store]\nurl = "{url}"\n[slurm]\nconf = "{tmp_path}/no.conf"\n')
+    return config
+
+
+def tesched(site: Path, *argv: str) -> Result:
+    return CliRunner().invoke(main, ["learn", "--config", str(site), *argv])
+
+
+def learned(site: Path, *argv: str) -> dict[str, object]:
+    done = tesched(site, *argv, "--json")
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.stdout)
+    del found["meta"]
+    return found
+
+
+def test_a_trace_is_learned_once_and_what_was_cut_short_is_not(site: Path) -> None:
+    trace = site.with_name("trace.txt")
+    trace.write_text(SACCT)
+    first = learned(site, "--trace", str(trace))
+    left_out = {"steps": 1, "CANCELLED": 1}
+    assert first == {"source": str(trace), "runs": 2, "new": 2, "kept": 2, "left_out": left_out, "used": True}
+    assert learned(site, "--trace", str(trace))["new"] == 0
+    engine = open_store(f"sqlite:///{site.parent}/store.sqlite", read_only=True)
+    runs, _ = finished_runs.load(engine, "here")
+    engine.dispose()
+    assert [(run.job_name, run.run_s, run.end_s) for run in runs] == [
+        ("train_3", 20.0, 1040.0),
+        ("train_1", 60.0, 1070.0),
+    ]
+
+
+def test_equal_runs_of_a_trace_without_ids_are_as_many_as_they_are(site: Path) -> None:
+    trace = site.with_name("trace.csv")
+    lines = ["2017-10-03 00:00:00,60,1,1,vc"] * 3 + ["2017-10-03 00:10:00,60,1,1,vc"]
+    trace.write_text("\n".join(["timestamp,duration,num_gpus,gpu_time,cluster", *lines]) + "\n")
+    assert learned(site, "--trace", str(trace))["new"] == 4
+    copy = site.with_name("copy.csv")
+    copy.write_text(trace.read_text())
+    assert learned(site, "--trace", str(copy))["new"] == 0
+
+
+def test_all_can_be_forgotten(site: Path) -> None:
+    trace = site.with_name("trace.txt")
+    trace.write_text(SACCT)
+    learned(site, "--trace", str(trace))
+    assert learned(site, "--forget") == {"forgotten": 2}
+
+
+def test_it_is_said_that_nothing_is_used_where_learning_is_off(site: Path) -> None:
+    site.write_text(site.read_text() + "[run_times]\nlearn = false\n")
+    trace = site.with_name("trace.txt")
+    trace.write_text(SACCT)
+    assert f"{site}: run_times.learn is false" in tesched(site, "--trace", str(trace)).stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        ((), "it takes one of --since 30d, --trace FILE and --forget, not none of them"),
+        (("--since", "3d", "--forget"), "not --since and --forget"),
+        (("--since", "soon"), "'soon' is not a duration such as 90s, 15m, 2h or 1d"),
+        (("--since", "3d", "--format", "swf"), "--format says what a trace is, and needs --trace"),
+        (("--trace", "/no/such.txt"), "/no/such.txt"),
+        (("--since", "3d"), "sacct does not say what ran: Slurm accounting storage is disabled"),
+    ],
+)
+def test_bad_input_says_what_would_be_right(
+    site: Path, argv: Sequence[str], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sacct = site.with_name("sacct")
+    sacct.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
+    sacct.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{site.parent}:/usr/bin:/bin")
+    done = tesched(site, *argv)
+    assert done.exit_code == 2
+    assert says in done.stderr

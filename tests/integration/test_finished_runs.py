@@ -1,0 +1,109 @@
+"""Finished runs in the store: what the daemon writes, what counts once, and how many are kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_db import finished_runs
+from tesched_db.finished_runs import LearnedRun, name_of
+from tesched_db.journal import SqlJournal
+from tesched_db.retention import prune
+from tesched_predict.history import FinishedRun
+from tesched_testcluster.harness.store_examples import Writer, job, snapshot
+
+
+def run(number: int, *, cluster: str = "here", end_s: float | None = None) -> LearnedRun:
+    ran = FinishedRun(user="ada", job_name="run", run_s=10.0, end_s=float(number) if end_s is None else end_s)
+    return LearnedRun(run=ran, name=name_of(str(number), number - 10.0), cluster=cluster, source="sacct")
+
+
+def runs_of(store: Engine, cluster: str = "here") -> list[float]:
+    return [one.run_s for one in finished_runs.load(store, cluster)[0]]
+
+
+def ending(writer: Writer, state: JobState, *, runs: bool = True) -> None:
+    """Let job 4 run from 100 to 160, seen at 110 and 170 or only at its end."""
+    settings = SlurmSettings(cluster_name="here")
+    started: dict[str, Any] = {
+        "submit_time": 90.0,
+        "start_time": 100.0,
+        "time_limit_s": 3600,
+        "account": "lab",
+        "partitions": ("gpu",),
+    }
+    if runs:
+        writer.write(replace(snapshot(110.0, job(4, JobState.RUNNING, nodes=["n1"], **started)), settings=settings))
+    writer.write(replace(snapshot(170.0, job(4, state, end_time=160.0, **started)), settings=settings))
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_run_that_ended_by_itself_is_written_with_its_facts(store: Engine, runs: bool) -> None:
+    ending(Writer(store), JobState.COMPLETED, runs=runs)
+    ((found,), _) = finished_runs.load(store, "here")
+    assert (found.user, found.account, found.partition, found.job_name) == ("ada", "lab", "gpu", "run")
+    assert (found.run_s, found.end_s, found.time_limit_s, found.cpus) == (60.0, 160.0, 3600.0, 1)
+
+
+def test_a_run_that_was_cut_short_is_not_written(store: Engine) -> None:
+    ending(Writer(store), JobState.CANCELLED)
+    assert finished_runs.count(store) == 0
+
+
+def test_nothing_is_written_where_nothing_is_to_be_learned(store: Engine) -> None:
+    writer = Writer(store)
+    writer.journal = SqlJournal(store, learns=False)
+    ending(writer, JobState.COMPLETED)
+    assert finished_runs.count(store) == 0
+
+
+def test_a_run_counts_once_wherever_it_was_learned_from(store: Engine) -> None:
+    ending(Writer(store), JobState.COMPLETED)
+    same = LearnedRun(
+        run=FinishedRun(user="ada", run_s=60.0, end_s=160.0), name=name_of("4", 100.0), cluster="here", source="sacct"
+    )
+    assert finished_runs.add(store, [[same, run(200)], [run(200)]]) == 1
+    assert finished_runs.count(store) == 2
+
+
+def test_the_newest_are_kept(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finished_runs, "MOST_RUNS", 3)
+    finished_runs.add(store, [[run(number) for number in (50, 20, 40, 10, 30)]])
+    assert [one.end_s for one in finished_runs.load(store, "here")[0]] == [30.0, 40.0, 50.0]
+    ending(Writer(store), JobState.COMPLETED)
+    assert [one.end_s for one in finished_runs.load(store, "here")[0]] == [40.0, 50.0, 160.0]
+
+
+def test_a_reader_gets_what_was_written_since_and_nothing_of_another_cluster(store: Engine) -> None:
+    finished_runs.add(store, [[run(20), run(21, cluster=""), run(22, cluster="elsewhere")]])
+    found, last = finished_runs.load(store, "here")
+    assert [one.end_s for one in found] == [20.0, 21.0]
+    finished_runs.add(store, [[run(15)]])
+    assert [one.end_s for one in finished_runs.load(store, "here", after=last)[0]] == [15.0]
+    assert finished_runs.clusters(store) == ("elsewhere", "here")
+
+
+def test_pruning_forgets_runs_that_ended_long_ago(store: Engine) -> None:
+    finished_runs.add(store, [[run(100), run(900)]])
+    assert prune(store, 500.0, now=1000.0).runs == 1
+    assert finished_runs.count(store) == 1
+    assert finished_runs.forget(store) == 1
+
+
+def test_a_name_of_any_bytes_is_kept(store: Engine) -> None:
+    odd = replace(run(30), run=FinishedRun(user="ada", job_name="a\0b\udcffc|d\ne", run_s=5.0, end_s=30.0))
+    finished_runs.add(store, [[odd]])
+    ((found,), _) = finished_runs.load(store, "here")
+    assert found.job_name == "a\\x00b\\udcffc|d\ne"
+
+
+def facts(**fields: object) -> Job:
+    return replace(job(4, JobState.PENDING), **fields)  # type: ignore[arg-type]
+
+
+def test_of_several_partitions_the_first_is_a_fact() -> None:
+    assert finished_runs.facts_of(facts(partitions=("a", "b"), time_limit_s=60)).partition == "a"
+    assert finished_runs.facts_of(facts(partitions=(), time_limit_s=None)).time_limit_s is None

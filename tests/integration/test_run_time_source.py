@@ -1,0 +1,132 @@
+"""Expected run times of a snapshot's jobs, learned from the store."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Engine
+from tesched_core.model.cluster import Job, SlurmSettings
+from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_daemon import run_time_source
+from tesched_daemon.run_time_source import AGE_S, REFRESH_S, LearnedRunTimes
+from tesched_db import finished_runs
+from tesched_db.finished_runs import LearnedRun
+from tesched_predict.history import FinishedRun
+
+from tests.builders import NOW, cluster, node, running, share, waiting
+
+
+def learn(store: Engine, *runs_s: float, user: str = "ada", of: str = "here") -> None:
+    """Write runs of a user's jobs, named train_0, train_1 and so on."""
+    runs = [
+        LearnedRun(
+            run=FinishedRun(user=user, job_name=f"train_{place}", cpus=1, nodes=1, run_s=run_s, end_s=1000.0 + place),
+            name=f"{user}{of}{place}@{run_s}",
+            cluster=of,
+            source="sacct",
+        )
+        for place, run_s in enumerate(runs_s)
+    ]
+    finished_runs.add(store, [runs])
+
+
+def seen(*jobs: Job, at: float = NOW, **run_times: float) -> Snapshot:
+    """Return these jobs, best effort; `j2=60` says that job 2's owner says 60 s."""
+    snapshot = cluster([node("n1")], jobs, at=at, settings=SlurmSettings(cluster_name="here"))
+    traits = {
+        job_id: replace(one, job_class=JobClass.BE, run_time_s=run_times.get(f"j{job_id}"))
+        for job_id, one in snapshot.traits.items()
+    }
+    return snapshot.with_traits(traits)
+
+
+def train(job_id: int, ran_s: float | None = None) -> Job:
+    if ran_s is None:
+        return waiting(job_id, user="ada", name=f"train_{job_id}")
+    return running(job_id, share("n1", 1), user="ada", name=f"train_{job_id}", start_time=NOW - ran_s)
+
+
+def medians(source: LearnedRunTimes, snapshot: Snapshot, *, waits: bool = True) -> dict[int, float]:
+    return {job_id: round(one.median_s) for job_id, one in source.read(snapshot, waiting=waits).items()}
+
+
+def test_jobs_like_those_that_ran_are_expected_to_run_as_long(store: Engine) -> None:
+    learn(store, *[600.0] * 20)
+    snapshot = seen(train(1, 10), train(2), waiting(3, user="bob", name="other"))
+    assert medians(LearnedRunTimes(engine=store), snapshot) == {1: 600, 2: 600, 3: 600}
+
+
+def test_waiting_jobs_are_predicted_where_a_policy_reads_it(store: Engine) -> None:
+    learn(store, *[600.0] * 20)
+    assert medians(LearnedRunTimes(engine=store), seen(train(1, 10), train(2)), waits=False) == {1: 600}
+
+
+def test_the_owners_word_is_not_put_aside(store: Engine) -> None:
+    learn(store, *[600.0] * 20)
+    snapshot = seen(train(1, 10), train(2), j1=60.0)
+    snapshot = replace(snapshot, expected=LearnedRunTimes(engine=store).read(snapshot, waiting=True))
+    said, learned = (snapshot.expected_run(JobId(job_id)) for job_id in (1, 2))
+    assert said is not None
+    assert learned is not None
+    assert (said.median_s, said.learned, round(learned.median_s), learned.learned) == (60.0, False, 600, True)
+
+
+def test_where_nothing_was_learned_nothing_is_expected(store: Engine) -> None:
+    assert medians(LearnedRunTimes(engine=store), seen(train(1, 10), train(2))) == {}
+
+
+def test_a_job_that_outlives_what_was_expected_gets_another_expectation(store: Engine) -> None:
+    learn(store, *[100.0] * 10, *[1000.0] * 10)
+    source = LearnedRunTimes(engine=store)
+    job = train(1, 10)
+    assert medians(source, seen(job)) == {1: 100}
+    # Not refreshed by age: it has run for 101 s now, as only the longer ones did.
+    snapshot = seen(job, at=NOW + 91)
+    assert REFRESH_S < 91
+    assert medians(source, snapshot) == {1: 1000}
+
+
+def test_what_ended_since_is_learned_within_seconds_and_expected_within_a_minute(store: Engine) -> None:
+    learn(store, *[600.0] * 5)
+    source = LearnedRunTimes(engine=store)
+    assert medians(source, seen(train(2))) == {2: 600}
+    learn(store, *[60.0] * 200, user="ada")
+    assert medians(source, seen(train(2), at=NOW + AGE_S)) == {2: 600}
+    assert medians(source, seen(train(2), at=NOW + REFRESH_S)) == {2: 60}
+
+
+def test_a_clock_that_is_set_back_keeps_no_old_expectation(store: Engine) -> None:
+    learn(store, *[600.0] * 5)
+    source = LearnedRunTimes(engine=store)
+    assert medians(source, seen(train(2), at=NOW + 7200)) == {2: 600}
+    learn(store, *[60.0] * 200, user="ada")
+    assert medians(source, seen(train(2))) == {2: 60}
+
+
+def test_a_poll_predicts_no_more_than_its_share_and_running_jobs_first(
+    store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(store, *[600.0] * 5)
+    monkeypatch.setattr(run_time_source, "MOST_UNITS", 2 * run_time_source.PREDICTION_UNITS)
+    source = LearnedRunTimes(engine=store)
+    jobs = [train(1), train(2), train(3, 10), train(4, 10)]
+    snapshot = seen(*jobs)
+    assert set(source.read(snapshot, waiting=True)) == {3, 4}
+    assert set(source.read(snapshot, waiting=True)) == {1, 2, 3, 4}
+
+
+def test_waiting_jobs_of_the_same_groups_share_a_prediction(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn(store, *[600.0] * 5)
+    monkeypatch.setattr(run_time_source, "MOST_UNITS", run_time_source.PREDICTION_UNITS + 50)
+    source = LearnedRunTimes(engine=store)
+    assert len(source.read(seen(*map(train, range(1, 41))), waiting=True)) == 40
+
+
+def test_runs_of_another_cluster_are_not_used_and_it_is_said(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    learn(store, *[600.0] * 5, of="elsewhere")
+    with caplog.at_level(logging.WARNING):
+        assert medians(LearnedRunTimes(engine=store), seen(train(1, 10))) == {}
+    assert "finished runs of cluster elsewhere" in caplog.text

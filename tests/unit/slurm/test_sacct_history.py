@@ -1,0 +1,76 @@
+"""Runs as sacct prints them: no job's name forges or breaks a record, and what was cut short is left out."""
+
+from __future__ import annotations
+
+import pytest
+from tesched_slurm.sacct_history import read
+
+SEPARATOR = "<4f2a>"
+PLAIN = {
+    "JobID": "7",
+    "Cluster": "here",
+    "User": "ada",
+    "Account": "lab",
+    "Partition": "gpu",
+    "JobName": "train",
+    "Start": "1000",
+    "End": "1060",
+    "ElapsedRaw": "60",
+    "TimelimitRaw": "30",
+    "NNodes": "1",
+    "ReqCPUS": "4",
+    "ReqTRES": "billing=4,cpu=4,gres/gpu=2,mem=4G,node=1",
+    "State": "COMPLETED",
+}
+
+
+def line(**fields: str) -> str:
+    return SEPARATOR.join({**PLAIN, **fields}.values()) + "\n"
+
+
+def test_a_record_is_read() -> None:
+    (run,) = read(line(), SEPARATOR).runs
+    assert (run.label, run.cluster, run.user, run.account, run.partition) == ("7", "here", "ada", "lab", "gpu")
+    assert (run.job_name, run.start_time, run.end_time, run.ran_s) == ("train", 1000.0, 1060.0, 60.0)
+    assert (run.time_limit_s, run.nodes, run.cpus, run.gpus) == (1800.0, 1, 4, 2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a|b",
+        "a\nb",
+        "a\n8|here|root",
+        "\n",
+        "",
+        "a\n" + line(JobID="9").replace(SEPARATOR, "<0000>"),
+        "a\r\n\udcff\x1f",
+    ],
+)
+def test_a_name_is_one_field_whatever_is_in_it(name: str) -> None:
+    runs = read(line(JobID="1") + line(JobName=name) + line(JobID="3"), SEPARATOR).runs
+    assert [(run.label, run.job_name) for run in runs] == [("1", "train"), ("7", name), ("3", "train")]
+
+
+def test_what_was_cut_short_or_never_ran_is_left_out_and_counted() -> None:
+    found = read(
+        line(State="CANCELLED by 0") + line(State="NODE_FAIL") + line(Start="Unknown") + line(State="TIMEOUT"),
+        SEPARATOR,
+    )
+    assert [run.label for run in found.runs] == ["7"]
+    assert found.left_out == {"CANCELLED": 1, "NODE_FAIL": 1, "never ran": 1}
+
+
+def test_limits_in_words_are_none_and_no_gpu_is_none() -> None:
+    (run,) = read(line(TimelimitRaw="UNLIMITED", ReqTRES=""), SEPARATOR).runs
+    assert (run.time_limit_s, run.gpus) == (None, 0)
+
+
+def test_nothing_ran() -> None:
+    assert read("", SEPARATOR).runs == ()
+
+
+@pytest.mark.parametrize("said", ["some warning\n", line()[:40], line() + "7<4f2a>here\n"])
+def test_what_is_no_record_is_an_error(said: str) -> None:
+    with pytest.raises(ValueError, match=r"fields|argument"):
+        read(said, SEPARATOR)
