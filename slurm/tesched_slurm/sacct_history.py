@@ -27,6 +27,8 @@ _FIELDS = (
 _STATES = "CD,F,TO,OOM"
 #: Seconds that sacct may take: a large site's month is a long question to slurmdbd.
 TIMEOUT_S = 600.0
+#: Seconds that are asked for at most, ten years: sacct cannot count any number of them.
+LONGEST_S = 3650 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
     separator = f"<{secrets.token_hex(12)}>"
     argv = (
         *("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", f"--delimiter={separator}"),
-        *(f"--starttime=now-{since_s:.0f}seconds", "--endtime=now", f"--state={_STATES}"),
+        *(f"--starttime=now-{min(since_s, LONGEST_S):.0f}seconds", "--endtime=now", f"--state={_STATES}"),
         f"--format={','.join(_FIELDS)}",
     )
     said = replace(commands, timeout_s=TIMEOUT_S).run(argv)
