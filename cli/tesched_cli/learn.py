@@ -157,6 +157,9 @@ def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[Learne
             continue
         waited_s = float(recorded.waited_s[row])
         start_s = float(recorded.submit_s[row]) + (0.0 if isnan(waited_s) else waited_s)
+        if recorded.job_ids[row] and start_s + run_s > now:
+            left_out["ends in the future"] += 1
+            continue
         found.append((recorded.job_ids[row], *_run_of(recorded, row, start_s=start_s, run_s=run_s)))
     latest = max((run.end_s for _, _, run in found), default=0.0)
     times: Counter[str] = Counter()

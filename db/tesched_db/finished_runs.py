@@ -79,8 +79,9 @@ def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memo
         for job, ran_s in ended
         if tells_run_time(job, memory)
     ]
+    for some in in_parts(runs[-MOST_RUNS:]):
+        _insert(connection, some)
     if runs:
-        _insert(connection, runs)
         _drop_oldest(connection)
 
 
@@ -96,7 +97,7 @@ def add(engine: Engine, runs: Iterable[Sequence[LearnedRun]]) -> int:
 
 
 def in_parts(runs: Sequence[LearnedRun]) -> list[Sequence[LearnedRun]]:
-    """Cut runs into parts for `add`, so that the daemon never waits long for its turn to write."""
+    """Cut runs into parts: each in a transaction of its own lets the daemon write soon, and a query takes no more."""
     return [runs[start : start + CHUNK] for start in range(0, len(runs), CHUNK)]
 
 

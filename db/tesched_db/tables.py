@@ -570,6 +570,8 @@ class FinishedRunRow(Base):
     """Run that ended by itself, from which run times are learned (`finished_runs.py`): the newest of them."""
 
     __tablename__ = "finished_runs"
+    # A reader asks for greater keys than the last one that it has: SQLite would use those of deleted rows again.
+    __table_args__ = {"sqlite_autoincrement": True}  # noqa: RUF012 - SQLAlchemy's own form
 
     key: Mapped[int] = mapped_column(_Key, primary_key=True)
     #: as Slurm names it; empty: of a trace

@@ -60,7 +60,7 @@ class Accounted:
 
 def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
     """Read the runs that ended by themselves in the last `since_s` seconds."""
-    separator = f"<{secrets.token_hex(12)}>"
+    separator = f"<{secrets.token_hex(6)}>"
     argv = (
         *("sacct", "--allusers", "--allocations", "--noheader", "--parsable2", f"--delimiter={separator}"),
         *(f"--starttime=now-{min(since_s, LONGEST_S):.0f}seconds", "--endtime=now", f"--state={_STATES}"),
@@ -71,7 +71,7 @@ def accounted(commands: Commands, since_s: float) -> Accounted | Failure:
         return said
     try:
         return read(said, separator)
-    except (ValueError, IndexError) as error:
+    except (ValueError, IndexError, OverflowError) as error:
         return strange("sacct", error)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
 from tesched_db import finished_runs
 from tesched_db.finished_runs import LearnedRun, name_of
@@ -84,6 +85,33 @@ def test_a_reader_gets_what_was_written_since_and_nothing_of_another_cluster(sto
     finished_runs.add(store, [[run(15)]])
     assert [one.end_s for one in finished_runs.load(store, "here", after=last)[0]] == [15.0]
     assert finished_runs.clusters(store) == ("elsewhere", "here")
+
+
+def test_a_reader_gets_what_was_written_after_all_was_forgotten(store: Engine) -> None:
+    finished_runs.add(store, [[run(20), run(21), run(22)]])
+    _, last = finished_runs.load(store, "here")
+    finished_runs.forget(store)
+    finished_runs.add(store, [[run(30), run(31)]])
+    assert [one.end_s for one in finished_runs.load(store, "here", after=last)[0]] == [30.0, 31.0]
+
+
+def test_any_number_of_runs_may_end_in_one_poll(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finished_runs, "CHUNK", 2)
+    asked: list[int] = []
+    insert = finished_runs._insert
+
+    def counted(connection: Connection, runs: Sequence[LearnedRun]) -> int:
+        asked.append(len(runs))
+        return insert(connection, runs)
+
+    monkeypatch.setattr(finished_runs, "_insert", counted)
+    ended = [
+        job(number, JobState.COMPLETED, start_time=100.0, end_time=100.0 + number, submit_time=90.0)
+        for number in range(1, 6)
+    ]
+    Writer(store).write(replace(snapshot(170.0, *ended), settings=SlurmSettings(cluster_name="here")))
+    assert finished_runs.count(store) == 5
+    assert asked == [2, 2, 1]
 
 
 def test_pruning_forgets_runs_that_ended_long_ago(store: Engine) -> None:

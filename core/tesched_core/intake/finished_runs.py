@@ -29,6 +29,8 @@ def tells_run_time(job: Job, memory: Memory) -> bool:
     """Tell whether the last run of a finished job ended by itself, and not after a notice of tesched's."""
     if job.state not in ENDED_BY_ITSELF or job.start_time is None:
         return False
+    if any(one.job_id == job.job_id and one.at >= job.start_time for one in memory.paid):
+        return False  # its order has ended by now, or was withdrawn
     return not any(
         victim.job_id == job.job_id and victim.restarts == job.restarts and victim.noticed_at is not None
         for order in memory.orders.values()

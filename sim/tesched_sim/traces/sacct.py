@@ -17,10 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from tesched_sim.traces.recorded import Recorded, Rows
-from tesched_sim.traces.text import Line, table
+from tesched_sim.traces.text import Line, table, whole
 
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 _A_TIME = "a time such as 2026-01-31T12:00:00"
+#: more is no memory
+_MOST_MIB = 2.0**40
 _NOT_RUN = ["NONE", "UNKNOWN"]
 
 
@@ -34,8 +36,7 @@ def read_sacct(path: Path) -> Recorded:
         if line.text("Start").upper() in _NOT_RUN:
             rows.left_out["never ran"] += 1
             continue
-        nodes = line.read("NNodes", int, "a whole number")
-        cpus = line.read("NCPUS", int, "a whole number")
+        nodes, cpus = line.whole("NNodes"), line.whole("NCPUS")
         tres = _tres(line)
         submit_s = line.read("Submit", _seconds, _A_TIME)
         rows.add(
@@ -46,7 +47,7 @@ def read_sacct(path: Path) -> Recorded:
             nodes=max(nodes, 1),
             cpus=max(cpus, 1),
             mem_mib=_mem_mib(tres.get("mem", ""), line, nodes, cpus),
-            gpus=int(float(tres.get("gres/gpu", "0") or 0)),
+            gpus=_gpus(line),
             user=line.text("User"),
             job_name=line.text("JobName"),
             account=line.text("Account"),
@@ -59,18 +60,36 @@ def read_sacct(path: Path) -> Recorded:
 
 def _tres(line: Line) -> dict[str, str]:
     """Return AllocTRES, or ReqTRES, as sacct writes it: cpu=8,gres/gpu=2,mem=64G,node=1."""
-    text = line.text("AllocTRES") or line.text("ReqTRES")
+    return _amounts(line.text("AllocTRES") or line.text("ReqTRES"))
+
+
+def _amounts(text: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in text.split(",") if "=" in word)
+
+
+def _gpus(line: Line) -> int:
+    name = "AllocTRES" if line.text("AllocTRES") else "ReqTRES"
+    if not line.text(name):
+        return 0
+    return line.read(name, lambda text: whole(_amounts(text).get("gres/gpu") or "0"), "amounts: cpu=8,gres/gpu=2")
 
 
 def _mem_mib(of_tres: str, line: Line, nodes: int, cpus: int) -> int:
     """Return the memory over all nodes; ReqMem may be a node's (a trailing n) or a CPU's (c). -1: not told."""
     word = of_tres or line.text("ReqMem")
     found = re.fullmatch(r"([\d.]+)([KMGT]?)([nc]?)", word)
-    if not found or float(found[1]) == 0:
+    if not found or not 0 < _number(found[1]) < _MOST_MIB:
         return -1
     times = {"n": nodes, "c": cpus}.get(found[3], 1)
     return int(float(found[1]) * _MIB[found[2] or "M"] * times)
+
+
+def _number(word: str) -> float:
+    """Return the number; 0 of a word that is none, as 1.2.3."""
+    try:
+        return float(word)
+    except ValueError:
+        return 0.0
 
 
 def _limit_s(line: Line) -> float:

@@ -57,7 +57,7 @@ class Line:
 
     def whole(self, name: str) -> int:
         """Return a column's whole number, at least 0. Raises WorkloadError, naming the line."""
-        return self.read(name, _whole, "a whole number")
+        return self.read(name, whole, "a whole number")
 
 
 def finite(word: str) -> float:
@@ -68,9 +68,14 @@ def finite(word: str) -> float:
     return number
 
 
-def _whole(word: str) -> int:
+#: the greatest whole number that a column may have: what a float still counts exactly
+_MOST = 2**53
+
+
+def whole(word: str) -> int:
+    """Return the whole number, at least 0. Raises ValueError for another word, and for one beyond all bounds."""
     number = finite(word)
-    if number != int(number) or number < 0:
+    if number != int(number) or not 0 <= number <= _MOST:
         raise ValueError(word)
     return int(number)
 

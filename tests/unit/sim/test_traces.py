@@ -177,6 +177,22 @@ class TestSacct:
         with pytest.raises(WorkloadError, match=f"{path}:1: there is no column ElapsedRaw; there are JobID, User"):
             traces.read(path)
 
+    @pytest.mark.parametrize("gpus", ["1e30", "inf", "a", "-1", "1.5"])
+    def test_an_amount_that_is_none_is_named_with_its_line(self, tmp_path: Path, gpus: str) -> None:
+        path = written(tmp_path, SACCT.replace("gres/gpu=2", f"gres/gpu={gpus}"))
+        with pytest.raises(WorkloadError, match=f"{path}:2: AllocTRES is .*; it must be amounts: cpu=8,gres/gpu=2"):
+            traces.read(path)
+
+    def test_a_number_of_cpus_beyond_all_bounds_is_named(self, tmp_path: Path) -> None:
+        path = written(tmp_path, SACCT.replace("|1|8|64G|", f"|1|{10**23}|64G|"))
+        with pytest.raises(WorkloadError, match=f"{path}:2: NCPUS is '{10**23}'; it must be a whole number"):
+            traces.read(path)
+
+    @pytest.mark.parametrize("memory", ["1.2.3G", "9" * 40 + "T", "...M"])
+    def test_memory_that_is_no_amount_is_not_told(self, tmp_path: Path, memory: str) -> None:
+        path = written(tmp_path, SACCT.replace("mem=64G", f"mem={memory}"))
+        assert traces.read(path).mem_mib.tolist()[0] == -1
+
 
 class TestWhichFormat:
     """A format is told by the first line, or by the caller."""

@@ -111,6 +111,7 @@ def upgrade() -> None:
         sa.Column("end_s", sa.Float(53), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_finished_runs")),
         sa.UniqueConstraint("run", name=op.f("uq_finished_runs_run")),
+        sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_finished_runs_end_s"), "finished_runs", ["end_s"])
 

@@ -7,6 +7,8 @@ from tesched_core.intake.finished_runs import tells_run_time
 from tesched_core.intake.job_times import Change, last_run_s
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.memory import Memory
+from tesched_core.model.payment import Paid
+from tesched_core.model.resources import JobId
 from tesched_testcluster.harness.store_examples import job, order, remembering, victim
 
 
@@ -21,6 +23,12 @@ def test_a_run_that_ended_after_its_notice_does_not_tell(restarts: int, noticed_
     memory = remembering(order(1, 7, victim(3, noticed_at=noticed_at)))
     ended = job(3, JobState.COMPLETED, start_time=100.0, restarts=restarts)
     assert tells_run_time(ended, memory) is tells
+
+
+@pytest.mark.parametrize(("at", "tells"), [(150.0, False), (99.0, True)])
+def test_a_run_whose_notice_was_withdrawn_does_not_tell_when_its_order_is_over(at: float, tells: bool) -> None:
+    paid = Paid(at=at, job_id=JobId(3), user="ada", account="", nodes=("n1",), node_s=0.0, withdrawn=True)
+    assert tells_run_time(job(3, JobState.COMPLETED, start_time=100.0), Memory(paid=(paid,))) is tells
 
 
 def change(at: float, state: JobState, restarts: int = 0, **more: float) -> Change:
