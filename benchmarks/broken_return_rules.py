@@ -127,7 +127,7 @@ RETURN_MUTATIONS = (
         "limits: slurmdbd away",
         _IN_DATABASE,
         "            return\n        log",
-        "            return\n        self._read = {}\n        log",
+        "            return\n        self._read = NOTHING_SAID\n        log",
     ),
     Mutation("limits: no poll waits", _IN_DATABASE, "is not None and first:", "is not None:"),
     Mutation("back: a QOS lifts MaxTime", _RETURN, 'None if "partitiontimelimit" in lifted else ', ""),
@@ -173,6 +173,11 @@ RETURN_MUTATIONS = (
     Mutation(
         "back: QOS of users with plain names", _IN_DATABASE, "sorted(filter(_PLAIN.fullmatch, users))", "sorted(users)"
     ),
+    Mutation("back: QOS of its own cluster", _IN_DATABASE, " and of_cluster.lower() == cluster.lower()", ""),
+    Mutation(
+        "back: its cluster in any case", _IN_DATABASE, "of_cluster.lower() == cluster.lower()", "of_cluster == cluster"
+    ),
+    Mutation("back: a cluster that is not known", _IN_DATABASE, "if not cluster or not named", "if not named"),
     Mutation("limits: the least", _LIMITS, "return kind == _LEAST and held < limit", "return False"),
     Mutation("limits: a TRES that is not known", _LIMITS, 'if kind == "gres" else None', "if True else None"),
     Mutation(

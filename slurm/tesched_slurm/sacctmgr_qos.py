@@ -31,9 +31,9 @@ AGE_S = 300.0
 #: seconds that slurmdbd may take; no poll waits for it but the first
 TIMEOUT_S = 5.0
 _QOS = ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags,limitfactor,usagefactor")
-_ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=account,user,partition,qos")
+_ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=cluster,account,user,partition,qos")
 #: columns of each
-_COLUMNS = 4
+_QOS_COLUMNS, _ALLOWED_COLUMNS = 4, 5
 #: of more users than these nothing is asked, nor of one with a strange name
 _MOST_USERS = 1000
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
@@ -53,13 +53,16 @@ class InDatabase:
 NOTHING_SAID = InDatabase()
 
 
-def read_allowed(answer: str) -> dict[tuple[str, str, str], frozenset[str]]:
-    """Return the QOS that each user may use, by account, user and partition. What has another form is left out."""
-    rows = [columns for line in answer.split("\n") if len(columns := line.split("|")) == _COLUMNS]
+def read_allowed(answer: str, cluster: str) -> dict[tuple[str, str, str], frozenset[str]]:
+    """Return the QOS that each user may use on this cluster, by account, user and partition.
+
+    A slurmdbd may have several clusters, and writes their names in small letters. What has another form is left out.
+    """
+    rows = [columns for line in answer.split("\n") if len(columns := line.split("|")) == _ALLOWED_COLUMNS]
     return {
         (account, user, partition): frozenset(name for name in qos.lower().split(",") if name)
-        for account, user, partition, qos in rows
-        if user
+        for of_cluster, account, user, partition, qos in rows
+        if user and of_cluster.lower() == cluster.lower()
     }
 
 
@@ -68,7 +71,7 @@ def read_rules(answer: str) -> dict[str, QosRules]:
     found: dict[str, QosRules] = {}
     for line in answer.split("\n"):
         columns = line.split("|")
-        if len(columns) != _COLUMNS:
+        if len(columns) != _QOS_COLUMNS:
             continue
         name, flags, limit, usage = columns
         factor = _number(usage)
@@ -115,7 +118,7 @@ class QosInDatabase:
         now = self.stopwatch()
         first = self._asked_at is None
         if self._asked is None and (self._asked_at is None or now - self._asked_at > AGE_S):
-            self._asked_at, self._asked = now, self.beside.submit(self._ask, frozenset(users))
+            self._asked_at, self._asked = now, self.beside.submit(self._ask, settings.cluster_name, frozenset(users))
         if self._asked is not None and first:
             wait([self._asked], timeout=TIMEOUT_S)
         if self._asked is not None and self._asked.done():
@@ -132,7 +135,7 @@ class QosInDatabase:
         kept = self._read is not NOTHING_SAID
         self.unread = UnreadLimits(kind=LimitKind.QOS_FLAGS, since=since, said=answer.message, kept=kept)
 
-    def _ask(self, users: frozenset[str]) -> InDatabase | Failure:
+    def _ask(self, cluster: str, users: frozenset[str]) -> InDatabase | Failure:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_QOS)
@@ -142,7 +145,7 @@ class QosInDatabase:
         if not rules:  # there is one at least, `normal`
             return strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
         named = sorted(filter(_PLAIN.fullmatch, users))
-        if not named or len(named) > _MOST_USERS:
+        if not cluster or not named or len(named) > _MOST_USERS:
             return InDatabase(rules=rules)
         answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
-        return answer if isinstance(answer, Failure) else InDatabase(rules=rules, allowed=read_allowed(answer))
+        return answer if isinstance(answer, Failure) else InDatabase(rules=rules, allowed=read_allowed(answer, cluster))

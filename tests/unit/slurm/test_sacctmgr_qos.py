@@ -21,7 +21,7 @@ RULES = {
     "high": QosRules(flags=frozenset({"usagefactorsafe", "overpartqos"}), limit_factor=2.0, usage_factor=0.5),
 }
 FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
-WITH_DATABASE = SlurmSettings(has_slurmdbd=True)
+WITH_DATABASE = SlurmSettings(has_slurmdbd=True, cluster_name="Here")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -50,11 +50,24 @@ def test_a_line_of_another_form_says_nothing(line: str) -> None:
 
 
 def test_the_qos_that_each_user_may_use_are_read() -> None:
-    answer = "lab|||normal\nlab|ann||normal,High\nlab|ann|p|\nx|y\n"
-    assert read_allowed(answer) == {
+    answer = "here|lab|||normal\nhere|lab|ann||normal,High\nhere|lab|ann|p|\nx|y\n"
+    assert read_allowed(answer, "here") == {
         ("lab", "ann", ""): frozenset({"normal", "high"}),
         ("lab", "ann", "p"): frozenset(),
     }
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["ours first", "ours last"])
+def test_of_two_clusters_with_one_slurmdbd_its_own_says_which_qos_a_user_may_use(order: int) -> None:
+    rows = ["here|lab|ann||normal,high", "there|lab|ann||normal"][::order]
+    assert read_allowed("\n".join(rows), "Here") == {("lab", "ann", ""): frozenset({"normal", "high"})}
+    assert read_allowed("\n".join(rows), "third") == {}
+
+
+def test_while_the_clusters_name_is_not_known_no_user_is_asked_for() -> None:
+    commands = Answering(answers=[ANSWER])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(replace(WITH_DATABASE, cluster_name=""), {"ann"})
+    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +125,7 @@ def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() ->
 
 
 def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
-    commands = Answering(answers=[ANSWER, "lab|ann||normal\n"])
+    commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, {"bob", "ann", "a b", "a,b", "-x"})
     assert commands.asked[1][-1] == "user=ann,bob"
     assert found.allowed == {("lab", "ann", ""): frozenset({"normal"})}
@@ -128,7 +141,7 @@ def test_of_no_user_or_too_many_nothing_is_asked(users: set[str]) -> None:
 
 def test_where_one_of_both_answers_fails_what_was_read_before_counts() -> None:
     now = 1000.0
-    allowed = "lab|ann||normal\n"
+    allowed = "here|lab|ann||normal\n"
     commands = Answering(answers=[ANSWER, allowed, "normal|OverPartQOS||1\n", FAILS])
     qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
     first = qos.now(WITH_DATABASE, {"ann"})

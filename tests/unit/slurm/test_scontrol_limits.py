@@ -145,10 +145,10 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
 
 
 def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them() -> None:
-    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "lab|ann||normal\n"]))
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "here|lab|ann||normal\n"]))
     first = limits.now(ENFORCED, (), [JOB])
     first.counted["x",] = ()
-    found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
+    found = limits.now(replace(ENFORCED, has_slurmdbd=True, cluster_name="here"), (), [JOB])
     assert found.rules_of("HIGH").flags == {"overpartqos"}
     assert (found.qos, found.counted) == (first.qos, {})
     assert not found.may_use("lab", "ann", "p", "high")
