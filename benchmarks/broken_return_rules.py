@@ -138,7 +138,7 @@ RETURN_MUTATIONS = (
     Mutation("limits: of accounts above", _LIMITS, "(own.limits, *above)", "(own.limits,)"),
     Mutation("limits: of one job, from above", _LIMITS, ' and not kind.startswith("Grp")', " and False"),
     Mutation("limits: jobs", _LIMITS, 'if kind in _JOBS or kind == "GrpWall":', "if False:"),
-    Mutation("limits: a limit of 1", _LIMITS, "return limit < 1", "return limit < 2"),
+    Mutation("limits: a limit of 1", _LIMITS, "return limit < 1\n", "return limit < 2\n"),
     Mutation(
         "limits: without a time limit",
         _LIMITS,
@@ -147,9 +147,14 @@ RETURN_MUTATIONS = (
     ),
     Mutation("limits: as much as allowed", _LIMITS, "return held > limit", "return held >= limit"),
     Mutation("limits: on each node", _LIMITS, "held // max(len(job.allocation), 1) > limit", "held > limit"),
-    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit < 1", "return held > limit"),
+    Mutation("limits: what has been used", _LIMITS, "return limit < 1 and _may_hold(job, tres)", "return False"),
+    Mutation(
+        "limits: used up, of what it has not", _LIMITS, "return limit < 1 and _may_hold(job, tres)", "return limit < 1"
+    ),
+    Mutation("limits: used up, however much it has", _LIMITS, "tres in _ALWAYS_HELD or bool", "bool"),
+    Mutation("limits: used up, its licences", _LIMITS, "_COUNT.split(one)[0] == name", "name in one"),
     Mutation("limits: minutes", _LIMITS, "held * minutes > limit", "held > limit"),
-    Mutation("limits: nothing left", _LIMITS, "return held > 0 and limit < 1", "return held > 0 and limit == 0"),
+    Mutation("limits: nothing left", _LIMITS, "return limit < 1 and _may_hold", "return limit == 0 and _may_hold"),
     Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
     Mutation(
         "limits: safe of what is used",

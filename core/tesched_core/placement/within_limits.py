@@ -16,11 +16,12 @@ Principle
     if they were numbers: such limits replace others, and say nothing.
 
     A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
-    not know (billing, licences) is not compared.
+    not know (how much it is billed, how many licences it has) is not compared.
 
-    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left such a
-    job waits until usage has fallen with time, is reset, or the limit is raised: days, as a rule. Where
-    AccountingStorageEnforce has `safe`, as much must be left as the job's time limit may use.
+    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left each job
+    that has any of that TRES, one that is billed, too, waits until usage has fallen with time, is reset, or the limit
+    is raised: days, as a rule. Where AccountingStorageEnforce has `safe`, as much must be left as the job's time limit
+    may use.
 
     Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
     set, one of a QOS with UsageFactor 0, for which usage counts as none, and those of `can_return`. Of others it is not
@@ -40,6 +41,7 @@ Source
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from tesched_core.model.cluster import Job, Partition
@@ -52,6 +54,10 @@ _MINUTES = frozenset({"GrpTRESRunMins", "MaxTRESMinsPJ", "MaxTRESRunMinsPU", "Ma
 _LEAST = "MinTRESPJ"
 #: kinds of associations' limits that a QOS' LimitFactor multiplies
 _MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
+#: TRES of which each job has some, also where it is not known how much
+_ALWAYS_HELD = frozenset({"billing", "mem"})
+#: between two licences of a job, and after the name of one
+_BETWEEN_LICENSES, _COUNT = re.compile(r"[,;|]"), re.compile(r"[:=]")
 #: kinds of the QOS' that replace MaxJobs of an association
 _FOR_MAX_JOBS = (("MaxJobsPU", ""), ("MaxJobsPA", ""))
 
@@ -132,6 +138,8 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
     """Check whether a job, with a limit of so many minutes, has more than a limit allows, or less than it wants."""
     if kind in _JOBS or kind == "GrpWall":
         return limit < 1
+    if kind == "GrpTRESMins":
+        return limit < 1 and _may_hold(job, tres)
     if kind == "MaxWallPJ":
         return minutes is None or minutes > limit
     held = _held(job, tres)
@@ -141,8 +149,6 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
         return held > limit
     if kind == "MaxTRESPN":
         return held // max(len(job.allocation), 1) > limit
-    if kind == "GrpTRESMins":
-        return held > 0 and limit < 1
     if kind in _MINUTES:
         return minutes is not None and held * minutes > limit
     return kind == _LEAST and held < limit
@@ -152,6 +158,14 @@ def _may_exceed(job: Job, minutes: int | None, kind: str, tres: str, left: int) 
     """Check whether a job, with a limit of so many minutes, may use more than is left."""
     held = 1 if kind == "GrpWall" else _held(job, tres)
     return minutes is not None and held is not None and held > 0 and held * minutes > left
+
+
+def _may_hold(job: Job, tres: str) -> bool:
+    """Check whether a job has any of a TRES, or may have: how much need not be known."""
+    kind, _, name = tres.partition("/")
+    if kind == "license":
+        return any(_COUNT.split(one)[0] == name for one in _BETWEEN_LICENSES.split(job.licenses))
+    return tres in _ALWAYS_HELD or bool(_held(job, tres))
 
 
 def _held(job: Job, tres: str) -> int | None:

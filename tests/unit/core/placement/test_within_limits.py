@@ -94,6 +94,28 @@ def test_a_limit_of_what_the_job_has_not_or_is_not_known_to_have_says_nothing(ki
     assert is_within_limits(JOB, P, limits(own={(kind, tres): 0}))
 
 
+@pytest.mark.parametrize(
+    ("tres", "licenses", "within"),
+    [
+        ("billing", "", False),
+        ("mem", "", False),
+        ("license/matlab", "fluent:1,matlab:2", False),
+        ("license/matlab", "matlab", False),
+        ("license/matlab", "matlab2:1", True),
+        ("license/matlab", "", True),
+        ("gres/tmp", "", True),
+        ("energy", "", True),
+    ],
+)
+def test_of_what_is_used_up_no_job_that_has_any_starts_however_much_it_has(
+    tres: str, licenses: str, *, within: bool
+) -> None:
+    without_memory = replace(JOB, allocation=(NodeShare(node="n1", tres=Tres(cpus=8, mem_mib=0)),), licenses=licenses)
+    assert is_within_limits(without_memory, P, limits(own={("GrpTRESMins", tres): 0})) is within
+    assert is_within_limits(without_memory, P, limits(qos={("GrpTRESMins", tres): -5})) is within
+    assert is_within_limits(without_memory, P, limits(own={("GrpTRESMins", tres): 1}))
+
+
 def test_what_is_not_known_is_not_less_than_the_least_either() -> None:
     assert is_within_limits(JOB, P, limits(qos={("MinTRESPJ", "billing"): 1}))
     assert not is_within_limits(JOB, P, limits(qos={("MinTRESPJ", "gres/tmp"): 1}))
