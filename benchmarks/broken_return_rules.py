@@ -100,7 +100,7 @@ RETURN_MUTATIONS = (
     Mutation("limits: a factor of some kinds", _LIMITS, "if kind in _MULTIPLIED else most", ""),
     Mutation("limits: a factor of 0", _LIMITS, " and factors[0] > 0", ""),
     Mutation("limits: the first factor", _LIMITS, "int(limit * factors[0])", "int(limit * factors[-1])"),
-    Mutation("limits: a safe usage factor", _LIMITS, " * limits.rules_of(job.qos).time_factor", ""),
+    Mutation("limits: a safe usage factor", _LIMITS, " // 60 * factor)", " // 60)"),
     Mutation("limits: a factor that is safe", _KNOWN, ' if "usagefactorsafe" in self.flags else 1.0', ""),
     Mutation("limits: percentages", _LIMITS, " if not (tres and (kind, tres) in relative)", ""),
     Mutation("limits: no percentage of time", _LIMITS, "not (tres and (kind", "not ((kind"),
@@ -155,6 +155,19 @@ RETURN_MUTATIONS = (
     Mutation("limits: used up, its licences", _LIMITS, "_COUNT.split(one)[0] == name", "name in one"),
     Mutation("limits: minutes", _LIMITS, "held * minutes > limit", "held > limit"),
     Mutation("limits: nothing left", _LIMITS, "return limit < 1 and _may_hold", "return limit == 0 and _may_hold"),
+    Mutation(
+        "limits: safe without a time limit",
+        _LIMITS,
+        "    if minutes is None:\n        return _may",
+        "    if minutes is None:\n        return not _may",
+    ),
+    Mutation(
+        "limits: one job's minutes without a time limit",
+        _LIMITS,
+        'if kind == "MaxTRESMinsPJ" and minutes is None:',
+        "if False:",
+    ),
+    Mutation("limits: no time limit of a factor of 0", _LIMITS, "else None if factor else 0", "else None"),
     Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
     Mutation(
         "limits: safe of what is used",

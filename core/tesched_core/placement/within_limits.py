@@ -71,7 +71,9 @@ def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits, *, saf
     limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
     if not limits_on:
         return True
-    minutes = None if job.time_limit_s is None else int(job.time_limit_s // 60 * limits.rules_of(job.qos).time_factor)
+    factor = limits.rules_of(job.qos).time_factor
+    # Of no time limit each part is none, too.
+    minutes = int(job.time_limit_s // 60 * factor) if job.time_limit_s is not None else None if factor else 0
     if safe and any(_may_exceed(job, minutes, *each) for each in limits_on if each[0] in OF_USAGE):
         return False
     return not any(_is_beyond(job, minutes, *each) for each in limits_on)
@@ -140,6 +142,8 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
         return limit < 1
     if kind == "GrpTRESMins":
         return limit < 1 and _may_hold(job, tres)
+    if kind == "MaxTRESMinsPJ" and minutes is None:
+        return _may_hold(job, tres)
     if kind == "MaxWallPJ":
         return minutes is None or minutes > limit
     held = _held(job, tres)
@@ -156,8 +160,12 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
 
 def _may_exceed(job: Job, minutes: int | None, kind: str, tres: str, left: int) -> bool:
     """Check whether a job, with a limit of so many minutes, may use more than is left."""
-    held = 1 if kind == "GrpWall" else _held(job, tres)
-    return minutes is not None and held is not None and held > 0 and held * minutes > left
+    if kind == "GrpWall":
+        return minutes is not None and minutes > left
+    if minutes is None:
+        return _may_hold(job, tres)
+    held = _held(job, tres)
+    return held is not None and held > 0 and held * minutes > left
 
 
 def _may_hold(job: Job, tres: str) -> bool:

@@ -22,6 +22,7 @@ JOB = replace(
     qos="Normal",
     allocation=(NodeShare(node="n1", tres=_SHARE), NodeShare(node="n2", tres=_SHARE)),
 )
+ENDLESS = replace(JOB, time_limit_s=None)
 P = Partition(name="p", access=PartitionAccess(qos="part"))
 
 
@@ -121,10 +122,24 @@ def test_what_is_not_known_is_not_less_than_the_least_either() -> None:
     assert not is_within_limits(JOB, P, limits(qos={("MinTRESPJ", "gres/tmp"): 1}))
 
 
-def test_without_a_time_limit_a_job_is_beyond_each_longest_time_and_of_minutes_nothing_is_known() -> None:
-    endless = replace(JOB, time_limit_s=None)
-    assert not is_within_limits(endless, P, limits(own={("MaxWallPJ", ""): 10**6}))
-    assert is_within_limits(endless, P, limits(own={("MaxTRESMinsPJ", "cpu"): 1}))
+def test_without_a_time_limit_a_job_is_beyond_each_limit_of_what_one_job_may_use() -> None:
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxWallPJ", ""): 10**6}))
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 10**6}))
+    assert is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "gres/tmp"): 1})), "it has none"
+    assert is_within_limits(ENDLESS, P, limits(own={("GrpTRESRunMins", "cpu"): 1})), "not known"
+    half, none = (QosRules(flags=frozenset({"usagefactorsafe"}), usage_factor=factor) for factor in (0.5, 0.0))
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 10**6}, rules=half))
+    assert is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 1, ("MaxWallPJ", ""): 1}, rules=none))
+
+
+@pytest.mark.parametrize(
+    ("tres", "within"), [("cpu", False), ("billing", False), ("gres/tmp", True), ("license/x", True)]
+)
+def test_without_a_time_limit_a_job_may_use_more_than_is_left(tres: str, *, within: bool) -> None:
+    left = limits(own={("GrpTRESMins", tres): 10**6})
+    assert is_within_limits(ENDLESS, P, left, safe=True) is within
+    assert is_within_limits(ENDLESS, P, left)
+    assert is_within_limits(ENDLESS, P, limits(own={("GrpWall", ""): 1}), safe=True), "not known"
 
 
 def test_of_the_accounts_above_it_the_limits_of_a_group_alone_count() -> None:
