@@ -102,8 +102,14 @@ RETURN_MUTATIONS = (
     Mutation("limits: the first factor", _LIMITS, "int(limit * factors[0])", "int(limit * factors[-1])"),
     Mutation("limits: a safe usage factor", _LIMITS, " // 60 * factor)", " // 60)"),
     Mutation("limits: a factor that is safe", _KNOWN, ' if "usagefactorsafe" in self.flags else 1.0', ""),
-    Mutation("limits: percentages", _LIMITS, " if not (tres and (kind, tres) in relative)", ""),
-    Mutation("limits: no percentage of time", _LIMITS, "not (tres and (kind", "not ((kind"),
+    Mutation("limits: percentages", _LIMITS, " if (kind, tres) not in relative)", ")"),
+    Mutation(
+        "limits: percentages of the first QOS",
+        _LIMITS,
+        "for name in reversed(names) for key",
+        "for name in names for key",
+    ),
+    Mutation("limits: no percentage of time", _LIMITS, "if key[1] and ", "if "),
     Mutation("limits: rules that came since", _READ, "rules=found.rules, counted={}", "rules=found.rules"),
     Mutation(
         "limits: unread since",

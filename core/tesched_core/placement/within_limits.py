@@ -104,8 +104,10 @@ def _each_limit(
         return
     in_order = bool(limits.rules)
     of_qos = (_first if in_order else _loosest)([limits.qos[name] for name in names])
-    relative = {key for name in names if "relative" in limits.rules_of(name).flags for key in limits.qos[name]}
-    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items() if not (tres and (kind, tres) in relative))
+    # By the QOS that has set it, the first one.
+    set_by = {key: name for name in reversed(names) for key in limits.qos[name]}
+    relative = {key for key, name in set_by.items() if key[1] and "relative" in limits.rules_of(name).flags}
+    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items() if (kind, tres) not in relative)
     own = limits.association_of(*association)
     if own is None:
         return

@@ -256,6 +256,18 @@ def test_percentages_say_nothing_and_replace_an_associations_limit_all_the_same(
     assert not is_within_limits(JOB, P, limits(of_partition=percent, rules=relative))
 
 
+def test_of_two_qos_a_limit_is_a_percentage_where_the_one_that_has_set_it_is_relative() -> None:
+    relative = QosRules(flags=frozenset({"relative"}))
+    over = replace(relative, flags=relative.flags | {"overpartqos"})
+    few: Limits = {("GrpTRES", "cpu"): 10}
+    more: Limits = {("GrpTRES", "cpu"): 15}
+    assert not is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules=relative)), "the first"
+    assert is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules=over))
+    assert is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules_of_partition=relative))
+    own_alone = limits(qos=few, of_partition={("GrpTRES", "mem"): 1000}, rules=relative)
+    assert is_within_limits(JOB, P, own_alone)
+
+
 @pytest.mark.parametrize(
     "stranger",
     [replace(JOB, qos="new"), replace(JOB, user="bob"), replace(JOB, account="other")],
