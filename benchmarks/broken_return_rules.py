@@ -174,6 +174,13 @@ RETURN_MUTATIONS = (
         "if False:",
     ),
     Mutation("limits: no time limit of a factor of 0", _LIMITS, "else None if factor else 0", "else None"),
+    Mutation("limits: usage that counts as none", _LIMITS, "if rules.usage_factor == 0:", "if False:"),
+    Mutation(
+        "limits: a wall time counts all the same",
+        _LIMITS,
+        'if each[0] != "GrpTRESMins")',
+        "if each[0] not in OF_USAGE)",
+    ),
     Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
     Mutation(
         "limits: safe of what is used",

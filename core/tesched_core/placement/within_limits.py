@@ -13,7 +13,8 @@ Principle
     users), those above it with their Grp… alone. GrpTRES and MaxTRESPerJob of associations, and no others, are
     multiplied by the LimitFactor of the first QOS that has one. With the flag UsageFactorSafe of its QOS a job's time
     limit is multiplied by the QOS' UsageFactor. With the flag Relative (23.11 and later) slurmctld shows percentages as
-    if they were numbers: such limits replace others, and say nothing.
+    if they were numbers: such limits replace others, and say nothing. Where its own QOS has UsageFactor 0, usage
+    counts as none: GrpTRESMins says nothing of it, and GrpWall counts all the same.
 
     A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
     not know (how much it is billed, how many licences it has) is not compared.
@@ -24,10 +25,9 @@ Principle
     may use.
 
     Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
-    set, one of a QOS with UsageFactor 0, for which usage counts as none, and those of `can_return`. Of others it is not
-    seen that they would wait: those at MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them,
-    MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no job from starting again, and the flags DenyOnLimit,
-    NoDecay, NoReserve and RequiresReservation change nothing here.
+    set, and those of `can_return`. Of others it is not seen that they would wait: those at MinPrioThreshold and
+    UsageThreshold and, on 22.05, which does not show them, MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no
+    job from starting again, and the flags DenyOnLimit, NoDecay, NoReserve and RequiresReservation change nothing here.
 
 Example
     GrpTRES=cpu=64 of account lab, lowered to cpu=16; a job of lab with 32 CPUs runs on. Back in the queue it would wait
@@ -36,7 +36,7 @@ Example
 Source
     Slurm's "Resource Limits" page (the order of QOS and associations); each kind tried on 22.05.8 and 26.05.5 with a
     job that was requeued after its limit was lowered, each flag and factor, too; `src/slurmctld/acct_policy.c` of
-    22.05.8 for which limits replace others, and which are multiplied.
+    22.05.8 for which limits replace others, which are multiplied, and for UsageFactor 0.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits, *, saf
     limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
     if not limits_on:
         return True
-    factor = limits.rules_of(job.qos).time_factor
+    rules = limits.rules_of(job.qos)
+    if rules.usage_factor == 0:
+        limits_on = tuple(each for each in limits_on if each[0] != "GrpTRESMins")
+    factor = rules.time_factor
     # Of no time limit each part is none, too.
     minutes = int(job.time_limit_s // 60 * factor) if job.time_limit_s is not None else None if factor else 0
     if safe and any(_may_exceed(job, minutes, *each) for each in limits_on if each[0] in OF_USAGE):

@@ -268,6 +268,18 @@ def test_of_two_qos_a_limit_is_a_percentage_where_the_one_that_has_set_it_is_rel
     assert is_within_limits(JOB, P, own_alone)
 
 
+@pytest.mark.parametrize("flags", [frozenset(), frozenset({"usagefactorsafe"})], ids=["plain", "safe"])
+def test_with_a_usage_factor_of_0_what_was_used_of_a_tres_counts_as_none(flags: frozenset[str]) -> None:
+    none = QosRules(flags=flags, usage_factor=0.0)
+    used_up: Limits = {("GrpTRESMins", "cpu"): -5}
+    for job in (JOB, ENDLESS):
+        assert is_within_limits(job, P, limits(own=used_up, rules=none), safe=True)
+        assert is_within_limits(job, P, limits(qos=used_up, rules=none))
+        assert not is_within_limits(job, P, limits(own={("GrpWall", ""): 0}, rules=none))
+    assert not is_within_limits(JOB, P, limits(own=used_up, rules_of_partition=none)), "its own QOS' counts"
+    assert not is_within_limits(JOB, P, limits(own=used_up, rules=replace(none, usage_factor=0.1)))
+
+
 @pytest.mark.parametrize(
     "stranger",
     [replace(JOB, qos="new"), replace(JOB, user="bob"), replace(JOB, account="other")],
