@@ -53,6 +53,16 @@ class InDatabase:
 NOTHING_SAID = InDatabase()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What it has answered; None: what it said last counts."""
+
+    rules: Mapping[str, QosRules] | None = None
+    allowed: Mapping[tuple[str, str, str], frozenset[str]] | None = None
+    #: what was not answered, and why
+    lacks: tuple[LimitKind, str] | None = None
+
+
 def read_allowed(answer: str, cluster: str) -> dict[tuple[str, str, str], frozenset[str]]:
     """Return the QOS that each user may use on this cluster, by account, user and partition.
 
@@ -106,7 +116,7 @@ class QosInDatabase:
     beside: Executor = field(default_factory=_one_thread)
     _read: InDatabase = NOTHING_SAID
     _asked_at: float | None = None
-    _asked: Future[InDatabase | Failure] | None = None
+    _asked: Future[_Answer] | None = None
     #: what it said when it did not answer; None: it did
     unread: UnreadLimits | None = field(default=None, init=False)
 
@@ -126,26 +136,33 @@ class QosInDatabase:
             self._asked = None
         return self._read
 
-    def _take(self, answer: InDatabase | Failure) -> None:
-        if not isinstance(answer, Failure):
-            self._read, self.unread = answer, None
+    def _take(self, answer: _Answer) -> None:
+        rules = self._read.rules if answer.rules is None else answer.rules
+        allowed = self._read.allowed if answer.allowed is None else answer.allowed
+        self._read = InDatabase(rules=rules, allowed=allowed)
+        if answer.lacks is None:
+            self.unread = None
             return
-        log.warning("sacctmgr does not say which flags the QOS have: %s", answer.message)
-        since = self.clock() if self.unread is None else self.unread.since
-        kept = self._read is not NOTHING_SAID
-        self.unread = UnreadLimits(kind=LimitKind.QOS_FLAGS, since=since, said=answer.message, kept=kept)
+        kind, said = answer.lacks
+        log.warning("sacctmgr does not say %s: %s", kind, said)
+        since = self.unread.since if self.unread is not None and self.unread.kind is kind else self.clock()
+        kept = bool(rules if kind is LimitKind.QOS_FLAGS else allowed)
+        self.unread = UnreadLimits(kind=kind, since=since, said=said, kept=kept)
 
-    def _ask(self, cluster: str, users: frozenset[str]) -> InDatabase | Failure:
+    def _ask(self, cluster: str, users: frozenset[str]) -> _Answer:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_QOS)
         if isinstance(answer, Failure):
-            return answer
+            return _Answer(lacks=(LimitKind.QOS_FLAGS, answer.message))
         rules = read_rules(answer)
         if not rules:  # there is one at least, `normal`
-            return strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
+            failure = strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
+            return _Answer(lacks=(LimitKind.QOS_FLAGS, failure.message))
         named = sorted(filter(_PLAIN.fullmatch, users))
         if not cluster or not named or len(named) > _MOST_USERS:
-            return InDatabase(rules=rules)
+            return _Answer(rules=rules, allowed={})
         answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
-        return answer if isinstance(answer, Failure) else InDatabase(rules=rules, allowed=read_allowed(answer, cluster))
+        if isinstance(answer, Failure):
+            return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
+        return _Answer(rules=rules, allowed=read_allowed(answer, cluster))

@@ -139,15 +139,20 @@ def test_of_no_user_or_too_many_nothing_is_asked(users: set[str]) -> None:
     assert (found.allowed, len(commands.asked)) == ({}, 1)
 
 
-def test_where_one_of_both_answers_fails_what_was_read_before_counts() -> None:
+def test_where_the_second_answer_fails_the_first_counts_with_what_was_read_before_of_the_second() -> None:
     now = 1000.0
-    allowed = "here|lab|ann||normal\n"
-    commands = Answering(answers=[ANSWER, allowed, "normal|OverPartQOS||1\n", FAILS])
-    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
-    first = qos.now(WITH_DATABASE, {"ann"})
-    now += AGE_S + 1
-    assert qos.now(WITH_DATABASE, {"ann"}) == first
-    assert qos.unread is not None
+    commands = Answering(answers=[ANSWER, FAILS, ANSWER, "here|lab|ann||normal\n", "normal|OverPartQOS||1\n", FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    found, unread = [], []
+    for _ in range(3):
+        found.append(qos.now(WITH_DATABASE, {"ann"}))
+        unread.append(qos.unread)
+        now += AGE_S + 1
+    allowed = {("lab", "ann", ""): frozenset({"normal"})}
+    assert [one.allowed for one in found] == [{}, allowed, allowed]
+    assert [one.rules for one in found] == [RULES, RULES, {"normal": QosRules(flags=frozenset({"overpartqos"}))}]
+    lacks = UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said="no answer", kept=False)
+    assert unread == [lacks, None, replace(lacks, since=now - AGE_S - 1, kept=True)]
 
 
 def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
