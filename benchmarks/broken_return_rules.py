@@ -132,6 +132,8 @@ RETURN_MUTATIONS = (
         "self.unread.since if self.unread is not None and",
         "self.clock() if",
     ),
+    Mutation("limits: why flags are not read, in short", _IN_DATABASE, "shortened(message, MOST_SAID)", "message"),
+    Mutation("limits: why limits are not read, in short", _READ, "shortened(message, MOST_SAID)", "message"),
     Mutation("limits: flags that were read", _IN_DATABASE, "return _Answer(rules=rules, lacks", "return _Answer(lacks"),
     Mutation(
         "limits: users' QOS that were read before",
@@ -144,8 +146,8 @@ RETURN_MUTATIONS = (
     Mutation(
         "limits: slurmdbd away",
         _IN_DATABASE,
-        "        kind, said = answer",
-        "        self._read = NOTHING_SAID\n        kind, said = answer",
+        "        kind, message = answer",
+        "        self._read = NOTHING_SAID\n        kind, message = answer",
     ),
     Mutation("limits: no poll waits", _IN_DATABASE, "is not None and first:", "is not None:"),
     Mutation("back: a QOS lifts MaxTime", _RETURN, 'None if "partitiontimelimit" in lifted else ', ""),

@@ -19,7 +19,9 @@ from math import isfinite
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.refused import MOST_SAID
 from tesched_core.model.slurm_limits import LimitKind, QosRules, UnreadLimits
+from tesched_core.model.visible import shortened
 
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
@@ -143,7 +145,8 @@ class QosInDatabase:
         if answer.lacks is None:
             self.unread = None
             return
-        kind, said = answer.lacks
+        kind, message = answer.lacks
+        said = shortened(message, MOST_SAID)
         log.warning("sacctmgr does not say %s: %s", kind, said)
         since = self.unread.since if self.unread is not None and self.unread.kind is kind else self.clock()
         kept = bool(rules if kind is LimitKind.QOS_FLAGS else allowed)

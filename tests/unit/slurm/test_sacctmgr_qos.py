@@ -198,6 +198,19 @@ def test_an_answer_that_fails_is_reported_with_since_when_until_one_succeeds(ans
     assert qos.unread is None, "where there is no slurmdbd none is missed"
 
 
+@pytest.mark.parametrize("answers", [[], [ANSWER]], ids=["flags", "allowed"])
+def test_why_it_does_not_answer_is_reported_and_logged_in_short_and_visibly(
+    answers: list[str | Failure], caplog: pytest.LogCaptureFixture
+) -> None:
+    long = Failure(kind=FailureKind.UNREACHABLE, message="\x1b[2J\0" + "x" * 10**6)
+    qos = QosInDatabase(commands=Answering(answers=[*answers, long]), beside=AtOnce())
+    qos.now(WITH_DATABASE, {"ann"})
+    assert qos.unread is not None
+    assert (len(qos.unread.said), qos.unread.said[:9]) == (200, "\\x1b[2J\\x")
+    assert caplog.messages[0].isprintable()
+    assert len(caplog.messages[0]) < 300
+
+
 def test_without_slurmdbd_nothing_is_asked() -> None:
     commands = Answering(answers=[])
     assert QosInDatabase(commands=commands, beside=AtOnce()).now(SlurmSettings(), ("ann",)) == NOTHING_SAID
