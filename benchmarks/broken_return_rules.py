@@ -134,6 +134,21 @@ RETURN_MUTATIONS = (
     ),
     Mutation("limits: why flags are not read, in short", _IN_DATABASE, "shortened(message, MOST_SAID)", "message"),
     Mutation("limits: why limits are not read, in short", _READ, "shortened(message, MOST_SAID)", "message"),
+    Mutation(
+        "limits: users with a strange name are missed", _IN_DATABASE, "if strangers else None", "if False else None"
+    ),
+    Mutation(
+        "limits: too many users are missed",
+        _IN_DATABASE,
+        "allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))",
+        "allowed={})",
+    ),
+    Mutation(
+        "limits: none is kept of whom it was not asked",
+        _IN_DATABASE,
+        "answer.allowed is None and bool(allowed)",
+        "bool(allowed)",
+    ),
     Mutation("limits: flags that were read", _IN_DATABASE, "return _Answer(rules=rules, lacks", "return _Answer(lacks"),
     Mutation(
         "limits: users' QOS that were read before",

@@ -149,7 +149,7 @@ class QosInDatabase:
         said = shortened(message, MOST_SAID)
         log.warning("sacctmgr does not say %s: %s", kind, said)
         since = self.unread.since if self.unread is not None and self.unread.kind is kind else self.clock()
-        kept = bool(rules if kind is LimitKind.QOS_FLAGS else allowed)
+        kept = bool(rules) if kind is LimitKind.QOS_FLAGS else answer.allowed is None and bool(allowed)
         self.unread = UnreadLimits(kind=kind, since=since, said=said, kept=kept)
 
     def _ask(self, cluster: str, users: frozenset[str]) -> _Answer:
@@ -163,9 +163,15 @@ class QosInDatabase:
             failure = strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
             return _Answer(lacks=(LimitKind.QOS_FLAGS, failure.message))
         named = sorted(filter(_PLAIN.fullmatch, users))
-        if not cluster or not named or len(named) > _MOST_USERS:
-            return _Answer(rules=rules, allowed={})
+        if len(named) > _MOST_USERS:
+            said = f"{len(named)} users have jobs running; no more than {_MOST_USERS} are asked for"
+            return _Answer(rules=rules, allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))
+        strangers = sorted(users.difference(named))
+        said = f"slurmdbd is not asked for {len(strangers)} user(s) with a strange name, such as {strangers[:1]}"
+        lacks = (LimitKind.ALLOWED_QOS, said) if strangers else None
+        if not cluster or not named:
+            return _Answer(rules=rules, allowed={}, lacks=lacks)
         answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
         if isinstance(answer, Failure):
             return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
-        return _Answer(rules=rules, allowed=read_allowed(answer, cluster))
+        return _Answer(rules=rules, allowed=read_allowed(answer, cluster), lacks=lacks)

@@ -132,11 +132,32 @@ def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
     assert found.rules == RULES
 
 
-@pytest.mark.parametrize("users", [set(), {"a b"}, set(map(str, range(1001)))], ids=["none", "strange", "many"])
-def test_of_no_user_or_too_many_nothing_is_asked(users: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("users", "why"),
+    [
+        (set(), None),
+        ({"a b"}, "slurmdbd is not asked for 1 user(s) with a strange name, such as ['a b']"),
+        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are asked for"),
+    ],
+    ids=["none", "strange", "many"],
+)
+def test_of_no_user_or_too_many_nothing_is_asked_and_those_that_are_missed_are_reported(
+    users: set[str], why: str | None
+) -> None:
     commands = Answering(answers=[ANSWER])
-    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, users)
-    assert (found.allowed, len(commands.asked)) == ({}, 1)
+    qos = QosInDatabase(commands=commands, beside=AtOnce())
+    found = qos.now(WITH_DATABASE, users)
+    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
+    assert (qos.unread.said if qos.unread is not None else None) == why
+
+
+def test_of_users_some_with_a_strange_name_the_others_are_read_and_those_reported() -> None:
+    now = 1000.0
+    commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    assert qos.now(WITH_DATABASE, {"ann", "b\n"}).allowed == {("lab", "ann", ""): frozenset({"normal"})}
+    said = "slurmdbd is not asked for 1 user(s) with a strange name, such as ['b\\n']"
+    assert qos.unread == UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said=said, kept=False)
 
 
 def test_where_the_second_answer_fails_the_first_counts_with_what_was_read_before_of_the_second() -> None:
