@@ -100,10 +100,16 @@ RETURN_MUTATIONS = (
     Mutation("limits: a factor of some kinds", _LIMITS, "if kind in _MULTIPLIED else most", ""),
     Mutation("limits: a factor of 0", _LIMITS, " and factors[0] > 0", ""),
     Mutation("limits: the first factor", _LIMITS, "int(limit * factors[0])", "int(limit * factors[-1])"),
-    Mutation("limits: a safe usage factor", _LIMITS, " * limits.rules_of(job.qos).time_factor", ""),
+    Mutation("limits: a safe usage factor", _LIMITS, " // 60 * factor)", " // 60)"),
     Mutation("limits: a factor that is safe", _KNOWN, ' if "usagefactorsafe" in self.flags else 1.0', ""),
-    Mutation("limits: percentages", _LIMITS, " if not (tres and (kind, tres) in relative)", ""),
-    Mutation("limits: no percentage of time", _LIMITS, "not (tres and (kind", "not ((kind"),
+    Mutation("limits: percentages", _LIMITS, " if (kind, tres) not in relative)", ")"),
+    Mutation(
+        "limits: percentages of the first QOS",
+        _LIMITS,
+        "for name in reversed(names) for key",
+        "for name in names for key",
+    ),
+    Mutation("limits: no percentage of time", _LIMITS, "if key[1] and ", "if "),
     Mutation("limits: rules that came since", _READ, "rules=found.rules, counted={}", "rules=found.rules"),
     Mutation(
         "limits: unread since",
@@ -120,14 +126,43 @@ RETURN_MUTATIONS = (
         "            self._unread = None\n        own",
         "            pass\n        own",
     ),
-    Mutation("limits: unread flags since", _IN_DATABASE, "if self.unread is None else self.unread.since", ""),
+    Mutation(
+        "limits: unread flags since",
+        _IN_DATABASE,
+        "self.unread.since if self.unread is not None and",
+        "self.clock() if",
+    ),
+    Mutation("limits: why flags are not read, in short", _IN_DATABASE, "shortened(message, MOST_SAID)", "message"),
+    Mutation("limits: why limits are not read, in short", _READ, "shortened(message, MOST_SAID)", "message"),
+    Mutation(
+        "limits: users with a strange name are missed", _IN_DATABASE, "if strangers else None", "if False else None"
+    ),
+    Mutation(
+        "limits: too many users are missed",
+        _IN_DATABASE,
+        "allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))",
+        "allowed={})",
+    ),
+    Mutation(
+        "limits: none is kept of whom it was not asked",
+        _IN_DATABASE,
+        "answer.allowed is None and bool(allowed)",
+        "bool(allowed)",
+    ),
+    Mutation("limits: flags that were read", _IN_DATABASE, "return _Answer(rules=rules, lacks", "return _Answer(lacks"),
+    Mutation(
+        "limits: users' QOS that were read before",
+        _IN_DATABASE,
+        "self._read.allowed if answer.allowed is None",
+        "{} if answer.allowed is None",
+    ),
     Mutation("limits: slurmdbd asked seldom", _IN_DATABASE, "or now - self._asked_at > AGE_S", "or True"),
     Mutation("limits: slurmdbd asked once", _IN_DATABASE, "if self._asked is None and (", "if True and ("),
     Mutation(
         "limits: slurmdbd away",
         _IN_DATABASE,
-        "            return\n        log",
-        "            return\n        self._read = {}\n        log",
+        "        kind, message = answer",
+        "        self._read = NOTHING_SAID\n        kind, message = answer",
     ),
     Mutation("limits: no poll waits", _IN_DATABASE, "is not None and first:", "is not None:"),
     Mutation("back: a QOS lifts MaxTime", _RETURN, 'None if "partitiontimelimit" in lifted else ', ""),
@@ -138,7 +173,7 @@ RETURN_MUTATIONS = (
     Mutation("limits: of accounts above", _LIMITS, "(own.limits, *above)", "(own.limits,)"),
     Mutation("limits: of one job, from above", _LIMITS, ' and not kind.startswith("Grp")', " and False"),
     Mutation("limits: jobs", _LIMITS, 'if kind in _JOBS or kind == "GrpWall":', "if False:"),
-    Mutation("limits: a limit of 1", _LIMITS, "return limit < 1", "return limit < 2"),
+    Mutation("limits: a limit of 1", _LIMITS, "return limit < 1\n", "return limit < 2\n"),
     Mutation(
         "limits: without a time limit",
         _LIMITS,
@@ -147,9 +182,34 @@ RETURN_MUTATIONS = (
     ),
     Mutation("limits: as much as allowed", _LIMITS, "return held > limit", "return held >= limit"),
     Mutation("limits: on each node", _LIMITS, "held // max(len(job.allocation), 1) > limit", "held > limit"),
-    Mutation("limits: what has been used", _LIMITS, "return held > 0 and limit < 1", "return held > limit"),
+    Mutation("limits: what has been used", _LIMITS, "return limit < 1 and _may_hold(job, tres)", "return False"),
+    Mutation(
+        "limits: used up, of what it has not", _LIMITS, "return limit < 1 and _may_hold(job, tres)", "return limit < 1"
+    ),
+    Mutation("limits: used up, however much it has", _LIMITS, "tres in _ALWAYS_HELD or bool", "bool"),
+    Mutation("limits: used up, its licences", _LIMITS, "_COUNT.split(one)[0] == name", "name in one"),
     Mutation("limits: minutes", _LIMITS, "held * minutes > limit", "held > limit"),
-    Mutation("limits: nothing left", _LIMITS, "return held > 0 and limit < 1", "return held > 0 and limit == 0"),
+    Mutation("limits: nothing left", _LIMITS, "return limit < 1 and _may_hold", "return limit == 0 and _may_hold"),
+    Mutation(
+        "limits: safe without a time limit",
+        _LIMITS,
+        "    if minutes is None:\n        return _may",
+        "    if minutes is None:\n        return not _may",
+    ),
+    Mutation(
+        "limits: one job's minutes without a time limit",
+        _LIMITS,
+        'if kind == "MaxTRESMinsPJ" and minutes is None:',
+        "if False:",
+    ),
+    Mutation("limits: no time limit of a factor of 0", _LIMITS, "else None if factor else 0", "else None"),
+    Mutation("limits: usage that counts as none", _LIMITS, "if rules.usage_factor == 0:", "if False:"),
+    Mutation(
+        "limits: a wall time counts all the same",
+        _LIMITS,
+        'if each[0] != "GrpTRESMins")',
+        "if each[0] not in OF_USAGE)",
+    ),
     Mutation("limits: safe", _LIMITS, "    if safe and any(_may_exceed", "    if False and any(_may_exceed"),
     Mutation(
         "limits: safe of what is used",
@@ -173,6 +233,11 @@ RETURN_MUTATIONS = (
     Mutation(
         "back: QOS of users with plain names", _IN_DATABASE, "sorted(filter(_PLAIN.fullmatch, users))", "sorted(users)"
     ),
+    Mutation("back: QOS of its own cluster", _IN_DATABASE, " and of_cluster.lower() == cluster.lower()", ""),
+    Mutation(
+        "back: its cluster in any case", _IN_DATABASE, "of_cluster.lower() == cluster.lower()", "of_cluster == cluster"
+    ),
+    Mutation("back: a cluster that is not known", _IN_DATABASE, "if not cluster or not named", "if not named"),
     Mutation("limits: the least", _LIMITS, "return kind == _LEAST and held < limit", "return False"),
     Mutation("limits: a TRES that is not known", _LIMITS, 'if kind == "gres" else None', "if True else None"),
     Mutation(

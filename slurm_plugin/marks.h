@@ -15,7 +15,8 @@
  * says. Its limit of restarts is 0, so that a plugin that does not know such lines takes it for a mark that never holds:
  *     41 41 0 0 requeue 0 0 1790000000 1790003600
  * Its earliest time is when the last victim in one of these runs left, as far as the daemon knows, or 0. It counts where the
- * plugin was loaded later: slurmctld has been restarted since, and has forgotten its victims.
+ * plugin was loaded later: slurmctld has been restarted since, and has forgotten its victims. The daemon keeps it for a day; a backup
+ * controller that takes over has loaded the plugin long before, and neither knows of victims nor takes any from the file.
  * The line `wait`, which may be left out, says for how many seconds a TE job awaits room that comes free by itself.
  * A line `barred` is a user whose TE jobs preempt no job, by user id; such lines come first, ascending.
  * One blank between two fields; numbers are decimal digits; lines ascend by job id; `end` has the number of marks.

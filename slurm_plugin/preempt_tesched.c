@@ -25,6 +25,9 @@
 #include "marks_file.h"
 #include "taken.h"
 
+/* What taken.c, which knows nothing of Slurm, takes for the task of a job that is none. */
+typedef char no_task_is_slurms[NO_TASK == NO_VAL ? 1 : -1];
+
 #define BUILT_FOR SLURM_VERSION_NUMBER
 #define PUBLIC extern __attribute__((visibility("default")))
 #define TE_WORD "tesched:te"

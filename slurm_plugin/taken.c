@@ -24,18 +24,22 @@ void taken_add(taken_list_t *list, uint32_t victim, uint32_t preemptor)
 	list->job[list->count++] = (taken_t) { .victim = victim, .preemptor = preemptor };
 }
 
-/* The bucket of a job: Fibonacci hashing, since ids come one after the other and tasks do, too. */
-static size_t bucket_of(uint32_t job, uint32_t task)
+/* A place is an index and 1. */
+typedef char a_place_holds_each_index[GIVEN_MAX < UINT16_MAX ? 1 : -1];
+
+/* Fibonacci hashing, since ids come one after the other and tasks do, too. The high bits depend on all of the key, those in the
+ * middle not on its upper ones: ids that are 1,024 apart shared a few buckets by them. */
+size_t given_bucket(uint32_t job, uint32_t task)
 {
 	uint64_t key = ((uint64_t) job << 32 | task) * UINT64_C(0x9e3779b97f4a7c15);
 
-	return (size_t) (key >> 32) & (GIVEN_BUCKETS - 1);
+	return (size_t) (key >> (64 - GIVEN_BITS));
 }
 
 /* Return the place of a job; 0 if it has none. */
 static uint16_t place_of(const given_list_t *list, uint32_t job, uint32_t task)
 {
-	uint16_t place = list->bucket[bucket_of(job, task)];
+	uint16_t place = list->bucket[given_bucket(job, task)];
 
 	while (place && (list->to[place - 1].job != job || list->to[place - 1].task != task))
 		place = list->to[place - 1].next;
@@ -45,7 +49,7 @@ static uint16_t place_of(const given_list_t *list, uint32_t job, uint32_t task)
 static void leave_bucket(given_list_t *list, uint16_t place)
 {
 	const given_t *one = &list->to[place - 1];
-	uint16_t *from = &list->bucket[bucket_of(one->job, one->task)];
+	uint16_t *from = &list->bucket[given_bucket(one->job, one->task)];
 
 	while (*from != place)
 		from = &list->to[*from - 1].next;
@@ -62,7 +66,7 @@ static void leave_ages(given_list_t *list, uint16_t place)
 
 void given_add(given_list_t *list, uint32_t job, uint32_t task, uint32_t restarts)
 {
-	uint16_t place = place_of(list, job, task), *bucket = &list->bucket[bucket_of(job, task)];
+	uint16_t place = place_of(list, job, task), *bucket = &list->bucket[given_bucket(job, task)];
 	given_t *one;
 
 	if (!place && list->count < GIVEN_MAX)

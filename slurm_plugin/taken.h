@@ -23,7 +23,8 @@ typedef struct {
 
 /* Of so many jobs it is known that others were preempted for them; then the oldest is forgotten. */
 #define GIVEN_MAX 4096
-#define GIVEN_BUCKETS 8192 /* a power of two */
+#define GIVEN_BITS 13
+#define GIVEN_BUCKETS (1 << GIVEN_BITS)
 /* The task of a job that is none of an array, or of which it is not known; it is Slurm's NO_VAL. */
 #define NO_TASK ((uint32_t) 0xfffffffe)
 
@@ -53,6 +54,9 @@ extern void taken_drop(taken_list_t *list, size_t at);
 
 /* Note that a job is preempted for this one, which has been restarted so many times. It allocates nothing. */
 extern void given_add(given_list_t *list, uint32_t job, uint32_t task, uint32_t restarts);
+
+/* The bucket of a job. */
+extern size_t given_bucket(uint32_t job, uint32_t task);
 
 /* Return whether a job was preempted for this one, and how many restarts it had then. It looks at a few places, however
  * many jobs are noted: Slurm asks twice for each comparison of two such jobs as it sorts. */

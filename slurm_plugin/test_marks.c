@@ -259,6 +259,28 @@ static void test_given_tasks(void)
 	CHECK(!given_find(&list, 1, 41, &restarts));
 }
 
+/* Ids with a pattern are spread over the buckets: no place is far down its chain. */
+static void test_given_chains(void)
+{
+	static const uint32_t steps[] = { 1, 2, 1000, 1024, 4096, 8192, 65536 };
+
+	for (size_t at = 0; at < sizeof(steps) / sizeof(steps[0]); at++) {
+		static uint32_t in_tasks[GIVEN_BUCKETS], in_jobs[GIVEN_BUCKETS];
+		uint32_t longest = 0;
+
+		memset(in_jobs, 0, sizeof(in_jobs));
+		memset(in_tasks, 0, sizeof(in_tasks));
+		for (uint32_t one = 0; one < GIVEN_MAX; one++) {
+			uint32_t jobs = ++in_jobs[given_bucket(1000 + one * steps[at], NO_TASK)];
+			uint32_t tasks = ++in_tasks[given_bucket(1000, one * steps[at])];
+
+			longest = jobs > longest ? jobs : longest;
+			longest = tasks > longest ? tasks : longest;
+		}
+		CHECK(longest <= 8);
+	}
+}
+
 /* The list beside one that is searched from end to end: after each of many random notes both know the same. */
 static void test_given_against_a_plain_list(void)
 {
@@ -369,6 +391,7 @@ int main(void)
 	test_taken();
 	test_given();
 	test_given_tasks();
+	test_given_chains();
 	test_given_against_a_plain_list();
 	test_file();
 	puts(failed ? "test_marks: FAILED" : "test_marks: all well");

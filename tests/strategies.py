@@ -292,6 +292,7 @@ memories = st.builds(
             nodes=nodes,
             node_s=st.floats(0, 2**40),
             preemptor_restarts=st.none() | st.integers(0, 99),
+            put_back_at=st.none() | times,
             withdrawn=st.booleans(),
         ),
         max_size=3,

@@ -479,6 +479,8 @@ class PaidRow(Base):
     preemptor: Mapped[int | None]
     #: its restarts, where Slurm preempted for it
     preemptor_restarts: Mapped[int | None]
+    #: when Slurm put the victim back, then
+    put_back_at: Mapped[float | None]
     for_user: Mapped[str]
     for_account: Mapped[str]
     #: a TE job, or the turn of a BE job

@@ -19,7 +19,9 @@ from math import isfinite
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import SlurmSettings
+from tesched_core.model.refused import MOST_SAID
 from tesched_core.model.slurm_limits import LimitKind, QosRules, UnreadLimits
+from tesched_core.model.visible import shortened
 
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
@@ -31,9 +33,9 @@ AGE_S = 300.0
 #: seconds that slurmdbd may take; no poll waits for it but the first
 TIMEOUT_S = 5.0
 _QOS = ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags,limitfactor,usagefactor")
-_ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=account,user,partition,qos")
+_ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=cluster,account,user,partition,qos")
 #: columns of each
-_COLUMNS = 4
+_QOS_COLUMNS, _ALLOWED_COLUMNS = 4, 5
 #: of more users than these nothing is asked, nor of one with a strange name
 _MOST_USERS = 1000
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
@@ -53,13 +55,26 @@ class InDatabase:
 NOTHING_SAID = InDatabase()
 
 
-def read_allowed(answer: str) -> dict[tuple[str, str, str], frozenset[str]]:
-    """Return the QOS that each user may use, by account, user and partition. What has another form is left out."""
-    rows = [columns for line in answer.split("\n") if len(columns := line.split("|")) == _COLUMNS]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What it has answered; None: what it said last counts."""
+
+    rules: Mapping[str, QosRules] | None = None
+    allowed: Mapping[tuple[str, str, str], frozenset[str]] | None = None
+    #: what was not answered, and why
+    lacks: tuple[LimitKind, str] | None = None
+
+
+def read_allowed(answer: str, cluster: str) -> dict[tuple[str, str, str], frozenset[str]]:
+    """Return the QOS that each user may use on this cluster, by account, user and partition.
+
+    A slurmdbd may have several clusters, and writes their names in small letters. What has another form is left out.
+    """
+    rows = [columns for line in answer.split("\n") if len(columns := line.split("|")) == _ALLOWED_COLUMNS]
     return {
         (account, user, partition): frozenset(name for name in qos.lower().split(",") if name)
-        for account, user, partition, qos in rows
-        if user
+        for of_cluster, account, user, partition, qos in rows
+        if user and of_cluster.lower() == cluster.lower()
     }
 
 
@@ -68,7 +83,7 @@ def read_rules(answer: str) -> dict[str, QosRules]:
     found: dict[str, QosRules] = {}
     for line in answer.split("\n"):
         columns = line.split("|")
-        if len(columns) != _COLUMNS:
+        if len(columns) != _QOS_COLUMNS:
             continue
         name, flags, limit, usage = columns
         factor = _number(usage)
@@ -103,7 +118,7 @@ class QosInDatabase:
     beside: Executor = field(default_factory=_one_thread)
     _read: InDatabase = NOTHING_SAID
     _asked_at: float | None = None
-    _asked: Future[InDatabase | Failure] | None = None
+    _asked: Future[_Answer] | None = None
     #: what it said when it did not answer; None: it did
     unread: UnreadLimits | None = field(default=None, init=False)
 
@@ -115,7 +130,7 @@ class QosInDatabase:
         now = self.stopwatch()
         first = self._asked_at is None
         if self._asked is None and (self._asked_at is None or now - self._asked_at > AGE_S):
-            self._asked_at, self._asked = now, self.beside.submit(self._ask, frozenset(users))
+            self._asked_at, self._asked = now, self.beside.submit(self._ask, settings.cluster_name, frozenset(users))
         if self._asked is not None and first:
             wait([self._asked], timeout=TIMEOUT_S)
         if self._asked is not None and self._asked.done():
@@ -123,26 +138,40 @@ class QosInDatabase:
             self._asked = None
         return self._read
 
-    def _take(self, answer: InDatabase | Failure) -> None:
-        if not isinstance(answer, Failure):
-            self._read, self.unread = answer, None
+    def _take(self, answer: _Answer) -> None:
+        rules = self._read.rules if answer.rules is None else answer.rules
+        allowed = self._read.allowed if answer.allowed is None else answer.allowed
+        self._read = InDatabase(rules=rules, allowed=allowed)
+        if answer.lacks is None:
+            self.unread = None
             return
-        log.warning("sacctmgr does not say which flags the QOS have: %s", answer.message)
-        since = self.clock() if self.unread is None else self.unread.since
-        kept = self._read is not NOTHING_SAID
-        self.unread = UnreadLimits(kind=LimitKind.QOS_FLAGS, since=since, said=answer.message, kept=kept)
+        kind, message = answer.lacks
+        said = shortened(message, MOST_SAID)
+        log.warning("sacctmgr does not say %s: %s", kind, said)
+        since = self.unread.since if self.unread is not None and self.unread.kind is kind else self.clock()
+        kept = bool(rules) if kind is LimitKind.QOS_FLAGS else answer.allowed is None and bool(allowed)
+        self.unread = UnreadLimits(kind=kind, since=since, said=said, kept=kept)
 
-    def _ask(self, users: frozenset[str]) -> InDatabase | Failure:
+    def _ask(self, cluster: str, users: frozenset[str]) -> _Answer:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_QOS)
         if isinstance(answer, Failure):
-            return answer
+            return _Answer(lacks=(LimitKind.QOS_FLAGS, answer.message))
         rules = read_rules(answer)
         if not rules:  # there is one at least, `normal`
-            return strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
+            failure = strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
+            return _Answer(lacks=(LimitKind.QOS_FLAGS, failure.message))
         named = sorted(filter(_PLAIN.fullmatch, users))
-        if not named or len(named) > _MOST_USERS:
-            return InDatabase(rules=rules)
+        if len(named) > _MOST_USERS:
+            said = f"{len(named)} users have jobs running; no more than {_MOST_USERS} are asked for"
+            return _Answer(rules=rules, allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))
+        strangers = sorted(users.difference(named))
+        said = f"slurmdbd is not asked for {len(strangers)} user(s) with a strange name, such as {strangers[:1]}"
+        lacks = (LimitKind.ALLOWED_QOS, said) if strangers else None
+        if not cluster or not named:
+            return _Answer(rules=rules, allowed={}, lacks=lacks)
         answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
-        return answer if isinstance(answer, Failure) else InDatabase(rules=rules, allowed=read_allowed(answer))
+        if isinstance(answer, Failure):
+            return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
+        return _Answer(rules=rules, allowed=read_allowed(answer, cluster), lacks=lacks)

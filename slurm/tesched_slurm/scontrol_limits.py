@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, Partition, SlurmSettings
+from tesched_core.model.refused import MOST_SAID
 from tesched_core.model.slurm_limits import (
     NOTHING_KNOWN,
     OF_USAGE,
@@ -25,6 +26,7 @@ from tesched_core.model.slurm_limits import (
     SlurmLimits,
     UnreadLimits,
 )
+from tesched_core.model.visible import shortened
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
@@ -154,7 +156,8 @@ class LimitsInForce:
                 said = f"slurmctld shows none of the {len(users)} user(s) with jobs running (PrivateData?)"
                 self._lacks(LimitKind.USERS, said)
 
-    def _lacks(self, kind: LimitKind, said: str) -> None:
+    def _lacks(self, kind: LimitKind, message: str) -> None:
+        said = shortened(message, MOST_SAID)
         log.warning("limits of accounts, users or QOS can't be read: %s", said)
         since = self._unread.since if self._unread is not None and self._unread.kind is kind else self.clock()
         self._unread = UnreadLimits(kind=kind, since=since, said=said, kept=False)

@@ -21,13 +21,13 @@ from tests.scenarios.test_came_back import returns, said, site
 OTHER = 5
 
 
-def victim_of(drive: Driver, at_s: float) -> None:
+def victim_of(drive: Driver, at_s: float, seen_s: float | None = None) -> None:
     """Let Slurm put the best-effort job back, and the TE job start in its place, seen a second later."""
     drive.says(Status.SENT, *drive.decision.actions)
     drive.requeued(BE)
     drive.change(BE, submit_time=NOW + at_s)
     drive.starts(TE, share("n1", 16, 1), at_s=at_s)
-    drive.cycle(at_s + 1)
+    drive.cycle(at_s + 1 if seen_s is None else seen_s)
 
 
 def test_when_its_last_victim_in_a_run_that_counts_left_is_said_too() -> None:
@@ -37,10 +37,28 @@ def test_when_its_last_victim_in_a_run_that_counts_left_is_said_too() -> None:
     drive.requeued(TE)
     drive.change(TE, submit_time=NOW + 8)
     (one,) = said(drive, 9)
-    assert (one.restarts, one.victim_left_at) == (0, int(NOW) + 6)
+    assert (one.restarts, one.victim_left_at) == (0, int(NOW) + 5)
     returns(drive, 400)
     (one,) = said(drive, 401)
-    assert one.victim_left_at == int(NOW) + 6, "it came back from free nodes, and the run before counts yet"
+    assert one.victim_left_at == int(NOW) + 5, "it came back from free nodes, and the run before counts yet"
+
+
+def test_a_victim_that_is_seen_late_left_when_slurm_put_it_back() -> None:
+    drive = site(waiting(TE, cpus=16), running(OTHER, share("n2", 8)))
+    said(drive, 0)
+    victim_of(drive, 5, seen_s=30)
+    drive.requeued(TE)
+    drive.change(TE, submit_time=NOW + 31)
+    (one,) = said(drive, 32)
+    assert (one.restarts, one.victim_left_at) == (0, int(NOW) + 5), "slurmctld may have been restarted since"
+
+
+@pytest.mark.parametrize("ahead_s", [0, 40])
+def test_by_a_clock_of_slurms_that_is_ahead_no_victim_leaves_after_it_was_seen(ahead_s: int) -> None:
+    drive = site(waiting(TE, cpus=16), running(OTHER, share("n2", 8)))
+    said(drive, 0)
+    victim_of(drive, 5 + ahead_s, seen_s=6)
+    assert [one.put_back_at for one in drive.memory.paid] == [NOW + 5 + min(ahead_s, 1)]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,8 @@ class Paid:
     preemptor: JobId | None = None
     #: Slurm's count of that job's restarts, where Slurm preempted the victim and it started in its place
     preemptor_restarts: int | None = None
+    #: when Slurm put that victim back in the queue, by Slurm's clock: before the poll that saw it
+    put_back_at: UnixSeconds | None = None
     for_user: str = ""
     for_account: str = ""
     purpose: Purpose = Purpose.TE

@@ -60,18 +60,22 @@ class LimitKind(StrEnum):
     USERS = "users"
     #: flags and factors of QOS, of slurmdbd
     QOS_FLAGS = "qos_flags"
+    #: which QOS each user may use, of slurmdbd; asked after the flags, so that it is not read where these aren't
+    ALLOWED_QOS = "allowed_qos"
 
 
 _WORDS = {
     LimitKind.LIMITS: "limits of accounts, users and QOS",
     LimitKind.USERS: "limits of users",
     LimitKind.QOS_FLAGS: "flags and factors of QOS, and which a user may use (sacctmgr)",
+    LimitKind.ALLOWED_QOS: "which QOS a user may use (sacctmgr)",
 }
 #: what it means that nothing of them is known
 _UNKNOWN = {
     LimitKind.LIMITS: "none is known: a job that a limit would keep waiting for ever may be a victim",
     LimitKind.USERS: "a job that one of them would keep waiting for ever may be a victim",
     LimitKind.QOS_FLAGS: "each QOS counts as one without: limits that a QOS lifts keep its jobs from being victims",
+    LimitKind.ALLOWED_QOS: "a job whose QOS was taken from its user may be a victim",
 }
 
 

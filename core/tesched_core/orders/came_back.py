@@ -14,7 +14,8 @@ Principle
     changes, as with the other levers (`orders/futility.py`). A useful run ends both.
 
     A slurmctld that was restarted has forgotten which jobs had victims. So the file says, too, when the last victim
-    left in whose place the job has started: that counts where the plugin was loaded later.
+    left in whose place the job has started, by Slurm's clock: that counts where the plugin was loaded later. It is
+    kept for a day.
 
     A run that no poll saw was a short one, as far as polls were no further apart than a useful run is long. What came
     back while no daemon ran does not count.
@@ -28,6 +29,8 @@ Source
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
 
@@ -38,6 +41,7 @@ from tesched_core.model.decision import RefusalCode, Why
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Futility, Memory, TeRun
 from tesched_core.model.order import Ending
+from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_core.orders.futility import useful_run_s, wait_s, was_useful
@@ -133,6 +137,11 @@ def _ran_s(job: Job, before: TeRun, now: UnixSeconds) -> float:
 def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> dict[JobId, CameBack]:
     """Return the TE jobs for which the plugin preempts none yet, if it has before they came back."""
     found: dict[JobId, CameBack] = {}
+    if not memory.futile:
+        return found
+    victims: dict[JobId | None, list[Paid]] = defaultdict(list)
+    for paid in memory.paid:
+        victims[paid.preemptor].append(paid)
     for job_id, one in sorted(memory.futile.items()):
         until = memory.retry_at.get(job_id, 0.0)
         if one.ending is not Ending.CAME_BACK or job_id not in memory.te_runs:
@@ -143,18 +152,21 @@ def waiting_after_return(memory: Memory, limits: Limits, now: UnixSeconds) -> di
                 job_id=job_id,
                 restarts=since,
                 until=None if alone else ceil(until),
-                victim_left_at=ceil(_last_victim(memory, job_id, since)),
+                victim_left_at=ceil(_last_victim(victims.get(job_id, ()), since)),
             )
     return found
 
 
-def _last_victim(memory: Memory, job_id: JobId, since: int) -> UnixSeconds:
-    """Return when its last victim in one of the runs that count has left, as far as is known; 0: none is known."""
+def _last_victim(victims: Iterable[Paid], since: int) -> UnixSeconds:
+    """Return when the last of a job's victims in one of the runs that count has left, as far as is known; 0: none is.
+
+    By Slurm's clock, where it is known: a poll may see it only after slurmctld was restarted.
+    """
     return max(
         (
-            paid.at
-            for paid in memory.paid
-            if paid.preemptor == job_id and paid.preemptor_restarts is not None and paid.preemptor_restarts >= since
+            paid.at if paid.put_back_at is None else paid.put_back_at
+            for paid in victims
+            if paid.preemptor_restarts is not None and paid.preemptor_restarts >= since
         ),
         default=0.0,
     )

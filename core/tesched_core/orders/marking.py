@@ -363,5 +363,6 @@ def _order(order_id: OrderId, job: Job, cause: tuple[Job, Ending], one: Change[M
     context.moved(order_id, None, "", OrderState.SETTLING, text)
     left = leave(victim, Departure.REQUEUED, order, context)
     if here:
-        context.paid[-1] = replace(context.paid[-1], preemptor_restarts=trial.restarts)
+        put_back_at = min(job.submit_time, context.now)
+        context.paid[-1] = replace(context.paid[-1], preemptor_restarts=trial.restarts, put_back_at=put_back_at)
     return replace(order, victims=(left,))

@@ -13,20 +13,21 @@ Principle
     users), those above it with their Grp… alone. GrpTRES and MaxTRESPerJob of associations, and no others, are
     multiplied by the LimitFactor of the first QOS that has one. With the flag UsageFactorSafe of its QOS a job's time
     limit is multiplied by the QOS' UsageFactor. With the flag Relative (23.11 and later) slurmctld shows percentages as
-    if they were numbers: such limits replace others, and say nothing.
+    if they were numbers: such limits replace others, and say nothing. Where its own QOS has UsageFactor 0, usage
+    counts as none: GrpTRESMins says nothing of it, and GrpWall counts all the same.
 
     A job has what it holds: so much Slurm counts again when it starts on such nodes. What it counts and tesched does
-    not know (billing, licences) is not compared.
+    not know (how much it is billed, how many licences it has) is not compared.
 
-    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left such a
-    job waits until usage has fallen with time, is reset, or the limit is raised: days, as a rule. Where
-    AccountingStorageEnforce has `safe`, as much must be left as the job's time limit may use.
+    Of GrpTRESMins and GrpWall counts what is left, by what slurmctld says has been used. While nothing is left each job
+    that has any of that TRES, one that is billed, too, waits until usage has fallen with time, is reset, or the limit
+    is raised: days, as a rule. Where AccountingStorageEnforce has `safe`, as much must be left as the job's time limit
+    may use.
 
     Some jobs are found to be beyond a limit although Slurm would start them again: one whose limits an Operator has
-    set, one of a QOS with UsageFactor 0, for which usage counts as none, and those of `can_return`. Of others it is not
-    seen that they would wait: those at MinPrioThreshold and UsageThreshold and, on 22.05, which does not show them,
-    MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no job from starting again, and the flags DenyOnLimit,
-    NoDecay, NoReserve and RequiresReservation change nothing here.
+    set, and those of `can_return`. Of others it is not seen that they would wait: those at MinPrioThreshold and
+    UsageThreshold and, on 22.05, which does not show them, MaxTRESRunMinsPerUser and PerAccount. Submit limits keep no
+    job from starting again, and the flags DenyOnLimit, NoDecay, NoReserve and RequiresReservation change nothing here.
 
 Example
     GrpTRES=cpu=64 of account lab, lowered to cpu=16; a job of lab with 32 CPUs runs on. Back in the queue it would wait
@@ -35,11 +36,12 @@ Example
 Source
     Slurm's "Resource Limits" page (the order of QOS and associations); each kind tried on 22.05.8 and 26.05.5 with a
     job that was requeued after its limit was lowered, each flag and factor, too; `src/slurmctld/acct_policy.c` of
-    22.05.8 for which limits replace others, and which are multiplied.
+    22.05.8 for which limits replace others, which are multiplied, and for UsageFactor 0.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from tesched_core.model.cluster import Job, Partition
@@ -52,6 +54,10 @@ _MINUTES = frozenset({"GrpTRESRunMins", "MaxTRESMinsPJ", "MaxTRESRunMinsPU", "Ma
 _LEAST = "MinTRESPJ"
 #: kinds of associations' limits that a QOS' LimitFactor multiplies
 _MULTIPLIED = frozenset({"GrpTRES", "MaxTRESPJ"})
+#: TRES of which each job has some, also where it is not known how much
+_ALWAYS_HELD = frozenset({"billing", "mem"})
+#: between two licences of a job, and after the name of one
+_BETWEEN_LICENSES, _COUNT = re.compile(r"[,;|]"), re.compile(r"[:=]")
 #: kinds of the QOS' that replace MaxJobs of an association
 _FOR_MAX_JOBS = (("MaxJobsPU", ""), ("MaxJobsPA", ""))
 
@@ -65,7 +71,12 @@ def is_within_limits(job: Job, partition: Partition, limits: SlurmLimits, *, saf
     limits_on = _limits_on(association, (job.qos, partition.access.qos), limits)
     if not limits_on:
         return True
-    minutes = None if job.time_limit_s is None else int(job.time_limit_s // 60 * limits.rules_of(job.qos).time_factor)
+    rules = limits.rules_of(job.qos)
+    if rules.usage_factor == 0:
+        limits_on = tuple(each for each in limits_on if each[0] != "GrpTRESMins")
+    factor = rules.time_factor
+    # Of no time limit each part is none, too.
+    minutes = int(job.time_limit_s // 60 * factor) if job.time_limit_s is not None else None if factor else 0
     if safe and any(_may_exceed(job, minutes, *each) for each in limits_on if each[0] in OF_USAGE):
         return False
     return not any(_is_beyond(job, minutes, *each) for each in limits_on)
@@ -96,8 +107,10 @@ def _each_limit(
         return
     in_order = bool(limits.rules)
     of_qos = (_first if in_order else _loosest)([limits.qos[name] for name in names])
-    relative = {key for name in names if "relative" in limits.rules_of(name).flags for key in limits.qos[name]}
-    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items() if not (tres and (kind, tres) in relative))
+    # By the QOS that has set it, the first one.
+    set_by = {key: name for name in reversed(names) for key in limits.qos[name]}
+    relative = {key for key, name in set_by.items() if key[1] and "relative" in limits.rules_of(name).flags}
+    yield from ((kind, tres, most) for (kind, tres), most in of_qos.items() if (kind, tres) not in relative)
     own = limits.association_of(*association)
     if own is None:
         return
@@ -132,6 +145,10 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
     """Check whether a job, with a limit of so many minutes, has more than a limit allows, or less than it wants."""
     if kind in _JOBS or kind == "GrpWall":
         return limit < 1
+    if kind == "GrpTRESMins":
+        return limit < 1 and _may_hold(job, tres)
+    if kind == "MaxTRESMinsPJ" and minutes is None:
+        return _may_hold(job, tres)
     if kind == "MaxWallPJ":
         return minutes is None or minutes > limit
     held = _held(job, tres)
@@ -141,8 +158,6 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
         return held > limit
     if kind == "MaxTRESPN":
         return held // max(len(job.allocation), 1) > limit
-    if kind == "GrpTRESMins":
-        return held > 0 and limit < 1
     if kind in _MINUTES:
         return minutes is not None and held * minutes > limit
     return kind == _LEAST and held < limit
@@ -150,8 +165,20 @@ def _is_beyond(job: Job, minutes: int | None, kind: str, tres: str, limit: int) 
 
 def _may_exceed(job: Job, minutes: int | None, kind: str, tres: str, left: int) -> bool:
     """Check whether a job, with a limit of so many minutes, may use more than is left."""
-    held = 1 if kind == "GrpWall" else _held(job, tres)
-    return minutes is not None and held is not None and held > 0 and held * minutes > left
+    if kind == "GrpWall":
+        return minutes is not None and minutes > left
+    if minutes is None:
+        return _may_hold(job, tres)
+    held = _held(job, tres)
+    return held is not None and held > 0 and held * minutes > left
+
+
+def _may_hold(job: Job, tres: str) -> bool:
+    """Check whether a job has any of a TRES, or may have: how much need not be known."""
+    kind, _, name = tres.partition("/")
+    if kind == "license":
+        return any(_COUNT.split(one)[0] == name for one in _BETWEEN_LICENSES.split(job.licenses))
+    return tres in _ALWAYS_HELD or bool(_held(job, tres))
 
 
 def _held(job: Job, tres: str) -> int | None:

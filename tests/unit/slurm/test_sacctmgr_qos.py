@@ -21,7 +21,7 @@ RULES = {
     "high": QosRules(flags=frozenset({"usagefactorsafe", "overpartqos"}), limit_factor=2.0, usage_factor=0.5),
 }
 FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
-WITH_DATABASE = SlurmSettings(has_slurmdbd=True)
+WITH_DATABASE = SlurmSettings(has_slurmdbd=True, cluster_name="Here")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -50,11 +50,24 @@ def test_a_line_of_another_form_says_nothing(line: str) -> None:
 
 
 def test_the_qos_that_each_user_may_use_are_read() -> None:
-    answer = "lab|||normal\nlab|ann||normal,High\nlab|ann|p|\nx|y\n"
-    assert read_allowed(answer) == {
+    answer = "here|lab|||normal\nhere|lab|ann||normal,High\nhere|lab|ann|p|\nx|y\n"
+    assert read_allowed(answer, "here") == {
         ("lab", "ann", ""): frozenset({"normal", "high"}),
         ("lab", "ann", "p"): frozenset(),
     }
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["ours first", "ours last"])
+def test_of_two_clusters_with_one_slurmdbd_its_own_says_which_qos_a_user_may_use(order: int) -> None:
+    rows = ["here|lab|ann||normal,high", "there|lab|ann||normal"][::order]
+    assert read_allowed("\n".join(rows), "Here") == {("lab", "ann", ""): frozenset({"normal", "high"})}
+    assert read_allowed("\n".join(rows), "third") == {}
+
+
+def test_while_the_clusters_name_is_not_known_no_user_is_asked_for() -> None:
+    commands = Answering(answers=[ANSWER])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(replace(WITH_DATABASE, cluster_name=""), {"ann"})
+    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,29 +125,55 @@ def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() ->
 
 
 def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
-    commands = Answering(answers=[ANSWER, "lab|ann||normal\n"])
+    commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, {"bob", "ann", "a b", "a,b", "-x"})
     assert commands.asked[1][-1] == "user=ann,bob"
     assert found.allowed == {("lab", "ann", ""): frozenset({"normal"})}
     assert found.rules == RULES
 
 
-@pytest.mark.parametrize("users", [set(), {"a b"}, set(map(str, range(1001)))], ids=["none", "strange", "many"])
-def test_of_no_user_or_too_many_nothing_is_asked(users: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("users", "why"),
+    [
+        (set(), None),
+        ({"a b"}, "slurmdbd is not asked for 1 user(s) with a strange name, such as ['a b']"),
+        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are asked for"),
+    ],
+    ids=["none", "strange", "many"],
+)
+def test_of_no_user_or_too_many_nothing_is_asked_and_those_that_are_missed_are_reported(
+    users: set[str], why: str | None
+) -> None:
     commands = Answering(answers=[ANSWER])
-    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, users)
-    assert (found.allowed, len(commands.asked)) == ({}, 1)
+    qos = QosInDatabase(commands=commands, beside=AtOnce())
+    found = qos.now(WITH_DATABASE, users)
+    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
+    assert (qos.unread.said if qos.unread is not None else None) == why
 
 
-def test_where_one_of_both_answers_fails_what_was_read_before_counts() -> None:
+def test_of_users_some_with_a_strange_name_the_others_are_read_and_those_reported() -> None:
     now = 1000.0
-    allowed = "lab|ann||normal\n"
-    commands = Answering(answers=[ANSWER, allowed, "normal|OverPartQOS||1\n", FAILS])
-    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
-    first = qos.now(WITH_DATABASE, {"ann"})
-    now += AGE_S + 1
-    assert qos.now(WITH_DATABASE, {"ann"}) == first
-    assert qos.unread is not None
+    commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    assert qos.now(WITH_DATABASE, {"ann", "b\n"}).allowed == {("lab", "ann", ""): frozenset({"normal"})}
+    said = "slurmdbd is not asked for 1 user(s) with a strange name, such as ['b\\n']"
+    assert qos.unread == UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said=said, kept=False)
+
+
+def test_where_the_second_answer_fails_the_first_counts_with_what_was_read_before_of_the_second() -> None:
+    now = 1000.0
+    commands = Answering(answers=[ANSWER, FAILS, ANSWER, "here|lab|ann||normal\n", "normal|OverPartQOS||1\n", FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    found, unread = [], []
+    for _ in range(3):
+        found.append(qos.now(WITH_DATABASE, {"ann"}))
+        unread.append(qos.unread)
+        now += AGE_S + 1
+    allowed = {("lab", "ann", ""): frozenset({"normal"})}
+    assert [one.allowed for one in found] == [{}, allowed, allowed]
+    assert [one.rules for one in found] == [RULES, RULES, {"normal": QosRules(flags=frozenset({"overpartqos"}))}]
+    lacks = UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said="no answer", kept=False)
+    assert unread == [lacks, None, replace(lacks, since=now - AGE_S - 1, kept=True)]
 
 
 def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +217,19 @@ def test_an_answer_that_fails_is_reported_with_since_when_until_one_succeeds(ans
     assert later == replace(first, said="no answer", since=now - AGE_S - 1, kept=True)
     qos.now(SlurmSettings(), ())
     assert qos.unread is None, "where there is no slurmdbd none is missed"
+
+
+@pytest.mark.parametrize("answers", [[], [ANSWER]], ids=["flags", "allowed"])
+def test_why_it_does_not_answer_is_reported_and_logged_in_short_and_visibly(
+    answers: list[str | Failure], caplog: pytest.LogCaptureFixture
+) -> None:
+    long = Failure(kind=FailureKind.UNREACHABLE, message="\x1b[2J\0" + "x" * 10**6)
+    qos = QosInDatabase(commands=Answering(answers=[*answers, long]), beside=AtOnce())
+    qos.now(WITH_DATABASE, {"ann"})
+    assert qos.unread is not None
+    assert (len(qos.unread.said), qos.unread.said[:9]) == (200, "\\x1b[2J\\x")
+    assert caplog.messages[0].isprintable()
+    assert len(caplog.messages[0]) < 300
 
 
 def test_without_slurmdbd_nothing_is_asked() -> None:

@@ -144,11 +144,17 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
     assert limits.now(ENFORCED, (), [JOB]) == known, "what fails once is not forgotten"
 
 
+def test_why_limits_can_not_be_read_is_reported_in_short_and_visibly() -> None:
+    long = Failure(kind=FailureKind.UNREACHABLE, message="\x1b[2J" + "x" * 10**6)
+    (one,) = LimitsInForce(commands=Answering(answers=[long])).now(ENFORCED, (), [JOB]).unread
+    assert (len(one.said), one.said[:8]) == (200, "\\x1b[2Jx")
+
+
 def test_what_was_worked_out_without_the_rules_of_qos_does_not_count_with_them() -> None:
-    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "lab|ann||normal\n"]))
+    limits = LimitsInForce(commands=Answering(answers=[HIGH, "high|OverPartQOS||1\n", "here|lab|ann||normal\n"]))
     first = limits.now(ENFORCED, (), [JOB])
     first.counted["x",] = ()
-    found = limits.now(replace(ENFORCED, has_slurmdbd=True), (), [JOB])
+    found = limits.now(replace(ENFORCED, has_slurmdbd=True, cluster_name="here"), (), [JOB])
     assert found.rules_of("HIGH").flags == {"overpartqos"}
     assert (found.qos, found.counted) == (first.qos, {})
     assert not found.may_use("lab", "ann", "p", "high")

@@ -195,6 +195,7 @@ def upgrade() -> None:
         sa.Column("node_s", sa.Float(53), nullable=False),
         sa.Column("preemptor", sa.BigInteger(), nullable=True),
         sa.Column("preemptor_restarts", sa.BigInteger(), nullable=True),
+        sa.Column("put_back_at", sa.Float(53), nullable=True),
         sa.Column("for_user", sa.Text(), nullable=False),
         sa.Column("for_account", sa.Text(), nullable=False),
         sa.Column("purpose", sa.Text(), nullable=False),

@@ -22,6 +22,7 @@ JOB = replace(
     qos="Normal",
     allocation=(NodeShare(node="n1", tres=_SHARE), NodeShare(node="n2", tres=_SHARE)),
 )
+ENDLESS = replace(JOB, time_limit_s=None)
 P = Partition(name="p", access=PartitionAccess(qos="part"))
 
 
@@ -94,15 +95,51 @@ def test_a_limit_of_what_the_job_has_not_or_is_not_known_to_have_says_nothing(ki
     assert is_within_limits(JOB, P, limits(own={(kind, tres): 0}))
 
 
+@pytest.mark.parametrize(
+    ("tres", "licenses", "within"),
+    [
+        ("billing", "", False),
+        ("mem", "", False),
+        ("license/matlab", "fluent:1,matlab:2", False),
+        ("license/matlab", "matlab", False),
+        ("license/matlab", "matlab2:1", True),
+        ("license/matlab", "", True),
+        ("gres/tmp", "", True),
+        ("energy", "", True),
+    ],
+)
+def test_of_what_is_used_up_no_job_that_has_any_starts_however_much_it_has(
+    tres: str, licenses: str, *, within: bool
+) -> None:
+    without_memory = replace(JOB, allocation=(NodeShare(node="n1", tres=Tres(cpus=8, mem_mib=0)),), licenses=licenses)
+    assert is_within_limits(without_memory, P, limits(own={("GrpTRESMins", tres): 0})) is within
+    assert is_within_limits(without_memory, P, limits(qos={("GrpTRESMins", tres): -5})) is within
+    assert is_within_limits(without_memory, P, limits(own={("GrpTRESMins", tres): 1}))
+
+
 def test_what_is_not_known_is_not_less_than_the_least_either() -> None:
     assert is_within_limits(JOB, P, limits(qos={("MinTRESPJ", "billing"): 1}))
     assert not is_within_limits(JOB, P, limits(qos={("MinTRESPJ", "gres/tmp"): 1}))
 
 
-def test_without_a_time_limit_a_job_is_beyond_each_longest_time_and_of_minutes_nothing_is_known() -> None:
-    endless = replace(JOB, time_limit_s=None)
-    assert not is_within_limits(endless, P, limits(own={("MaxWallPJ", ""): 10**6}))
-    assert is_within_limits(endless, P, limits(own={("MaxTRESMinsPJ", "cpu"): 1}))
+def test_without_a_time_limit_a_job_is_beyond_each_limit_of_what_one_job_may_use() -> None:
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxWallPJ", ""): 10**6}))
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 10**6}))
+    assert is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "gres/tmp"): 1})), "it has none"
+    assert is_within_limits(ENDLESS, P, limits(own={("GrpTRESRunMins", "cpu"): 1})), "not known"
+    half, none = (QosRules(flags=frozenset({"usagefactorsafe"}), usage_factor=factor) for factor in (0.5, 0.0))
+    assert not is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 10**6}, rules=half))
+    assert is_within_limits(ENDLESS, P, limits(own={("MaxTRESMinsPJ", "cpu"): 1, ("MaxWallPJ", ""): 1}, rules=none))
+
+
+@pytest.mark.parametrize(
+    ("tres", "within"), [("cpu", False), ("billing", False), ("gres/tmp", True), ("license/x", True)]
+)
+def test_without_a_time_limit_a_job_may_use_more_than_is_left(tres: str, *, within: bool) -> None:
+    left = limits(own={("GrpTRESMins", tres): 10**6})
+    assert is_within_limits(ENDLESS, P, left, safe=True) is within
+    assert is_within_limits(ENDLESS, P, left)
+    assert is_within_limits(ENDLESS, P, limits(own={("GrpWall", ""): 1}), safe=True), "not known"
 
 
 def test_of_the_accounts_above_it_the_limits_of_a_group_alone_count() -> None:
@@ -217,6 +254,30 @@ def test_percentages_say_nothing_and_replace_an_associations_limit_all_the_same(
     assert is_within_limits(JOB, P, limits(own={("GrpTRES", "cpu"): 1}, qos=percent, rules=relative))
     assert not is_within_limits(JOB, P, limits(qos={("MaxWallPJ", ""): 10}, rules=relative))
     assert not is_within_limits(JOB, P, limits(of_partition=percent, rules=relative))
+
+
+def test_of_two_qos_a_limit_is_a_percentage_where_the_one_that_has_set_it_is_relative() -> None:
+    relative = QosRules(flags=frozenset({"relative"}))
+    over = replace(relative, flags=relative.flags | {"overpartqos"})
+    few: Limits = {("GrpTRES", "cpu"): 10}
+    more: Limits = {("GrpTRES", "cpu"): 15}
+    assert not is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules=relative)), "the first"
+    assert is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules=over))
+    assert is_within_limits(JOB, P, limits(qos=few, of_partition=more, rules_of_partition=relative))
+    own_alone = limits(qos=few, of_partition={("GrpTRES", "mem"): 1000}, rules=relative)
+    assert is_within_limits(JOB, P, own_alone)
+
+
+@pytest.mark.parametrize("flags", [frozenset(), frozenset({"usagefactorsafe"})], ids=["plain", "safe"])
+def test_with_a_usage_factor_of_0_what_was_used_of_a_tres_counts_as_none(flags: frozenset[str]) -> None:
+    none = QosRules(flags=flags, usage_factor=0.0)
+    used_up: Limits = {("GrpTRESMins", "cpu"): -5}
+    for job in (JOB, ENDLESS):
+        assert is_within_limits(job, P, limits(own=used_up, rules=none), safe=True)
+        assert is_within_limits(job, P, limits(qos=used_up, rules=none))
+        assert not is_within_limits(job, P, limits(own={("GrpWall", ""): 0}, rules=none))
+    assert not is_within_limits(JOB, P, limits(own=used_up, rules_of_partition=none)), "its own QOS' counts"
+    assert not is_within_limits(JOB, P, limits(own=used_up, rules=replace(none, usage_factor=0.1)))
 
 
 @pytest.mark.parametrize(
