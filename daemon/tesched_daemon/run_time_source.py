@@ -61,6 +61,8 @@ class LearnedRunTimes:
     _due_waiting: list[tuple[UnixSeconds, JobId]] = field(default_factory=list, init=False)
     #: by groups and time limit: when it was made, and what is expected of a job that has not started
     _shared: dict[Hashable, tuple[UnixSeconds, ExpectedRun | None]] = field(default_factory=dict, init=False)
+    #: jobs of which the log has said that predicting them raised
+    _unpredictable: set[JobId] = field(default_factory=set, init=False)
 
     def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
         """Predict the run times of the jobs on nodes, and of those that wait if `waiting`. Raises StoreError."""
@@ -133,13 +135,27 @@ class LearnedRunTimes:
                 # It may have changed since, and be due at another time.
                 if one is None or one.renew_at != renew_at:
                     continue
-                expected, one.renew_at, spent = self._of_job(snapshot.jobs[job_id], now)
-                units -= spent
-                if expected is None:
-                    self._expected.pop(job_id, None)
-                else:
-                    self._expected[job_id] = expected
-                heappush(due, (one.renew_at, job_id))
+                units -= self._renew_one(snapshot.jobs[job_id], one, now)
+
+    def _renew_one(self, job: Job, one: _Known, now: UnixSeconds) -> int:
+        """Predict a job again, and return what that cost. No job's record keeps the others from their turn."""
+        try:
+            expected, one.renew_at, spent = self._of_job(job, now)
+        except Exception:
+            # What is not told again is one job's record; a change of the job has it tried again.
+            if len(self._unpredictable) > MOST_UNITS:
+                self._unpredictable.clear()
+            if job.job_id not in self._unpredictable:
+                log.exception("job %s of user %s: its run time cannot be predicted", job.label, job.user)
+            self._unpredictable.add(job.job_id)
+            expected, one.renew_at, spent = None, inf, PREDICTION_UNITS
+        if expected is None:
+            self._expected.pop(job.job_id, None)
+        else:
+            self._expected[job.job_id] = expected
+        if one.renew_at < inf:
+            heappush(self._due_waiting if job.pending else self._due_on_nodes, (one.renew_at, job.job_id))
+        return spent
 
     def _of_job(self, job: Job, now: UnixSeconds) -> tuple[ExpectedRun | None, UnixSeconds, int]:
         """Expected run time of a job, until when that is believed, and what it cost to know."""

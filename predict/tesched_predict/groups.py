@@ -31,10 +31,10 @@ def keys_of(job: JobFacts) -> dict[Likeness, Hashable]:
     keys: dict[Likeness, Hashable] = {}
     if job.user and job.job_name:
         pattern = name_pattern(job.job_name)
-        keys[Likeness.SAME_SHAPE] = (job.user, pattern, size_class(job), job.time_limit_s)
+        keys[Likeness.SAME_SHAPE] = (job.user, pattern, size_class(job), job.limit_s)
         keys[Likeness.SAME_NAME] = (job.user, pattern)
     elif job.user:
-        keys[Likeness.SAME_SHAPE] = (job.user, "", size_class(job), job.time_limit_s)
+        keys[Likeness.SAME_SHAPE] = (job.user, "", size_class(job), job.limit_s)
     if job.user:
         keys[Likeness.SAME_USER] = job.user
     if job.account or job.partition:

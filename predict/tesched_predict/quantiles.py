@@ -103,7 +103,7 @@ class RunTimes:
 
     def shared_key(self, job: JobFacts) -> Hashable:
         """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
-        return (*(id(group) for _, group in self.groups.of(job)), job.time_limit_s)
+        return (*(id(group) for _, group in self.groups.of(job)), job.limit_s)
 
     def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.
@@ -113,9 +113,8 @@ class RunTimes:
         mixture = _Mixture.of(self.groups.of(job), self.parent_runs)
         if not mixture.parts:
             return None
-        limit_s = float("inf") if job.time_limit_s is None else job.time_limit_s
         levels = self.calibration.levels(LEVELS)
-        quantiles_s = tuple(max(min(each, limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
+        quantiles_s = tuple(max(min(each, job.limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
         likeness, group = mixture.heaviest
         before = group.at_most(log(ran_s)) if ran_s > 0 else 0
         runs = len(group) - before

@@ -46,6 +46,13 @@ def test_a_time_limit_bounds_a_prediction() -> None:
     assert found.quantiles_s == (300.0,) * 4
 
 
+def test_a_time_limit_of_zero_is_none() -> None:
+    # `scontrol update JobId=7 TimeLimit=0` of a job's user.
+    run_times = taught([run(600.0, time_limit_s=None)] * 20)
+    for ran_s in (0.0, 10.0):
+        assert run_times.predict(job(time_limit_s=0.0), ran_s=ran_s) == run_times.predict(job(), ran_s=ran_s)
+
+
 def test_a_running_job_is_told_by_the_runs_that_were_longer() -> None:
     found = taught([run(float(100 * number)) for number in range(1, 11)]).predict(job(), ran_s=500.0)
     assert found is not None
