@@ -8,6 +8,7 @@ _FINISHED, _SNAPSHOT = "core/tesched_core/intake/finished_runs.py", "core/tesche
 _COLUMNS, _ELIGIBLE = "core/tesched_core/placement/columns_of.py", "core/tesched_core/guard/eligibility.py"
 _STORE, _SOURCE = "db/tesched_db/finished_runs.py", "daemon/tesched_daemon/run_time_source.py"
 _LEVELS, _HISTORY = "predict/tesched_predict/calibration.py", "predict/tesched_predict/history.py"
+_GROUPS = "predict/tesched_predict/groups.py"
 
 RUN_TIME_MUTATIONS = (
     Mutation("run times: a run that was cut short tells none", _FINISHED, "job.state not in ENDED_BY_ITSELF or", ""),
@@ -25,5 +26,6 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: a limit of 0 is none", _HISTORY, " and self.time_limit_s > 0 else", " else"),
     Mutation("run times: a job that raises is left out", _SOURCE, "except Exception:", "except ZeroDivisionError:"),
     Mutation("run times: levels are corrected", _LEVELS, "count < FEWEST_SCORES or ", "True or "),
+    Mutation("run times: long runs have scores", _GROUPS, "len(self.by_end) >= self.most and", "False and"),
     Mutation("run times: the newest scores count", _LEVELS, "> MOST_SCORES:", "> 10**6:"),
 )  # fmt: skip

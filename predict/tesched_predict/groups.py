@@ -70,8 +70,10 @@ class NewestRuns:
             del self.logs[bisect_left(self.logs, dropped[1])]
         insort(self.logs, run[1])
 
-    def ended_by(self, at_s: float) -> list[float]:
-        """Logarithms of the runs that had ended by then, in no order."""
+    def known_at(self, at_s: float) -> list[float]:
+        """Logarithms of the runs that had ended by then, in no order; of all where those have been dropped since."""
+        if len(self.by_end) >= self.most and self.by_end[0][0] > at_s:
+            return self.logs
         return [log_s for end_s, log_s in self.by_end if end_s <= at_s]
 
     def at_most(self, log_s: float) -> int:

@@ -88,9 +88,9 @@ class RunTimes:
             self.learned(run, scored=place >= len(runs) - SCORED_RUNS)
 
     def _score(self, run: FinishedRun) -> None:
-        """Compare the run with what was known at its start."""
+        """Compare the run with what was known at its start, as far as it is kept (`calibration.py`)."""
         began_s, log_s = run.end_s - run.run_s, log(run.run_s)
-        known = [logs for _, group in self.groups.of(run) if (logs := group.ended_by(began_s))]
+        known = [logs for _, group in self.groups.of(run) if (logs := group.known_at(began_s))]
         if not known:
             return
         weights = _weights([len(logs) for logs in known], self.parent_runs)
