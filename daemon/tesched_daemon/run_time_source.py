@@ -1,8 +1,9 @@
 """Run times that are expected of jobs, learned from the runs in the state store.
 
 What one poll costs is bounded: a prediction is kept for `REFRESH_S`, waiting jobs of the same groups share one, and of
-what is due at once a poll makes `MOST_UNITS` worth, running jobs first. Until its turn a job has its last prediction,
-or none, and then its time limit counts.
+what is due at once a poll makes `MOST_UNITS` worth: half of it for jobs on nodes, half for those that wait, and what
+one half does not need is the other's. Until its turn a job has its last prediction, or none, and then its time limit
+counts.
 """
 
 from __future__ import annotations
@@ -126,16 +127,21 @@ class LearnedRunTimes:
         self._read_at = now
 
     def _renew(self, snapshot: Snapshot) -> None:
-        """Predict again what is due, as far as one poll may: jobs on nodes first."""
-        now, units = snapshot.taken_at, MOST_UNITS
-        for due in (self._due_on_nodes, self._due_waiting):
-            while due and due[0][0] <= now and units > 0:
-                renew_at, job_id = heappop(due)
-                one = self._known.get(job_id)
-                # It may have changed since, and be due at another time.
-                if one is None or one.renew_at != renew_at:
-                    continue
-                units -= self._renew_one(snapshot.jobs[job_id], one, now)
+        """Predict again what is due, as far as one poll may; many jobs on nodes leave those that wait their half."""
+        left = MOST_UNITS - self._renew_of(self._due_on_nodes, snapshot, MOST_UNITS // 2)
+        left -= self._renew_of(self._due_waiting, snapshot, left)
+        self._renew_of(self._due_on_nodes, snapshot, left)
+
+    def _renew_of(self, due: list[tuple[UnixSeconds, JobId]], snapshot: Snapshot, units: int) -> int:
+        """Predict again what is due of these, until the work is at least `units`; return what it was."""
+        spent = 0
+        while due and due[0][0] <= snapshot.taken_at and spent < units:
+            renew_at, job_id = heappop(due)
+            one = self._known.get(job_id)
+            # It may have changed since, and be due at another time.
+            if one is not None and one.renew_at == renew_at:
+                spent += self._renew_one(snapshot.jobs[job_id], one, snapshot.taken_at)
+        return spent
 
     def _renew_one(self, job: Job, one: _Known, now: UnixSeconds) -> int:
         """Predict a job again, and return what that cost. No job's record keeps the others from their turn."""

@@ -129,16 +129,48 @@ def test_a_clock_that_is_set_back_keeps_no_old_expectation(store: Engine) -> Non
     assert medians(source, seen(train(2))) == {2: 60}
 
 
-def test_a_poll_predicts_no_more_than_its_share_and_running_jobs_first(
+def alone(job_id: int, ran_s: float | None = None) -> Job:
+    """Return a job that shares its prediction with no other: each has another time limit."""
+    return replace(train(job_id, ran_s), time_limit_s=86400 + job_id)
+
+
+def expected_after_each_poll(store: Engine, monkeypatch: pytest.MonkeyPatch, *jobs: Job) -> list[set[int]]:
+    """Return of which jobs something is expected after each of three polls, which make four predictions each."""
+    learn(store, *[600.0] * 5)
+    monkeypatch.setattr(run_time_source, "MOST_UNITS", 4 * run_time_source.PREDICTION_UNITS)
+    source = LearnedRunTimes(engine=store)
+    snapshot = seen(*jobs)
+    return [set(source.read(snapshot, waiting=True)) for _ in range(3)]
+
+
+def test_a_poll_predicts_half_for_running_jobs_and_half_for_those_that_wait(
     store: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learn(store, *[600.0] * 5)
-    monkeypatch.setattr(run_time_source, "MOST_UNITS", 2 * run_time_source.PREDICTION_UNITS)
+    jobs = [*map(alone, range(1, 11)), *(alone(job_id, 10) for job_id in range(11, 21))]
+    first, second, _ = expected_after_each_poll(store, monkeypatch, *jobs)
+    assert (first, second) == ({1, 2, 11, 12}, {1, 2, 3, 4, 11, 12, 13, 14})
+
+
+@pytest.mark.parametrize("run", [False, True])
+def test_what_one_half_does_not_need_is_the_others(store: Engine, monkeypatch: pytest.MonkeyPatch, run: bool) -> None:
+    few = alone(20, None if run else 10)
+    many = [alone(job_id, 10 if run else None) for job_id in range(1, 11)]
+    polls = expected_after_each_poll(store, monkeypatch, few, *many)
+    assert polls == [{20, *range(1, last + 1)} for last in (3, 7, 10)]
+
+
+def test_jobs_that_wait_are_predicted_beside_more_running_ones_than_can_be_kept_up_with(
+    store: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(store, *[1e6] * 5)
+    monkeypatch.setattr(run_time_source, "MOST_UNITS", 4 * run_time_source.PREDICTION_UNITS)
     source = LearnedRunTimes(engine=store)
-    jobs = [train(1), train(2), train(3, 10), train(4, 10)]
-    snapshot = seen(*jobs)
-    assert set(source.read(snapshot, waiting=True)) == {3, 4}
-    assert set(source.read(snapshot, waiting=True)) == {1, 2, 3, 4}
+    jobs = [alone(1), *(alone(job_id, 10) for job_id in range(2, 202))]
+    assert 1 in source.read(seen(*jobs), waiting=True)
+    learn(store, *[60.0] * 200)
+    for poll in range(1, 40):
+        found = medians(source, seen(*jobs, at=NOW + poll * REFRESH_S / 10))
+    assert found[1] == 60
 
 
 def test_waiting_jobs_of_the_same_groups_share_a_prediction(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
