@@ -22,6 +22,7 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: the newest are kept", _STORE, "offset(MOST_RUNS - 1)", "offset(10**6)"),
     Mutation("run times: of this cluster alone", _STORE, ", FinishedRunRow.cluster.in_([\"\", cluster])", ""),
     Mutation("run times: one that is outlived is renewed", _SOURCE, "min(now + REFRESH_S, outlived_at)", "now + 1e9"),
+    Mutation("run times: of its class after a reload", _SOURCE, "job is job and one.traits is traits:", "job is job:"),
     Mutation("run times: a poll does its share", _SOURCE, " and spent < units", ""),
     Mutation("run times: half is for waiting jobs", _SOURCE, "snapshot, MOST_UNITS // 2)", "snapshot, MOST_UNITS)"),
     Mutation("run times: an unused half", _SOURCE, "_due_on_nodes, snapshot, left)", "_due_on_nodes, snapshot, 0)"),

@@ -129,7 +129,7 @@ def polls(on_nodes: int, jobs: int = 100_000, runs: int = finished_runs.MOST_RUN
         for poll in range(180):
             # Every other poll one that has read all jobs anew.
             jobs_now = {job_id: replace(job) for job_id, job in queue.items()} if poll % 2 else queue
-            seen = replace(Snapshot.of(1e6 + 2 * poll), jobs=jobs_now, traits=traits)
+            seen = replace(Snapshot.of(1e6 + 2 * poll), jobs=jobs_now, traits=dict(traits))
             began = time.perf_counter()
             known = source.read(seen, waiting=True)
             took_s.append(time.perf_counter() - began)

@@ -53,6 +53,7 @@ class LearnedRunTimes:
     _last_key: int = field(default=0, init=False)
     _read_at: UnixSeconds | None = field(default=None, init=False)
     _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
+    _traits: Mapping[JobId, Traits] | None = field(default=None, init=False)
     _waiting: bool = field(default=False, init=False)
     _at: UnixSeconds = field(default=0.0, init=False)
     _known: dict[JobId, _Known] = field(default_factory=dict, init=False)
@@ -72,9 +73,9 @@ class LearnedRunTimes:
         if waiting is not self._waiting or snapshot.taken_at < self._at:
             self._forget_jobs()
         self._waiting, self._at = waiting, snapshot.taken_at
-        if snapshot.jobs is not self._jobs:
+        if snapshot.jobs is not self._jobs or snapshot.traits is not self._traits:
             self._follow(snapshot)
-            self._jobs = snapshot.jobs
+            self._jobs, self._traits = snapshot.jobs, snapshot.traits
         self._renew(snapshot)
         return dict(self._expected)
 
@@ -82,10 +83,10 @@ class LearnedRunTimes:
         """Find the jobs that are new, gone or changed."""
         known, traits_of = self._known, snapshot.traits
         for job_id, job in snapshot.jobs.items():
-            one = known.get(job_id)
-            if one is not None and one.job is job:
+            one, traits = known.get(job_id), traits_of[job_id]
+            # After a reload an unchanged job may be of another class.
+            if one is not None and one.job is job and one.traits is traits:
                 continue
-            traits = traits_of[job_id]
             # The traits are the same for as long as all that they rest on is.
             same = one is not None and one.traits is traits and one.job.start_time == job.start_time
             if one is not None and same and one.job.state is job.state:
@@ -107,7 +108,7 @@ class LearnedRunTimes:
         return now
 
     def _forget_jobs(self) -> None:
-        self._known, self._expected, self._jobs = {}, {}, None
+        self._known, self._expected, self._jobs, self._traits = {}, {}, None, None
         self._due_on_nodes, self._due_waiting = [], []
 
     def _learn(self, cluster: str, now: UnixSeconds) -> None:

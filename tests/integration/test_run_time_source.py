@@ -87,6 +87,17 @@ def test_waiting_jobs_are_predicted_where_a_policy_reads_it(store: Engine) -> No
     assert medians(LearnedRunTimes(engine=store), seen(train(1, 10), train(2)), waits=False) == {1: 600}
 
 
+@pytest.mark.parametrize("read_anew", [False, True])
+def test_after_a_reload_a_waiting_job_is_predicted_by_its_new_class(store: Engine, read_anew: bool) -> None:
+    learn(store, *[600.0] * 20)
+    source = LearnedRunTimes(engine=store)
+    snapshot = seen(train(1))
+    exempt = {JobId(1): replace(snapshot.traits[JobId(1)], job_class=JobClass.EXEMPT)}
+    for poll, (traits, known) in enumerate([(exempt, {}), (snapshot.traits, {1: 600}), (exempt, {})]):
+        jobs = dict(snapshot.jobs) if read_anew else snapshot.jobs
+        assert medians(source, replace(snapshot, taken_at=NOW + poll, jobs=jobs, traits=traits)) == known
+
+
 def test_the_owners_word_is_not_put_aside(store: Engine) -> None:
     learn(store, *[600.0] * 20)
     snapshot = seen(train(1, 10), train(2), j1=60.0)
