@@ -21,6 +21,7 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: a run counts once", _STORE, "if name not in there]", "if name]"),
     Mutation("run times: the newest are kept", _STORE, "offset(MOST_RUNS - 1)", "offset(10**6)"),
     Mutation("run times: of this cluster alone", _STORE, ", FinishedRunRow.cluster.in_([\"\", cluster])", ""),
+    Mutation("run times: shared on one cluster", _SOURCE, "= cluster\n            self._shared.clear()", "= cluster"),
     Mutation("run times: one that is outlived is renewed", _SOURCE, "min(now + REFRESH_S, outlived_at)", "now + 1e9"),
     Mutation("run times: of its class after a reload", _SOURCE, "job is job and one.traits is traits:", "job is job:"),
     Mutation("run times: a poll does its share", _SOURCE, " and spent < units", ""),

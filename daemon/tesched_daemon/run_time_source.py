@@ -116,6 +116,7 @@ class LearnedRunTimes:
         if cluster != self._cluster:
             self.run_times, self._last_key, self._read_at = RunTimes(), 0, None
             self._cluster = cluster
+            self._shared.clear()
             self._forget_jobs()
             others = [name for name in finished_runs.clusters(self.engine) if name != cluster]
             if others:

@@ -109,6 +109,10 @@ class Groups:
         found = ((likeness, self._groups[likeness].get(key)) for likeness, key in keys_of(job).items())
         return [(likeness, group) for likeness, group in found if group]
 
+    def keys(self, job: JobFacts) -> tuple[tuple[Likeness, Hashable], ...]:
+        """Return the keys of these groups."""
+        return tuple((likeness, key) for likeness, key in keys_of(job).items() if self._groups[likeness].get(key))
+
     def _drop_the_oldest(self) -> None:
         """Drop the groups without new runs where there are too many; an eighth at once, which keeps it cheap."""
         for likeness, groups in self._groups.items():

@@ -103,7 +103,7 @@ class RunTimes:
 
     def shared_key(self, job: JobFacts) -> Hashable:
         """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
-        return (*(id(group) for _, group in self.groups.of(job)), job.limit_s)
+        return self.groups.keys(job), job.limit_s
 
     def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.

@@ -228,6 +228,15 @@ def test_a_job_that_cannot_be_predicted_is_said_once_and_the_others_are_predicte
     assert set(source.read(seen(*mended, at=NOW + 5 * REFRESH_S), waiting=True)) == {1, 2, 3, 4}
 
 
+def test_a_change_of_cluster_keeps_no_shared_prediction(store: Engine) -> None:
+    learn(store, *[600.0] * 5)
+    learn(store, *[60.0] * 5, of="there")
+    source = LearnedRunTimes(engine=store)
+    here = seen(train(1))
+    assert medians(source, here) == {1: 600}
+    assert medians(source, replace(here, settings=SlurmSettings(cluster_name="there"))) == {1: 60}
+
+
 def test_runs_of_another_cluster_are_not_used_and_it_is_said(store: Engine, caplog: pytest.LogCaptureFixture) -> None:
     learn(store, *[600.0] * 5, of="elsewhere")
     with caplog.at_level(logging.WARNING):
