@@ -7,7 +7,8 @@ from benchmarks.mutation import Mutation
 _FINISHED, _SNAPSHOT = "core/tesched_core/intake/finished_runs.py", "core/tesched_core/model/snapshot.py"
 _COLUMNS, _ELIGIBLE = "core/tesched_core/placement/columns_of.py", "core/tesched_core/guard/eligibility.py"
 _STORE, _SOURCE = "db/tesched_db/finished_runs.py", "daemon/tesched_daemon/run_time_source.py"
-_LEVELS = "predict/tesched_predict/calibration.py"
+_LEVELS, _HISTORY = "predict/tesched_predict/calibration.py", "predict/tesched_predict/history.py"
+_GROUPS = "predict/tesched_predict/groups.py"
 
 RUN_TIME_MUTATIONS = (
     Mutation("run times: a run that was cut short tells none", _FINISHED, "job.state not in ENDED_BY_ITSELF or", ""),
@@ -20,8 +21,15 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: a run counts once", _STORE, "if name not in there]", "if name]"),
     Mutation("run times: the newest are kept", _STORE, "offset(MOST_RUNS - 1)", "offset(10**6)"),
     Mutation("run times: of this cluster alone", _STORE, ", FinishedRunRow.cluster.in_([\"\", cluster])", ""),
+    Mutation("run times: shared on one cluster", _SOURCE, "= cluster\n            self._shared.clear()", "= cluster"),
     Mutation("run times: one that is outlived is renewed", _SOURCE, "min(now + REFRESH_S, outlived_at)", "now + 1e9"),
-    Mutation("run times: a poll does its share", _SOURCE, " and units > 0", ""),
+    Mutation("run times: of its class after a reload", _SOURCE, "job is job and one.traits is traits:", "job is job:"),
+    Mutation("run times: a poll does its share", _SOURCE, " and spent < units", ""),
+    Mutation("run times: half is for waiting jobs", _SOURCE, "snapshot, MOST_UNITS // 2)", "snapshot, MOST_UNITS)"),
+    Mutation("run times: an unused half", _SOURCE, "_due_on_nodes, snapshot, left)", "_due_on_nodes, snapshot, 0)"),
+    Mutation("run times: a limit of 0 is none", _HISTORY, " and self.time_limit_s > 0 else", " else"),
+    Mutation("run times: a job that raises is left out", _SOURCE, "except Exception:", "except ZeroDivisionError:"),
     Mutation("run times: levels are corrected", _LEVELS, "count < FEWEST_SCORES or ", "True or "),
+    Mutation("run times: long runs have scores", _GROUPS, "len(self.by_end) >= self.most and", "False and"),
     Mutation("run times: the newest scores count", _LEVELS, "> MOST_SCORES:", "> 10**6:"),
 )  # fmt: skip

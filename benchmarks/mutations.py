@@ -59,6 +59,8 @@ NEAR = {
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
     "calibration": ("tests/unit/predict/test_calibration.py",),
+    "groups": ("tests/unit/predict/test_calibration.py",),
+    "history": ("tests/unit/predict/test_quantiles.py",),
     "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
         "tests/scenarios/test_left_held.py",

@@ -10,7 +10,7 @@ that have one). Columns: share of jobs that ran at most the 10, 50, 80 and 90 % 
 the share from the 10 to the 90 % quantile, both included, which is best at 80; the median of
 |log2(median predicted / run time)| and the factor that it is; and the mean pinball loss over the four quantiles in
 log2, one figure for all of it (less is better). `--cost RUNS` measures made-up runs instead: time and memory, and what
-polls cost a daemon with 100,000 waiting jobs.
+polls cost a daemon with 100,000 waiting jobs, and with 5,000 running ones beside them.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def cost(runs: int) -> dict[str, float]:
     return {"runs": runs, "learned_us": learned_us, "predicted_us": predicted_us, "held_mib": held_mib}
 
 
-def polls(jobs: int = 100_000, runs: int = finished_runs.MOST_RUNS) -> dict[str, float]:
-    """Return seconds that a daemon's polls of so many waiting jobs take to know what is expected of them."""
+def polls(on_nodes: int, jobs: int = 100_000, runs: int = finished_runs.MOST_RUNS) -> dict[str, float]:
+    """Return seconds that polls of so many running and waiting jobs take to know what is expected of them."""
     chance = random.Random(0)  # noqa: S311 - no secret
 
     def name() -> str:
@@ -110,10 +110,12 @@ def polls(jobs: int = 100_000, runs: int = finished_runs.MOST_RUNS) -> dict[str,
     ]  # fmt: skip
     queue = {
         JobId(number): Job(
-            job_id=JobId(number), state=JobState.PENDING, user=f"u{number % 500}", name=name(), partitions=("p",),
-            time_limit_s=86400, request=Request(cpus=1, gres_per_job=(("gpu", 1 << chance.randrange(4)),)),
+            job_id=JobId(number), user=f"u{number % 500}", name=name(), partitions=("p",), time_limit_s=86400,
+            state=JobState.PENDING if number > on_nodes else JobState.RUNNING,
+            start_time=None if number > on_nodes else 1e6 - chance.uniform(0, 3600),
+            request=Request(cpus=1, gres_per_job=(("gpu", 1 << chance.randrange(4)),)),
         )
-        for number in range(1, jobs + 1)
+        for number in range(1, on_nodes + jobs + 1)
     }  # fmt: skip
     one = Traits(job_class=JobClass.BE, rule="", grace_period_s=0.0, grace_source="")
     traits = {job_id: replace(one, rule=str(job_id)) for job_id in queue}
@@ -127,13 +129,17 @@ def polls(jobs: int = 100_000, runs: int = finished_runs.MOST_RUNS) -> dict[str,
         for poll in range(180):
             # Every other poll one that has read all jobs anew.
             jobs_now = {job_id: replace(job) for job_id, job in queue.items()} if poll % 2 else queue
-            seen = replace(Snapshot.of(1e6 + 2 * poll), jobs=jobs_now, traits=traits)
+            seen = replace(Snapshot.of(1e6 + 2 * poll), jobs=jobs_now, traits=dict(traits))
             began = time.perf_counter()
-            known = len(source.read(seen, waiting=True))
+            known = source.read(seen, waiting=True)
             took_s.append(time.perf_counter() - began)
         engine.dispose()
     later = took_s[1:]
-    return {"jobs": jobs, "first_s": took_s[0], "median_s": median(later), "most_s": max(later), "known": known}
+    return {
+        "running": on_nodes, "waiting": jobs, "first_s": took_s[0], "median_s": median(later), "most_s": max(later),
+        "running_known": sum(job_id <= on_nodes for job_id in known),
+        "waiting_known": sum(job_id > on_nodes for job_id in known),
+    }  # fmt: skip
 
 
 class _InputError(click.ClickException):
@@ -157,15 +163,16 @@ def main(
     if cost_runs:
         figures = cost(cost_runs)
         words = "{runs:.0f} runs: {learned_us:.0f} us a run, {predicted_us:.0f} us a prediction, {held_mib:.0f} MiB"
-        of_polls = polls()
+        of_polls = [polls(0), polls(5000)]
         more = (
-            "{jobs:.0f} waiting jobs: first poll {first_s:.2f} s, later ones {median_s:.3f} s in the median, "
-            "{most_s:.3f} s at most; of {known:.0f} something is expected after 6 minutes"
+            "{running} running and {waiting} waiting jobs: first poll {first_s:.2f} s, "
+            "later ones {median_s:.3f} s in the median, {most_s:.3f} s at most; "
+            "of {running_known} running and {waiting_known} waiting ones something is expected after 6 minutes"
         )
         if as_json:
             print(json.dumps({**figures, "polls": of_polls}))
         else:
-            print(words.format(**figures), more.format(**of_polls), sep="\n")
+            print(words.format(**figures), *(more.format(**one) for one in of_polls), sep="\n")
         return
     if not paths:
         raise click.UsageError("no trace is named; name files such as trace.swf.gz, or --cost RUNS")

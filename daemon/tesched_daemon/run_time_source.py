@@ -1,8 +1,9 @@
 """Run times that are expected of jobs, learned from the runs in the state store.
 
 What one poll costs is bounded: a prediction is kept for `REFRESH_S`, waiting jobs of the same groups share one, and of
-what is due at once a poll makes `MOST_UNITS` worth, running jobs first. Until its turn a job has its last prediction,
-or none, and then its time limit counts.
+what is due at once a poll makes `MOST_UNITS` worth: half of it for jobs on nodes, half for those that wait, and what
+one half does not need is the other's. Until its turn a job has its last prediction, or none, and then its time limit
+counts.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class LearnedRunTimes:
     _last_key: int = field(default=0, init=False)
     _read_at: UnixSeconds | None = field(default=None, init=False)
     _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
+    _traits: Mapping[JobId, Traits] | None = field(default=None, init=False)
     _waiting: bool = field(default=False, init=False)
     _at: UnixSeconds = field(default=0.0, init=False)
     _known: dict[JobId, _Known] = field(default_factory=dict, init=False)
@@ -61,6 +63,8 @@ class LearnedRunTimes:
     _due_waiting: list[tuple[UnixSeconds, JobId]] = field(default_factory=list, init=False)
     #: by groups and time limit: when it was made, and what is expected of a job that has not started
     _shared: dict[Hashable, tuple[UnixSeconds, ExpectedRun | None]] = field(default_factory=dict, init=False)
+    #: jobs of which the log has said that predicting them raised
+    _unpredictable: set[JobId] = field(default_factory=set, init=False)
 
     def read(self, snapshot: Snapshot, *, waiting: bool) -> Mapping[JobId, ExpectedRun]:
         """Predict the run times of the jobs on nodes, and of those that wait if `waiting`. Raises StoreError."""
@@ -69,9 +73,9 @@ class LearnedRunTimes:
         if waiting is not self._waiting or snapshot.taken_at < self._at:
             self._forget_jobs()
         self._waiting, self._at = waiting, snapshot.taken_at
-        if snapshot.jobs is not self._jobs:
+        if snapshot.jobs is not self._jobs or snapshot.traits is not self._traits:
             self._follow(snapshot)
-            self._jobs = snapshot.jobs
+            self._jobs, self._traits = snapshot.jobs, snapshot.traits
         self._renew(snapshot)
         return dict(self._expected)
 
@@ -79,10 +83,10 @@ class LearnedRunTimes:
         """Find the jobs that are new, gone or changed."""
         known, traits_of = self._known, snapshot.traits
         for job_id, job in snapshot.jobs.items():
-            one = known.get(job_id)
-            if one is not None and one.job is job:
+            one, traits = known.get(job_id), traits_of[job_id]
+            # After a reload an unchanged job may be of another class.
+            if one is not None and one.job is job and one.traits is traits:
                 continue
-            traits = traits_of[job_id]
             # The traits are the same for as long as all that they rest on is.
             same = one is not None and one.traits is traits and one.job.start_time == job.start_time
             if one is not None and same and one.job.state is job.state:
@@ -104,7 +108,7 @@ class LearnedRunTimes:
         return now
 
     def _forget_jobs(self) -> None:
-        self._known, self._expected, self._jobs = {}, {}, None
+        self._known, self._expected, self._jobs, self._traits = {}, {}, None, None
         self._due_on_nodes, self._due_waiting = [], []
 
     def _learn(self, cluster: str, now: UnixSeconds) -> None:
@@ -112,6 +116,7 @@ class LearnedRunTimes:
         if cluster != self._cluster:
             self.run_times, self._last_key, self._read_at = RunTimes(), 0, None
             self._cluster = cluster
+            self._shared.clear()
             self._forget_jobs()
             others = [name for name in finished_runs.clusters(self.engine) if name != cluster]
             if others:
@@ -124,22 +129,41 @@ class LearnedRunTimes:
         self._read_at = now
 
     def _renew(self, snapshot: Snapshot) -> None:
-        """Predict again what is due, as far as one poll may: jobs on nodes first."""
-        now, units = snapshot.taken_at, MOST_UNITS
-        for due in (self._due_on_nodes, self._due_waiting):
-            while due and due[0][0] <= now and units > 0:
-                renew_at, job_id = heappop(due)
-                one = self._known.get(job_id)
-                # It may have changed since, and be due at another time.
-                if one is None or one.renew_at != renew_at:
-                    continue
-                expected, one.renew_at, spent = self._of_job(snapshot.jobs[job_id], now)
-                units -= spent
-                if expected is None:
-                    self._expected.pop(job_id, None)
-                else:
-                    self._expected[job_id] = expected
-                heappush(due, (one.renew_at, job_id))
+        """Predict again what is due, as far as one poll may; many jobs on nodes leave those that wait their half."""
+        left = MOST_UNITS - self._renew_of(self._due_on_nodes, snapshot, MOST_UNITS // 2)
+        left -= self._renew_of(self._due_waiting, snapshot, left)
+        self._renew_of(self._due_on_nodes, snapshot, left)
+
+    def _renew_of(self, due: list[tuple[UnixSeconds, JobId]], snapshot: Snapshot, units: int) -> int:
+        """Predict again what is due of these, until the work is at least `units`; return what it was."""
+        spent = 0
+        while due and due[0][0] <= snapshot.taken_at and spent < units:
+            renew_at, job_id = heappop(due)
+            one = self._known.get(job_id)
+            # It may have changed since, and be due at another time.
+            if one is not None and one.renew_at == renew_at:
+                spent += self._renew_one(snapshot.jobs[job_id], one, snapshot.taken_at)
+        return spent
+
+    def _renew_one(self, job: Job, one: _Known, now: UnixSeconds) -> int:
+        """Predict a job again, and return what that cost. No job's record keeps the others from their turn."""
+        try:
+            expected, one.renew_at, spent = self._of_job(job, now)
+        except Exception:
+            # What is not told again is one job's record; a change of the job has it tried again.
+            if len(self._unpredictable) > MOST_UNITS:
+                self._unpredictable.clear()
+            if job.job_id not in self._unpredictable:
+                log.exception("job %s of user %s: its run time cannot be predicted", job.label, job.user)
+            self._unpredictable.add(job.job_id)
+            expected, one.renew_at, spent = None, inf, PREDICTION_UNITS
+        if expected is None:
+            self._expected.pop(job.job_id, None)
+        else:
+            self._expected[job.job_id] = expected
+        if one.renew_at < inf:
+            heappush(self._due_waiting if job.pending else self._due_on_nodes, (one.renew_at, job.job_id))
+        return spent
 
     def _of_job(self, job: Job, now: UnixSeconds) -> tuple[ExpectedRun | None, UnixSeconds, int]:
         """Expected run time of a job, until when that is believed, and what it cost to know."""

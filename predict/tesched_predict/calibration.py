@@ -12,6 +12,10 @@ Principle
     others (split conformal prediction with the rank for a score). It holds for all jobs together, not for each kind of
     job, and as far as the next jobs are to what is known as the last ones were. The median stays.
 
+    A group keeps its newest runs alone. Of a run so long that all of them ended after its start, what was known then is
+    gone; it is scored by those that are kept, though they ended later. Without a score, long runs would be missing in
+    the scores wherever many jobs end, and the high quantiles would be read too low.
+
 Worked example
     1,000 scores, of which 150 are above 0.9 and 100 above 0.96: 0.9 is read at 0.96.
 

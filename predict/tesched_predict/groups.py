@@ -31,10 +31,10 @@ def keys_of(job: JobFacts) -> dict[Likeness, Hashable]:
     keys: dict[Likeness, Hashable] = {}
     if job.user and job.job_name:
         pattern = name_pattern(job.job_name)
-        keys[Likeness.SAME_SHAPE] = (job.user, pattern, size_class(job), job.time_limit_s)
+        keys[Likeness.SAME_SHAPE] = (job.user, pattern, size_class(job), job.limit_s)
         keys[Likeness.SAME_NAME] = (job.user, pattern)
     elif job.user:
-        keys[Likeness.SAME_SHAPE] = (job.user, "", size_class(job), job.time_limit_s)
+        keys[Likeness.SAME_SHAPE] = (job.user, "", size_class(job), job.limit_s)
     if job.user:
         keys[Likeness.SAME_USER] = job.user
     if job.account or job.partition:
@@ -70,8 +70,10 @@ class NewestRuns:
             del self.logs[bisect_left(self.logs, dropped[1])]
         insort(self.logs, run[1])
 
-    def ended_by(self, at_s: float) -> list[float]:
-        """Logarithms of the runs that had ended by then, in no order."""
+    def known_at(self, at_s: float) -> list[float]:
+        """Logarithms of the runs that had ended by then, in no order; of all where those have been dropped since."""
+        if len(self.by_end) >= self.most and self.by_end[0][0] > at_s:
+            return self.logs
         return [log_s for end_s, log_s in self.by_end if end_s <= at_s]
 
     def at_most(self, log_s: float) -> int:
@@ -106,6 +108,10 @@ class Groups:
         """Return the groups of a job that have runs, the most telling first."""
         found = ((likeness, self._groups[likeness].get(key)) for likeness, key in keys_of(job).items())
         return [(likeness, group) for likeness, group in found if group]
+
+    def keys(self, job: JobFacts) -> tuple[tuple[Likeness, Hashable], ...]:
+        """Return the keys of these groups."""
+        return tuple((likeness, key) for likeness, key in keys_of(job).items() if self._groups[likeness].get(key))
 
     def _drop_the_oldest(self) -> None:
         """Drop the groups without new runs where there are too many; an eighth at once, which keeps it cheap."""

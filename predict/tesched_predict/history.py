@@ -40,6 +40,11 @@ class JobFacts:
     #: None: no limit, or not told
     time_limit_s: float | None = None
 
+    @property
+    def limit_s(self) -> float:
+        """Time limit; infinite for none, and for 0, to which users can set it (`scontrol update TimeLimit=0`)."""
+        return self.time_limit_s if self.time_limit_s is not None and self.time_limit_s > 0 else float("inf")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun(JobFacts):

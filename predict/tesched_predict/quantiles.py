@@ -88,9 +88,9 @@ class RunTimes:
             self.learned(run, scored=place >= len(runs) - SCORED_RUNS)
 
     def _score(self, run: FinishedRun) -> None:
-        """Compare the run with what was known at its start."""
+        """Compare the run with what was known at its start, as far as it is kept (`calibration.py`)."""
         began_s, log_s = run.end_s - run.run_s, log(run.run_s)
-        known = [logs for _, group in self.groups.of(run) if (logs := group.ended_by(began_s))]
+        known = [logs for _, group in self.groups.of(run) if (logs := group.known_at(began_s))]
         if not known:
             return
         weights = _weights([len(logs) for logs in known], self.parent_runs)
@@ -103,7 +103,7 @@ class RunTimes:
 
     def shared_key(self, job: JobFacts) -> Hashable:
         """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
-        return (*(id(group) for _, group in self.groups.of(job)), job.time_limit_s)
+        return self.groups.keys(job), job.limit_s
 
     def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.
@@ -113,9 +113,8 @@ class RunTimes:
         mixture = _Mixture.of(self.groups.of(job), self.parent_runs)
         if not mixture.parts:
             return None
-        limit_s = float("inf") if job.time_limit_s is None else job.time_limit_s
         levels = self.calibration.levels(LEVELS)
-        quantiles_s = tuple(max(min(each, limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
+        quantiles_s = tuple(max(min(each, job.limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
         likeness, group = mixture.heaviest
         before = group.at_most(log(ran_s)) if ran_s > 0 else 0
         runs = len(group) - before

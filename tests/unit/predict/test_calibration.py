@@ -7,8 +7,8 @@ from math import log
 
 import pytest
 from tesched_predict.calibration import FEWEST_SCORES, MOST_SCORES, STRIDE, Calibration
-from tesched_predict.history import FinishedRun
-from tesched_predict.quantiles import RunTimes
+from tesched_predict.history import FinishedRun, JobFacts
+from tesched_predict.quantiles import RUNS_OF_ALL, RunTimes
 
 
 def calibrated(scores: list[float]) -> Calibration:
@@ -71,6 +71,16 @@ def test_a_run_is_scored_by_what_had_ended_when_it_began() -> None:
     # Those that began before 100 knew nothing, and have no score.
     before = run_times.calibration.levels((0.9,))
     assert before == (0.9,)
+
+
+def test_a_run_that_outlasts_all_that_is_kept_is_scored_by_what_ended_later() -> None:
+    """One run in five is so long that more end meanwhile than are kept: 90 % are covered by its length alone."""
+    run_times = RunTimes()
+    long_s = RUNS_OF_ALL + 200.0
+    run_times.learned_all([FinishedRun(run_s=1.0 if end % 5 else long_s, end_s=float(end)) for end in range(4000)])
+    prediction = run_times.predict(JobFacts())
+    assert prediction is not None
+    assert (prediction.at(0.5), round(prediction.at(0.9))) == (1.0, long_s)
 
 
 def test_of_a_long_history_the_newest_runs_are_scored() -> None:

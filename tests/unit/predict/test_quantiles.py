@@ -46,6 +46,28 @@ def test_a_time_limit_bounds_a_prediction() -> None:
     assert found.quantiles_s == (300.0,) * 4
 
 
+def test_a_time_limit_of_zero_is_none() -> None:
+    # `scontrol update JobId=7 TimeLimit=0` of a job's user.
+    run_times = taught([run(600.0, time_limit_s=None)] * 20)
+    for ran_s in (0.0, 10.0):
+        assert run_times.predict(job(time_limit_s=0.0), ran_s=ran_s) == run_times.predict(job(), ran_s=ran_s)
+
+
+def test_jobs_share_a_key_where_the_same_is_predicted() -> None:
+    run_times = taught([run(600.0, time_limit_s=None)] * 20)
+    assert run_times.shared_key(job()) == run_times.shared_key(job(job_name="train_18"))
+    assert run_times.shared_key(job(job_name="new")) == run_times.shared_key(job(job_name="newer"))
+    others = [job(), job(job_name="new"), job(user="bob"), job(account="x"), job(time_limit_s=60.0)]
+    assert len({run_times.shared_key(one) for one in others}) == len(others)
+
+
+def test_a_key_is_never_that_of_a_group_in_its_place() -> None:
+    first = taught([run(600.0, user="ada")]).shared_key(job())
+    for _ in range(50):
+        # What was dropped leaves its place in memory to another.
+        assert taught([run(60.0, user="bob")]).shared_key(job(user="bob")) != first
+
+
 def test_a_running_job_is_told_by_the_runs_that_were_longer() -> None:
     found = taught([run(float(100 * number)) for number in range(1, 11)]).predict(job(), ran_s=500.0)
     assert found is not None
