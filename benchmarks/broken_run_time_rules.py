@@ -8,7 +8,7 @@ _FINISHED, _SNAPSHOT = "core/tesched_core/intake/finished_runs.py", "core/tesche
 _COLUMNS, _ELIGIBLE = "core/tesched_core/placement/columns_of.py", "core/tesched_core/guard/eligibility.py"
 _STORE, _SOURCE = "db/tesched_db/finished_runs.py", "daemon/tesched_daemon/run_time_source.py"
 _LEVELS, _HISTORY = "predict/tesched_predict/calibration.py", "predict/tesched_predict/history.py"
-_GROUPS = "predict/tesched_predict/groups.py"
+_GROUPS, _SCHEMA = "predict/tesched_predict/groups.py", "db/tesched_db/migrations/versions/r0_2.py"
 
 RUN_TIME_MUTATIONS = (
     Mutation("run times: a run that was cut short tells none", _FINISHED, "job.state not in ENDED_BY_ITSELF or", ""),
@@ -31,5 +31,8 @@ RUN_TIME_MUTATIONS = (
     Mutation("run times: a job that raises is left out", _SOURCE, "except Exception:", "except ZeroDivisionError:"),
     Mutation("run times: levels are corrected", _LEVELS, "count < FEWEST_SCORES or ", "True or "),
     Mutation("run times: long runs have scores", _GROUPS, "len(self.by_end) >= self.most and", "False and"),
+    Mutation("run times: a notice that was withdrawn", _FINISHED, "one.at >= job.start_time", "False"),
+    Mutation("run times: no key is used again", _SCHEMA, "        sqlite_autoincrement=True,\n", ""),
+    Mutation("run times: any number may end at once", _STORE, "in_parts(runs[-MOST_RUNS:])", "[runs] if runs else []"),
     Mutation("run times: the newest scores count", _LEVELS, "> MOST_SCORES:", "> 10**6:"),
 )  # fmt: skip
