@@ -16,7 +16,7 @@ from tests.cluster.conftest import MakeCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
-WHOLE = ("-c32", "--mem=100", "--output=/dev/null", "--time=60")
+WHOLE = ("-c32", "--mem=100", "--output=/dev/null")
 #: usage is worked out once a minute, and stays
 USAGE = {
     "PriorityType": "priority/multifactor",
@@ -34,6 +34,7 @@ class Case(NamedTuple):
     returns: bool
     #: with AccountingStorageEnforce=safe
     returns_safely: bool
+    time: str = "60"
 
 
 CASES = {
@@ -43,6 +44,9 @@ CASES = {
     "little": Case("user", "GrpTRESMins=cpu=1900", True, False),
     "short": Case("user", "GrpWall=59", True, False),
     "enough": Case("user", "GrpTRESMins=cpu=100000 GrpWall=1000", True, True),
+    "billed": Case("user", "GrpTRESMins=billing=1", False, False),
+    "endless": Case("user", "GrpTRESMins=cpu=100000", True, False, "UNLIMITED"),
+    "endless-job": Case("user", "MaxTRESMins=cpu=100000", False, False, "UNLIMITED"),
 }
 
 
@@ -60,11 +64,18 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
     cluster = make_cluster(
         ClusterDefinition(groups=(NodeGroup(count=len(CASES)),), accounting=accounting, settings=USAGE)
     )
+    cluster.run("scontrol", "update", "partitionname=main", "maxtime=infinite")
     jobs = {
         name: cluster.sbatch(
-            "--job-name=be", *WHOLE, f"--account={name}", f"--qos=q-{name}", wrap="sleep 1000", user=user
+            "--job-name=be",
+            *WHOLE,
+            f"--time={case.time}",
+            f"--account={name}",
+            f"--qos=q-{name}",
+            wrap="sleep 1000",
+            user=user,
         )
-        for name in CASES
+        for name, case in CASES.items()
     }
     for job_id in jobs.values():
         cluster.wait_state(job_id, "RUNNING")
@@ -85,7 +96,7 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
     victims = sorted(jobs[name] for name, case in CASES.items() if (case.returns_safely if safe else case.returns))
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for _ in CASES:
-            cluster.sbatch("--job-name=te", "--account=te", *WHOLE, wrap="sleep 1000", user=user)
+            cluster.sbatch("--job-name=te", "--account=te", *WHOLE, "--time=60", wrap="sleep 1000", user=user)
         cluster.wait_for(lambda: sorted(cluster.put_back(jobs.values())) == victims, "the victims")
         daemon.await_polls(cluster)
         assert sorted(cluster.put_back(jobs.values())) == victims
@@ -96,5 +107,6 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
     for job_id in victims:
         cluster.wait_state(job_id, "RUNNING")
     cluster.wait_for(
-        lambda: all("Grp" in cluster.job(job_id)["Reason"] for job_id in others), "the others to wait for a limit"
+        lambda: all(cluster.job(job_id)["Reason"].startswith(("Assoc", "QOS")) for job_id in others),
+        "the others to wait for a limit",
     )
