@@ -61,13 +61,6 @@ def test_jobs_share_a_key_where_the_same_is_predicted() -> None:
     assert len({run_times.shared_key(one) for one in others}) == len(others)
 
 
-def test_a_key_is_never_that_of_a_group_in_its_place() -> None:
-    first = taught([run(600.0, user="ada")]).shared_key(job())
-    for _ in range(50):
-        # What was dropped leaves its place in memory to another.
-        assert taught([run(60.0, user="bob")]).shared_key(job(user="bob")) != first
-
-
 def test_a_running_job_is_told_by_the_runs_that_were_longer() -> None:
     found = taught([run(float(100 * number)) for number in range(1, 11)]).predict(job(), ran_s=500.0)
     assert found is not None
