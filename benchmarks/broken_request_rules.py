@@ -12,6 +12,9 @@ _RECORDS = "slurm/tesched_slurm/job_records.py"
 _FORMATS, _BOUNDS = "slurm/tesched_slurm/slurm_formats.py", "slurm/tesched_slurm/cluster_bounds.py"
 
 REQUEST_MUTATIONS = (
+    Mutation(
+        "request: GPUs by job and by node, in several partitions", _MODELLED, "if both and len(parts) > 1", "if False"
+    ),
     Mutation("request: GRES without files are counted", _FORMATS, 'f":{behind[1]}" if behind[1] else ""', '""'),
     Mutation("request: units in small letters", _FORMATS, "re.ASCII | re.IGNORECASE", "re.ASCII"),
     Mutation("request: thousands and 1024s", _FORMATS, '"b" else 1024', '"b" else 1000'),

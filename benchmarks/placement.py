@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import sys
 import time
 from collections import Counter
@@ -136,6 +137,8 @@ def main(
     on: tuple[str, ...],
 ) -> None:
     """Print each disagreement, and the sums."""
+    # A shell lets what it starts in the background ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     numbers = range(first, first + -(-cases // each))
     found: list[Case] = []

@@ -122,6 +122,11 @@ def _of_site(job: Job, snapshot: Snapshot) -> Iterator[str]:
     if job.request.sharing == "USER" and alone and len(parts) > 1:
         # Tried in this one, it wants whole nodes in the others, too.
         yield f"--exclusive=user with OverSubscribe=EXCLUSIVE of partition {alone[0]}"
+    per_node = dict(job.request.gres_per_node)
+    both = [name for name, _ in job.request.gres_per_job if name in per_node]
+    if both and len(parts) > 1 and not counts_anew(settings.release):
+        # Slurm 22.05 left such a job waiting on nodes that had all that it asked for; why is not known.
+        yield f"--gpus with --gpus-per-node={per_node[both[0]]} in {len(parts)} partitions"
     reservation = snapshot.reservations.get(job.reservation)
     if reservation is not None and reservation.cores:
         yield f"--reservation={reservation.name} (of cores, not of whole nodes)"

@@ -280,6 +280,21 @@ def test_cpus_of_each_tasks_gpu_on_several_nodes(release: str, threads: int, *, 
     assert unsupported(te, snapshot) == ("" if is_modelled else "--cpus-per-gpu=1 with --gpus-per-task on 2 nodes")
 
 
+@pytest.mark.parametrize(
+    ("release", "partitions", "is_modelled"),
+    [("22.05.8", ("p", "q"), False), ("22.05.8", ("p",), True), ("26.05.5", ("p", "q"), True)],
+)
+def test_gpus_by_job_and_by_node_in_several_partitions(
+    release: str, partitions: tuple[str, ...], *, is_modelled: bool
+) -> None:
+    request = Request(tasks=2, cpus=2, gres_per_job=(("gpu", 4),), gres_per_node=(("gpu", 2),), mem_per_node_mib=1)
+    te = waiting(9, replace(request, min_nodes=2, max_nodes=2), partitions=partitions)
+    nodes = [node("n1", gres={"gpu": 4}), node("n2", gres={"gpu": 4})]
+    both = [Partition(name=name, nodes=frozenset({"n1", "n2"})) for name in ("p", "q")]
+    snapshot = cluster(nodes, [te], partitions=both, settings=SlurmSettings(release=release))
+    assert unsupported(te, snapshot) == ("" if is_modelled else "--gpus with --gpus-per-node=2 in 2 partitions")
+
+
 def test_several_tasks_a_core_with_devices_fill_cores() -> None:
     request = Request(tasks=4, cpus=4, tasks_per_core=2, gres_per_node=(("gpu", 1),), mem_per_node_mib=1)
     te = waiting(9, request)
