@@ -49,7 +49,7 @@ OWN_USER_MUTATIONS = (
     Mutation(
         "withdrawn: no plan of any policy",
         "core/tesched_core/guard/admission.py",
-        "eligibility = eligibility.by(trial.user)",
+        "eligibility = eligibility.by(trial)",
         "pass",
     ),
     Mutation(

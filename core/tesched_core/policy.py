@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
+from tesched_core.intake.job_times import most_run_s
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.change import HOLD, THROTTLE, Mark, TeRules
 from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Refusals, Why
+from tesched_core.model.decision import RefusalCode, Refusals, Why
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tesched_core.model.memory import Memory
     from tesched_core.model.room import Room
     from tesched_core.model.snapshot import Snapshot
+    from tesched_core.placement.deadlines import Deadlines
 
 S = TypeVar("S")
 
@@ -43,15 +45,33 @@ class Eligibility:
     not_by: Mapping[str, Sequence[int]] = field(default_factory=dict)
     #: and why
     why_not_by: Why | None = None
+    #: [running] time limit in seconds of the longest TE job of another user for which each may be a victim, and each
+    #: one's user; None: nothing is bounded
+    most_te_s: NDArray[np.float64] | None = None
+    users: Sequence[str] = ()
 
-    def by(self, user: str) -> Eligibility:
-        """Return the same as it is for a TE job of this user."""
-        rows = [row for row in self.not_by.get(user, ()) if self.why[row] < 0]
-        if not rows or self.why_not_by is None:
+    def by(self, te: Job) -> Eligibility:
+        """Return the same as it is for this TE job."""
+        found = self
+        rows = np.array([row for row in self.not_by.get(te.user, ()) if self.why[row] < 0], dtype=np.intp)
+        if len(rows) and self.why_not_by is not None:
+            found = found.without(rows, self.why_not_by)
+        return found.for_te_of(most_run_s(te), te.user)
+
+    def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:
+        """Return the same as it is for TE jobs with this time limit, seconds; None: of any user."""
+        if self.most_te_s is None:
             return self
+        short = np.flatnonzero((self.most_te_s < limit_s) & (self.why < 0))
+        short = np.array([row for row in short.tolist() if self.users[row] != user], dtype=np.intp)
+        text = f"TE jobs may delay it by little more (guard.bound): not by one with a time limit of {limit_s:g} s"
+        return self.without(short, (RefusalCode.BOUND, text)) if len(short) else self
+
+    def without(self, rows: NDArray[np.intp], because: Why) -> Eligibility:
+        """Return the same without the jobs of these rows."""
         why = self.why.copy()
         why[rows] = len(self.whys)
-        return replace(self, why=why, whys=(*self.whys, self.why_not_by))
+        return replace(self, why=why, whys=(*self.whys, because))
 
     @property
     def may_be_asked(self) -> NDArray[np.bool_]:
@@ -91,6 +111,8 @@ class View:
     gains: Mapping[JobId, float] = field(default_factory=dict)
     #: orders that have reserved resources
     reserving: tuple[Order, ...] = ()
+    #: until when TE jobs may delay each BE job; None: nothing is bounded
+    deadlines: Deadlines | None = None
     find_eligible: Callable[[], Eligibility]
 
     @property

@@ -34,7 +34,9 @@ from tesched_core.orders.summary import summary
 from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
+from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import (
+    HoldJob,
     Intent,
     MakeRoom,
     PolicyEntry,
@@ -73,13 +75,16 @@ def step(
     for lever in levers:
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
-    waiting, not_now = te_queue(columns.trials, memory, context.now, limits)
+    context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
+    waiting, not_now = te_queue(columns.trials, memory, context.now, limits, context.deadlines)
     served = Served(memory=memory, refusals=Refusals(not_now))
     if paused:
         served.refusals += Refusals(
             Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.PAUSED, text=paused) for job in waiting
         )
-    intents: list[Intent] = []
+    intents: list[Intent] = [
+        HoldJob(job_id=one.job_id, why=one.text) for one in not_now if one.code is RefusalCode.BOUND
+    ]
     notes: dict[JobId, str] = {}
     states: dict[str, Any] = {}
     due = []
@@ -126,6 +131,7 @@ def step(
         transitions=tuple(context.transitions),
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
+        admission=context.deadlines.admission() if context.deadlines is not None else None,
     )
     return memory, decision
 
@@ -149,8 +155,15 @@ def _view(
         scope=entry.scope,
         gains=gains,
         reserving=memory.open_orders(),
+        deadlines=context.deadlines,
         find_eligible=lambda: eligible_victims(
-            columns.running, memory, limits, context.now, columns.room.index, turns=entry.policy.turn_limits
+            columns.running,
+            memory,
+            limits,
+            context.now,
+            columns.room.index,
+            turns=entry.policy.turn_limits,
+            deadlines=context.deadlines,
         ),
     )
 

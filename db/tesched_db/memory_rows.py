@@ -154,6 +154,8 @@ class Remembered:
                 "submitted_at": one.past.submitted_at if one.past else None,
                 "ran_s": one.past.ran_s if one.past else None,
                 "suspended_s": one.past.suspended_s if one.past else None,
+                "longest_run_s": one.past.longest_run_s if one.past else None,
+                "delayed_s": one.past.delayed_s if one.past else None,
                 **_futile_values(one.futile),
             }
             for job_id, one in by_job.items()
@@ -170,7 +172,13 @@ class Remembered:
 def _of_job(row: JobMemoryRow) -> OfJob:
     past = None
     if row.submitted_at is not None and row.ran_s is not None:
-        past = Past(submitted_at=row.submitted_at, ran_s=row.ran_s, suspended_s=row.suspended_s or 0.0)
+        past = Past(
+            submitted_at=row.submitted_at,
+            ran_s=row.ran_s,
+            suspended_s=row.suspended_s or 0.0,
+            longest_run_s=row.longest_run_s or 0.0,
+            delayed_s=row.delayed_s or 0.0,
+        )
     return OfJob(
         preemptions=row.preemptions,
         last_preempted=row.last_preempted,

@@ -511,6 +511,8 @@ class JobMemoryRow(Base):
     submitted_at: Mapped[float | None]
     ran_s: Mapped[float | None]
     suspended_s: Mapped[float | None]
+    longest_run_s: Mapped[float | None]
+    delayed_s: Mapped[float | None]
 
 
 class ReportRow(Base):

@@ -163,8 +163,8 @@ def plan_all(view: View, rank: Rank, search: Search, patience: Patience | None =
             demand, found, score = at_once[0], Found((), at_once[1]), np.zeros(0)
         else:
             score = rank(view, job)
-            eligibility = view.eligibility.by(job.user)
-            asker = "" if eligibility is view.eligibility else job.user
+            eligibility = view.eligibility.by(job)
+            asker = "" if eligibility is view.eligibility else f"{job.user} {job.time_limit_s}"
             pool = by_anybody & eligibility.may_be_asked if asker else by_anybody
             answer: Found | None = None
             demand = candidates.any[0]

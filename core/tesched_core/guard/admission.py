@@ -41,7 +41,7 @@ def admitted(
         if isinstance(plan, AwaitRoom) and plan.preemptor in waiting:
             kept.append(plan)
             continue
-        if (spared := _ineligible(plan, view)) is not None:
+        if (spared := _ineligible(plan, view) or _too_late(plan, view)) is not None:
             note(spared)
             continue
         chosen = plan.victim_ids if isinstance(plan, MakeRoom) else ()
@@ -72,7 +72,7 @@ def _ineligible(plan: Plan, view: View) -> Refusal | None:
     eligibility = view.eligibility if isinstance(plan, MakeRoom) and plan.victims else None
     trial = view.snapshot.jobs.get(plan.preemptor)
     if eligibility is not None and trial is not None:
-        eligibility = eligibility.by(trial.user)
+        eligibility = eligibility.by(trial)
     for job_id in plan.victim_ids if isinstance(plan, MakeRoom) else ():
         row = view.running.row_of.get(job_id)
         if row is None:
@@ -84,6 +84,16 @@ def _ineligible(plan: Plan, view: View) -> Refusal | None:
         text = f"the policy chose job {job_id} as a victim, which may be none: {why}"
         return Refusal(job_id=plan.preemptor, preemptor=plan.preemptor, code=code, text=text)
     return None
+
+
+def _too_late(plan: Plan, view: View) -> Refusal | None:
+    """Return a refusal if its victims leave so late that the TE job would delay a BE job by more than its bound."""
+    te = view.snapshot.jobs.get(plan.preemptor)
+    if view.deadlines is None or te is None or not isinstance(plan, MakeRoom) or not plan.victims:
+        return None
+    if view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
+        return None
+    return view.deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids])
 
 
 def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:

@@ -29,6 +29,7 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.payment import HOUR_S
 from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import Eligibility
 
 
@@ -41,11 +42,12 @@ def eligible_victims(
     *,
     newcomers: Collection[JobId] = (),
     turns: TurnLimits | None = None,
+    deadlines: Deadlines | None = None,
 ) -> Eligibility:
     """Return for each running BE job whether it may be asked, and why not: the most telling reason.
 
     `nodes` are the rows of the room by name. `newcomers` may be asked before they have run for `min_run_time_s`.
-    Asked for a TE job, or with `turns` for the turn of another BE job.
+    Asked for a TE job, or with `turns` for the turn of another BE job. `deadlines` bound what TE jobs may cost it.
     """
     whys: dict[Why, int] = {}
     why = np.full(len(running), -1, dtype=np.intp)
@@ -107,7 +109,12 @@ def eligible_victims(
     if turns is not None:
         return Eligibility(why=why, whys=tuple(whys))
     return Eligibility(
-        why=why, whys=tuple(whys), not_by=_let_go_for(running, memory, limits, now), why_not_by=_let_go(limits)
+        why=why,
+        whys=tuple(whys),
+        not_by=_let_go_for(running, memory, limits, now),
+        why_not_by=_let_go(limits),
+        most_te_s=deadlines.most_te_s(running) if deadlines is not None else None,
+        users=[running.owners[row].user for row in running.owner.tolist()] if deadlines is not None else (),
     )
 
 

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
-from tesched_core.model.cluster import FINISHED, JobState
+from tesched_core.model.cluster import FINISHED, Job, JobState
 from tesched_core.model.order import PREEMPTED, Victim
 from tesched_core.model.resources import UnixSeconds
 
 #: Run times below this count as this in the bounded slowdown, seconds (Feitelson et al., JSSPP 1997).
 BOUND_S = 10.0
+
+
+def most_run_s(job: Job) -> float:
+    """Return a job's time limit, seconds; without one it may run for ever."""
+    return inf if job.time_limit_s is None else job.time_limit_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import EndingTimes, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.deadlines import Deadlines
 from tesched_core.placement.node_count import demand_on
 
 #: Seconds after which a command is sent again if the cluster still does not show its effect; KillWait comes on top of
@@ -70,6 +71,8 @@ class CycleContext:
     paused: bool = False
     #: the longest time between two polls, in seconds
     longest_wait_s: float = 0.0
+    #: until when TE jobs may delay each BE job; None: nothing is bounded
+    deadlines: Deadlines | None = None
     #: jobs that this answer does not show, or of which it shows what was last known: nothing is concluded from that
     absent: frozenset[JobId] = frozenset()
     _tasks: dict[JobId, list[Job]] | None = None

@@ -82,6 +82,8 @@ class RefusalCode(StrEnum):
     # what rounds (gavel, pdors) may cost
     ROUND_LIMIT = "round_limit"
     SLOWDOWN = "slowdown"
+    #: of a victim: it may not be delayed so long (guard.bound); of a TE job: a BE job may not, so it has to wait
+    BOUND = "bound"
     ALREADY_LEAVING = "already_leaving"
     SUSPENDED = "suspended"
     HETEROGENEOUS = "heterogeneous"
@@ -190,6 +192,16 @@ class Refusals(Sequence[Refusal]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Time until which TE jobs may start by themselves: none of them delays a BE job by more than the bound."""
+
+    #: Unix seconds; in the past: each is held until the daemon has admitted it
+    until: UnixSeconds
+    #: seconds; the longest time limit that such a job may have
+    most_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One cycle's decision. There is one for an empty cycle too."""
 
@@ -204,3 +216,5 @@ class Decision:
     summary: str
     #: when a policy wants to be asked again, Unix seconds; None: at the next poll
     next_at: UnixSeconds | None = None
+    #: which TE jobs may start by themselves; None: nothing is bounded
+    admission: Admission | None = None

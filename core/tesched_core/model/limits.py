@@ -21,6 +21,27 @@ class YieldBy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """By how much TE jobs may delay a BE job (`placement/deadlines.py`). Nothing is bounded while neither is set."""
+
+    #: B: a job that runs for R may be delayed by (B - 1) R
+    slowdown: float | None = None
+    #: the longest time limit of a TE job, seconds: so much, and what one preemption costs, any job may be delayed by
+    te_time_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a bound that no job can keep, or half a bound."""
+        if self.slowdown is not None and not 1 < self.slowdown < inf:
+            raise ValueError("slowdown must be above 1: with 1, TE jobs may not delay a job at all")
+        if self.te_time_limit_s is not None and not 0 < self.te_time_limit_s < inf:
+            raise ValueError("te_time_limit_s must be above 0: the longest time limit of a TE job, in seconds")
+        if self.slowdown is not None and self.te_time_limit_s is None:
+            raise ValueError("te_time_limit_s must be set where slowdown is: the longest time limit of a TE job")
+        if self.slowdown is None and self.te_time_limit_s is not None:
+            raise ValueError("slowdown must be set where te_time_limit_s is: by how much TE jobs may slow a job down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The site's limits. Times in seconds; names are shell globs."""
 
@@ -82,6 +103,8 @@ class Limits:
     max_futile_orders_per_job: int = 2
     #: a victim that does not run again within this time is pointed out by `tesched status`
     return_within_s: float = 3600.0
+    #: by how much TE jobs may delay a BE job
+    bound: Bound = Bound()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""

@@ -51,7 +51,7 @@ from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.refused_changes import given_up
-from tesched_core.orders.settled import ended_if_settled, has_changes
+from tesched_core.orders.settled import charge, ended_if_settled, has_changes
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.can_return import why_it_cannot_return
@@ -105,7 +105,9 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
         else:
             PRIORITY_LEVER.keep_first(order, context)
             NODE_BINDING_LEVER.keep_bound(order, context)
-    order = replace(order, victims=tuple(_advance_victim(victim, order, context) for victim in order.victims))
+    victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
+    charge(zip(order.victims, victims, strict=True), context)
+    order = replace(order, victims=victims)
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
     if order.state is OrderState.SETTLING:
@@ -289,7 +291,7 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
             context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
             context.last_preempted[victim.job_id] = context.now
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-        context.past[victim.job_id] = replace(before, ran_s=before.ran_s + max(context.now - victim.started_at, 0.0))
+        context.past[victim.job_id] = before.with_run(max(context.now - victim.started_at, 0.0))
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
     # An expedited job that fails of its notice is in the queue at once, and held; an early rerun may come too late.
     in_queue = departure in {Departure.REQUEUED_ITSELF, Departure.DIED_OF_NOTICE}

@@ -61,7 +61,10 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
     running, memory, limits = view.running, view.memory, context.limits
     # The plugin holds the least run time by itself, so that a job need not be marked anew when it has run so long.
     at_once = replace(limits, min_run_time_s=0.0)
-    eligible = eligible_victims(running, memory, at_once, context.now, context.columns.room.index)
+    nodes, deadlines = context.columns.room.index, context.deadlines
+    eligible = eligible_victims(running, memory, at_once, context.now, nodes, deadlines=deadlines)
+    if deadlines is not None:
+        eligible = eligible.for_te_of(deadlines.te_time_limit_s)
     whys, why = [*eligible.whys, *_SPARED], eligible.why.copy()
     left = _Left.of(memory, limits, context.now)
     barred = left.barred(view.waiting)

@@ -61,7 +61,9 @@ def add_victims(
         others = [one if one is not order else replace(one, preemptor=_NOBODY) for one in memory.open_orders()]
         newcomers = _newcomers(order, context.columns)
         running, nodes = context.columns.running, context.columns.room.index
-        eligible = eligible_victims(running, memory, limits, context.now, nodes, newcomers=newcomers)
+        eligible = eligible_victims(
+            running, memory, limits, context.now, nodes, newcomers=newcomers, deadlines=context.deadlines
+        )
         view = View(
             snapshot=context.snapshot,
             memory=memory,
@@ -70,6 +72,7 @@ def add_victims(
             limits=replace(limits, max_open_orders=limits.max_open_orders + 1, lever=YieldBy.REQUEUE),
             waiting=(trial,),
             reserving=tuple(others),
+            deadlines=context.deadlines,
             find_eligible=lambda: eligible,  # noqa: B023 - it is asked in this turn of the loop
         )
         unbound = replace(trial, request=memory.own_request(trial))

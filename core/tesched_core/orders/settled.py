@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from tesched_core.intake.delays import delay_by
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST, Change
-from tesched_core.model.order import Order, OrderState
+from tesched_core.model.memory import Past
+from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 
 #: Levers whose changes are a part of an order: it has not ended before they are put back.
@@ -28,6 +31,16 @@ def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None
         for lever in _OF_ORDERS
         for one in context.changes_of(lever).values()
     )
+
+
+def charge(victims: Iterable[tuple[Victim, Victim]], context: CycleContext) -> None:
+    """Add to a job's past by how much each preemption that is over now has delayed it; pairs of before and after."""
+    for before, after in victims:
+        seconds = delay_by(after, context.now).total_s
+        if before.settled or not after.settled or after.of_own_user or not seconds:
+            continue
+        past = context.past.get(after.job_id, Past(submitted_at=after.queued_at, ran_s=0.0))
+        context.past[after.job_id] = replace(past, delayed_s=past.delayed_s + seconds)
 
 
 def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool = False) -> Order:

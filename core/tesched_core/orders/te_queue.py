@@ -13,26 +13,33 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.orders.futility import not_yet
+from tesched_core.placement.deadlines import Deadlines
 
 
 def te_queue(
-    trials: Iterable[Job], memory: Memory, now: UnixSeconds, limits: Limits
+    trials: Iterable[Job], memory: Memory, now: UnixSeconds, limits: Limits, deadlines: Deadlines | None = None
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
 
     Jobs that Slurm has yet to consider wait for that, unless `limits.await_first_look` is false and they ask for nodes
-    alone.
+    alone. Those that must not start by themselves either, by the deadlines of BE jobs, have the refusal BOUND; one
+    whose victims have had their notice is not stopped any more.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
     served = {order.preemptor: order for order in is_open if not order.waits}
     patient = {order.preemptor for order in is_open if order.waits}
+    pressing = {order.preemptor for order in is_open if any(one.noticed_at is not None for one in order.victims)}
     # A job array goes on waiting after one of its tasks has started.
     still_raised = memory.changes_of(PRIORITY)
     waiting: list[Job] = []
     refusals: list[Refusal] = []
     for job in trials:
         job_id = job.job_id
+        late = deadlines.why_te_waits(job) if deadlines is not None and job_id not in pressing else None
+        if late is not None:
+            refusals.append(late)
+            continue
         early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
         why = None if early else room_would_not_help(job)
         if job_id in served:

@@ -1,0 +1,243 @@
+"""Deadlines: until when TE jobs may delay each BE job, so that none is delayed by more than `guard.bound` allows.
+
+Definitions
+    D           by how much other users' TE jobs have delayed a BE job so far, seconds (`intake/delays.py`)
+    R           its run time: the longest that is known, of its runs so far and of what it is expected to run at least
+                (its owner's word, else the low quantile of what was learned)
+    limit       a TE job's time limit
+    T           guard.bound.te_time_limit_s, and what one preemption costs by itself: grace period, KillWait, Slurm's
+                requeue delay, guard.min_run_time_s of lost run time, three polls
+    bound       max((B - 1) R, T), with B = guard.bound.slowdown
+    deadline    now + bound - D
+
+Principle
+    D grows by at most one second a second, and by the lost run time of a preemption at once. So no job is delayed by
+    more than its bound if each TE job ends, by its time limit, before the deadline of every BE job that it may keep
+    waiting, and if a victim has enough left for its lost run, its notice, the TE job and its way back.
+
+    A TE job may keep a pending BE job waiting if both may run on one node. Only jobs that have been delayed already can
+    be in its way: the bound of any other is long enough for one TE job.
+
+Worked example
+    B = 3, a job of 100 s, T = 150 s: it may be delayed by 200 s. It was, by 120 s, and is back in the queue. A TE job
+    of 60 s may start, if it does within 20 s; after that the BE job runs first. Before it becomes a victim again it
+    must not have run for longer than 80 s less 60 s and what a preemption costs.
+
+Source
+    tesched's own; docs/reference/delays.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tesched_core.intake.delays import delay_by
+from tesched_core.intake.job_times import most_run_s
+from tesched_core.intake.pending_reason import has_reason, room_would_not_help
+from tesched_core.model.bystander import ended
+from tesched_core.model.cluster import Job
+from tesched_core.model.columns import Running
+from tesched_core.model.decision import Admission, Refusal, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_core.model.room import Room
+from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.constraint import UnsupportedRequestError
+from tesched_core.placement.demand import demands_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """How long one BE job may yet be delayed."""
+
+    job: Job
+    #: D, and the bound, seconds
+    delayed_s: float
+    bound_s: float
+    #: Unix seconds
+    at: UnixSeconds
+
+
+@dataclass(kw_only=True, eq=False)
+class Deadlines:
+    """Deadlines of one cycle."""
+
+    memory: Memory
+    snapshot: Snapshot
+    #: B, and the longest time limit of a TE job, seconds
+    slowdown: float
+    te_time_limit_s: float
+    min_run_time_s: float
+    room: Room
+    #: the longest time between two polls, seconds
+    poll_s: float
+    #: BE jobs that TE jobs have delayed already, and by how much, seconds
+    delayed: Mapping[JobId, float] = field(init=False)
+    #: of those the ones that wait for resources, the earliest deadline first
+    waiting: tuple[Deadline, ...] = field(init=False)
+    _allowed: dict[JobId, NDArray[np.bool_] | None] = field(init=False, default_factory=dict)
+
+    @staticmethod
+    def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
+        """Return the deadlines by these limits; None: they bound nothing."""
+        bound = limits.bound
+        if bound.slowdown is None or bound.te_time_limit_s is None:
+            return None
+        return Deadlines(
+            memory=memory,
+            snapshot=snapshot,
+            slowdown=bound.slowdown,
+            te_time_limit_s=bound.te_time_limit_s,
+            min_run_time_s=limits.min_run_time_s,
+            room=room,
+            poll_s=poll_s,
+        )
+
+    def __post_init__(self) -> None:
+        """Work out what has been delayed."""
+        self.delayed = _delayed(self.memory, self.snapshot)
+        away = {victim.job_id for order in self.memory.open_orders() for victim in order.victims if victim.awaited}
+        jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
+        found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, away)]
+        self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
+
+    def deadline(self, job: Job) -> Deadline:
+        """Return until when TE jobs may delay a BE job, and by how much they have."""
+        delayed_s, bound_s = self.delayed.get(job.job_id, 0.0), self.bound_s(job)
+        return Deadline(job=job, delayed_s=delayed_s, bound_s=bound_s, at=self.now + bound_s - delayed_s)
+
+    def bound_s(self, job: Job) -> float:
+        """Return by how much TE jobs may delay a BE job in all, seconds."""
+        least_s = self.te_time_limit_s + self._least_costs_s(job.job_id)
+        return max((self.slowdown - 1) * self._run_s(job), least_s)
+
+    def why_te_waits(self, te: Job, *, after_s: float = 0.0) -> Refusal | None:
+        """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may."""
+        ends = self.now + after_s + 2 * self.poll_s + most_run_s(te)
+        for one in self.waiting:
+            if one.at >= ends:
+                return None
+            if one.job.user != te.user and self._may_meet(te, one.job):
+                return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
+        return None
+
+    def why_no_victims(self, te: Job, victims: Sequence[Job]) -> Refusal | None:
+        """Return why these must not be victims for a TE job, as it starts only after the last has left; None: they may.
+
+        Each of them alone may be its victim.
+        """
+        grace_s = max(self._grace_s(victim.job_id) for victim in victims)
+        refusal = self.why_te_waits(te, after_s=grace_s + self.snapshot.settings.kill_wait_s)
+        if refusal is not None:
+            return refusal
+        for victim in victims:
+            longer_s = grace_s - self._grace_s(victim.job_id)
+            if victim.user != te.user and self._most_te_s(victim) - longer_s < most_run_s(te):
+                text = f"job {victim.label} would be away too long, as another victim takes {grace_s:.0f} s to leave"
+                return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=text)
+        return None
+
+    def most_te_s(self, running: Running) -> NDArray[np.float64]:
+        """Return [running] the longest time limit of a TE job for which each may be a victim now; below 0: of none."""
+        most = np.full(len(running), inf)
+        for row, job_id in enumerate(running.job_id.tolist()):
+            most[row] = self._most_te_s(self.snapshot.jobs[JobId(job_id)])
+        return most
+
+    def admission(self) -> Admission:
+        """Return until when TE jobs may start by themselves."""
+        most_s = self.te_time_limit_s
+        # One that was not delayed yet has at least so much left, beside the TE job.
+        until = self.now + self._least_costs_s(None) - 2 * self.poll_s
+        if self.waiting:
+            until = min(until, self.waiting[0].at - most_s - 2 * self.poll_s)
+        return Admission(until=until, most_s=most_s)
+
+    @property
+    def now(self) -> UnixSeconds:
+        """Return the snapshot's time."""
+        return self.snapshot.taken_at
+
+    def _most_te_s(self, job: Job) -> float:
+        left_s = self.bound_s(job) - self.delayed.get(job.job_id, 0.0)
+        return left_s - self._lost_s(job) - self._costs_s(job.job_id) - 2 * self.poll_s
+
+    def _lost_s(self, job: Job) -> float:
+        """Return the run time that a running job would lose now."""
+        reported = self.snapshot.reported.get(job.job_id)
+        saved_at = reported.saved_at if reported is not None and reported.saved_at is not None else -inf
+        return max(self.now - max(job.start_time or self.now, saved_at), 0.0)
+
+    def _run_s(self, job: Job) -> float:
+        expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
+        ran_s = self.now - job.start_time if job.on_nodes and job.start_time is not None else 0.0
+        return max(ran_s, past.longest_run_s if past else 0.0, expected.low_s if expected else 0.0)
+
+    def _costs_s(self, job_id: JobId | None) -> float:
+        """Return what a preemption takes beside the TE job and the lost run time, polls apart, seconds."""
+        settings = self.snapshot.settings
+        return self._grace_s(job_id) + settings.kill_wait_s + settings.requeue_delay_s
+
+    def _grace_s(self, job_id: JobId | None) -> float:
+        traits = self.snapshot.traits.get(job_id) if job_id is not None else None
+        return traits.grace_period_s if traits is not None else 0.0
+
+    def _least_costs_s(self, job_id: JobId | None) -> float:
+        """Return what any job may be delayed by beside one TE job: by one preemption, as soon as it may be a victim."""
+        return self._costs_s(job_id) + self.min_run_time_s + 3 * self.poll_s
+
+    def _waits(self, job: Job, away: Iterable[JobId]) -> bool:
+        if not job.pending or self.snapshot.job_class(job.job_id) is not JobClass.BE:
+            return False
+        return job.job_id in away or not has_reason(job.reason) or room_would_not_help(job) is None
+
+    def _may_meet(self, te: Job, be: Job) -> bool:
+        """Check whether both may run on one node; in doubt they may."""
+        mine, its = self._nodes(te), self._nodes(be)
+        return mine is None or its is None or bool((mine & its).any())
+
+    def _nodes(self, job: Job) -> NDArray[np.bool_] | None:
+        if job.job_id not in self._allowed:
+            try:
+                demands = demands_of(job, self.snapshot, self.room)
+                self._allowed[job.job_id] = np.any([one.allowed for one in demands], axis=0) if demands else None
+            except UnsupportedRequestError:
+                self._allowed[job.job_id] = None
+        return self._allowed[job.job_id]
+
+
+def _delayed(memory: Memory, snapshot: Snapshot) -> dict[JobId, float]:
+    """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
+    now = snapshot.taken_at
+    found = {job_id: past.delayed_s for job_id, past in memory.past.items() if past.delayed_s > 0}
+    for job_id, seconds in _of_victims(memory, now):
+        found[job_id] = found.get(job_id, 0.0) + seconds
+    for job_id, one in memory.bystanders.items():
+        seconds = ended(one, now).delayed_s
+        if seconds > 0:
+            found[job_id] = found.get(job_id, 0.0) + seconds
+    return found
+
+
+def _of_victims(memory: Memory, now: UnixSeconds) -> Iterator[tuple[JobId, float]]:
+    for order in memory.open_orders():
+        for victim in order.victims:
+            if not victim.settled and not victim.of_own_user:
+                seconds = delay_by(victim, now).total_s
+                if seconds > 0:
+                    yield victim.job_id, seconds
+
+
+def _in_words(one: Deadline, te: Job) -> str:
+    left_s = max(one.bound_s - one.delayed_s, 0.0)
+    limit = "no time limit" if te.time_limit_s is None else f"a time limit of {te.time_limit_s:.0f} s"
+    return (
+        f"job {one.job.label} of {one.job.user} comes first: TE jobs have delayed it by {one.delayed_s:.0f} s of at "
+        f"most {one.bound_s:.0f} s (guard.bound); {left_s:.0f} s are left, and this job has {limit}"
+    )
