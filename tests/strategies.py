@@ -300,7 +300,14 @@ memories = st.builds(
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
     past=st.dictionaries(
         job_ids,
-        st.builds(Past, submitted_at=times, ran_s=st.floats(0, 2**30), suspended_s=st.floats(0, 2**30)),
+        st.builds(
+            Past,
+            submitted_at=times,
+            ran_s=st.floats(0, 2**30),
+            suspended_s=st.floats(0, 2**30),
+            longest_run_s=st.floats(0, 2**30),
+            delayed_s=st.floats(0, 2**30),
+        ),
         max_size=3,
     ),
     policy_states=states,

@@ -118,13 +118,15 @@ class Config:
     run_times: RunTimesConfig = RunTimesConfig()
 
     def __post_init__(self) -> None:
-        """Raise ValueError for a lever that the policy for TE jobs cannot use."""
+        """Raise ValueError for a lever that the policy for TE jobs cannot use, and for a bound that they may pass."""
         if self.guard.lever is YieldBy.PLUGIN:
             served = [one.policy for one in self.policy.entries() if one.policy.serves_te]
             if any(type(one).rank is Policy.rank for one in served):
                 names = ", ".join(one.label for one in served)
                 why = "it has no order of victims before a TE job is there; fitgpp has one, and patient"
                 raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}')
+        if self.guard.bound.is_set and (why := self.classes.te_longer_than(self.guard.bound.te_time_limit_s)):
+            raise ValueError(why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

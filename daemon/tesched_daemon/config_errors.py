@@ -156,15 +156,17 @@ def in_words(text: str, kind: type[Any], tree: Mapping[str, object]) -> tuple[st
     `text` is msgspec's: "Expected `float`, got `str` - at `$.guard.cool_down_s`". What a dataclass itself complains of
     begins with its key: "cool_down_s must be …", or "cool_down_s: …".
     """
-    what, _, where = text.rpartition(" - at ")
-    key = where.strip("`").removeprefix("$").removeprefix(".")
+    # What the whole file's own check complains of has no place.
+    what, at, where = text.rpartition(" - at `$")
+    what = what if at else text
+    key = "" if not at else where.strip("`").removeprefix(".")
     hint = hint_at(kind, key)
     lacks = re.fullmatch(r"Object missing required field `(\w+)`", what)
-    own = re.match(r"([a-z_]\w*)[\w.]*", what)
+    own = re.match(r"([a-z_]\w*)[\w.\[\]]*", what)
     if lacks and isinstance(hint, type):
         return key, f"lacks the key {lacks[1]}: {right_form(keys_of(hint)[lacks[1]])}"
     if own and isinstance(hint, type) and is_dataclass(hint) and own[1] in keys_of(hint):
-        key = f"{key}.{own[0]}"
+        key = f"{key}.{own[0]}".removeprefix(".")
         what = what.removeprefix(own[0]).removeprefix(":").strip()
     else:
         what = f"must be {right_form(hint)}"

@@ -116,7 +116,7 @@ def test_a_victim_is_suspended_at_once_and_goes_on_when_the_trial_has_ended() ->
     assert drive.memory.preemptions == {}
     assert [(one.job_id, one.node_s) for one in drive.memory.paid] == [(BE, 0.0)]
     assert drive.memory.last_preempted == {BE: NOW + 62}
-    assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=0.0, suspended_s=61.0)}
+    assert drive.memory.past == {BE: Past(submitted_at=0.0, ran_s=0.0, suspended_s=61.0, delayed_s=61.0)}
 
 
 def test_the_trial_is_bound_to_the_room_before_anybody_is_suspended() -> None:

@@ -154,6 +154,22 @@ class Classification:
         if len(self.script_patterns) > MOST_PATTERNS:
             raise ValueError(f"notice_rules: all script_contains together must be at most {MOST_PATTERNS} texts")
 
+    def te_longer_than(self, time_limit_s: float) -> str:
+        """Return which key must be what, so that no TE job has a time limit above this one, seconds; empty if none."""
+        if self.default_class is JobClass.TE:
+            return "classes.default_class must not be te where guard.bound is set: a rule bounds time limits"
+        bounds = {
+            f"classes.rules[{place}].match": rule.match
+            for place, rule in enumerate(self.rules)
+            if rule.job_class is JobClass.TE
+        }
+        if self.user_word.may_say_te:
+            bounds["classes.user_word.within"] = self.user_word.within
+        for key, match in bounds.items():
+            if match.max_time_limit_s is None or match.max_time_limit_s > time_limit_s:
+                return f"{key}.max_time_limit_s must be set, to at most guard.bound.te_time_limit_s, {time_limit_s:g}"
+        return ""
+
     @property
     def script_patterns(self) -> tuple[str, ...]:
         """Return the texts that scripts are searched for."""

@@ -3,6 +3,7 @@
 A rule looks at what Slurm says of a job and at nothing else, so an admin can read the list and know the answer. The
 rule that matched is kept with the job. A user's own word (`sbatch --comment=te`) counts only where the site allows it,
 and only for a job inside the site's bounds; otherwise any user could call a week-long training a quick try.
+A TE job that outlives the time limit with which it started (an admin may raise it) is BE from that moment on.
 
 A notice signal is sent only to a job for which one was declared (`notice.py`). Signal and grace period come from, in
 this order: the job's comment (`--comment="signal=B:TERM grace=120"`), its own `sbatch --signal=[B:]SIG[@SECONDS]`, the
@@ -40,9 +41,13 @@ from tesched_core.model.notice import (
     read_signal,
 )
 from tesched_core.model.request import requested_gpus
-from tesched_core.model.resources import JobId
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
+#: The rule of a TE job that runs for longer than the time limit that it had when it started: it is BE since then.
+OUTLIVED = "outlived its time limit"
+#: Seconds in which Slurm has ended a job that has reached its time limit, if it has no OverTimeLimit.
+OVER_LIMIT_S = 90.0
 #: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
 UTILITIES = ("insensitive", "sensitive", "critical")
 
@@ -203,6 +208,7 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         exit0=notice.exit0,
         declared=declared,
         elastic="elastic" in bare,
+        time_limit_s=job.time_limit_s,
         run_time_s=_seconds(pairs.get("run", "")) or None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
         weight=_weight(pairs.get("weight", "")),
@@ -277,7 +283,18 @@ def classified(
             declared = known.traits[job_id].declared if known and same else None
             question = questions.get(job_id)
             traits[job_id] = classify(question.asked_by(job) if question else job, how, declared)
+        if traits[job_id].job_class is JobClass.TE and _outlives(job, traits[job_id], snapshot.taken_at):
+            traits[job_id] = replace(traits[job_id], job_class=JobClass.BE, rule=OUTLIVED)
     return snapshot.with_traits(MappingProxyType(traits))
+
+
+def _outlives(job: Job, traits: Traits, now: UnixSeconds) -> bool:
+    """Check whether a TE job runs for longer than the time limit by which it got its class."""
+    limit_s = traits.time_limit_s
+    if limit_s is None or not job.on_nodes or job.completing or job.start_time is None:
+        return False
+    is_raised = job.time_limit_s is None or job.time_limit_s > limit_s
+    return now - job.start_time > limit_s + (0.0 if is_raised else OVER_LIMIT_S)
 
 
 def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[JobId, Declared]) -> Snapshot:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tesched_core.levers.context import CycleContext
@@ -103,7 +104,7 @@ class MarkLever(Lever):
             least_run_s=round(context.limits.min_run_time_s),
             # A clock that differs a little must not make a mark begin later.
             after=max(int(context.now) - 60, 0),
-            until=int(context.now + context.limits.mark_for_s),
+            until=int(min(context.now + context.limits.mark_for_s, inf if mark.until is None else mark.until)),
         )
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:

@@ -63,6 +63,8 @@ class Mark:
     started_at: UnixSeconds
     #: what it has; None: not known
     size: Size | None = None
+    #: after that it would be delayed by more than the bound; None: it would not
+    until: UnixSeconds | None = None
     #: it is to be taken out of the file
     ended: bool = False
 

@@ -22,23 +22,31 @@ class YieldBy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """By how much TE jobs may delay a BE job (`placement/deadlines.py`). Nothing is bounded while neither is set."""
+    """By how much TE jobs may delay a BE job (`placement/deadlines.py`)."""
 
-    #: B: a job that runs for R may be delayed by (B - 1) R
-    slowdown: float | None = None
-    #: the longest time limit of a TE job, seconds: so much, and what one preemption costs, any job may be delayed by
-    te_time_limit_s: float | None = None
+    #: B: a job that runs for R may be delayed by (B - 1) R; 0: by any time
+    slowdown: float = 0.0
+    #: the longest time limit of a TE job, seconds: any job may be delayed by so much, and what one preemption costs
+    te_time_limit_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound that no job can keep, or half a bound."""
-        if self.slowdown is not None and not 1 < self.slowdown < inf:
-            raise ValueError("slowdown must be above 1: with 1, TE jobs may not delay a job at all")
-        if self.te_time_limit_s is not None and not 0 < self.te_time_limit_s < inf:
-            raise ValueError("te_time_limit_s must be above 0: the longest time limit of a TE job, in seconds")
-        if self.slowdown is not None and self.te_time_limit_s is None:
-            raise ValueError("te_time_limit_s must be set where slowdown is: the longest time limit of a TE job")
-        if self.slowdown is None and self.te_time_limit_s is not None:
-            raise ValueError("slowdown must be set where te_time_limit_s is: by how much TE jobs may slow a job down")
+        if self.slowdown != 0 and not 1 < self.slowdown < inf:
+            raise ValueError("slowdown must be a number above 1, such as 3, or 0: then nothing is bounded")
+        if not 0 <= self.te_time_limit_s < inf:
+            raise ValueError("te_time_limit_s must be the longest time limit of a trial-and-error job, such as 1800")
+        if self.te_time_limit_s and not self.is_set:
+            raise ValueError("slowdown must be set beside te_time_limit_s, such as to 3")
+        if self.is_set and self.te_time_limit_s == 0:
+            raise ValueError(
+                "te_time_limit_s must be set beside slowdown: the longest time limit of a trial-and-error job, such "
+                "as 1800"
+            )
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether anything is bounded."""
+        return self.slowdown > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,6 +74,8 @@ class Traits:
     unread: bool = False
     #: an array of tasks that are workers of one training: it goes on with any number of them
     elastic: bool = False
+    #: its time limit when it got its class, seconds: it may be raised since; None: it had none
+    time_limit_s: int | None = None
     #: how long the present run is expected to take in all, where its owner says so
     run_time_s: float | None = None
     #: what it trains, in its owner's word: jobs of one user and one workload are equally fast

@@ -51,7 +51,7 @@ from tesched_core.orders.futility import follow as follow_futile
 from tesched_core.orders.leave_together import is_early, is_quick
 from tesched_core.orders.missing import missing_since
 from tesched_core.orders.refused_changes import given_up
-from tesched_core.orders.settled import charge, ended_if_settled, has_changes
+from tesched_core.orders.settled import add_delay, ended_if_settled, has_changes, take_out_own_wait
 from tesched_core.orders.started import FROM_THE_QUEUE, started_run
 from tesched_core.orders.useful_run import judged, of_run, on_trial, returned
 from tesched_core.placement.can_return import why_it_cannot_return
@@ -106,7 +106,9 @@ def _advance_order(order: Order, context: CycleContext) -> Order:
             PRIORITY_LEVER.keep_first(order, context)
             NODE_BINDING_LEVER.keep_bound(order, context)
     victims = tuple(_advance_victim(victim, order, context) for victim in order.victims)
-    charge(zip(order.victims, victims, strict=True), context)
+    for victim, after in zip(order.victims, victims, strict=True):
+        if after.settled and not victim.settled:
+            add_delay(after, context)
     order = replace(order, victims=victims)
     if before is OrderState.OPEN and order.state is not OrderState.OPEN:
         came_to_nothing(order, context)
@@ -332,7 +334,7 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         away_s = job.start_time - (victim.left_at if victim.left_at is not None else job.start_time)
         text = f"runs again, {max(away_s, 0):.0f} s after it left"
         context.moved(order.order_id, victim.job_id, victim.state, VictimState.BACK, text)
-        _take_out_own_wait(victim, away_s, context)
+        take_out_own_wait(victim, away_s, context)
         return replace(victim, state=VictimState.BACK, back_at=job.start_time)
     if job.state is JobState.DEADLINE:
         return lost(victim, why="its deadline has passed in the queue", order=order, context=context)
@@ -340,13 +342,6 @@ def _look_for_return(victim: Victim, job: Job | None, order: Order, context: Cyc
         context.moved(order.order_id, victim.job_id, victim.state, victim.state, f"ended {job.state} in the queue")
         return replace(victim, departure=Departure.DIED, given_up_at=context.now)
     return victim
-
-
-def _take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:
-    """Let the wait that a job's own user has caused be no part of its slowdown, which `guard.max_slowdown` bounds."""
-    past = context.past.get(victim.job_id)
-    if victim.of_own_user and past is not None:
-        context.past[victim.job_id] = replace(past, submitted_at=past.submitted_at + max(away_s, 0.0))
 
 
 def _ran_again(victim: Victim, job: Job) -> bool:

@@ -88,6 +88,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             nodes=job.nodes,
             started_at=float(running.started[row]),
             size=_size(job, context),
+            until=None if deadlines is None else deadlines.victim_until(job),
         )
     if len(barred) > MOST_BARRED:
         marks = {}

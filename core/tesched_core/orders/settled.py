@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -33,14 +32,19 @@ def has_changes(order: Order, context: CycleContext, job_id: JobId | None = None
     )
 
 
-def charge(victims: Iterable[tuple[Victim, Victim]], context: CycleContext) -> None:
-    """Add to a job's past by how much each preemption that is over now has delayed it; pairs of before and after."""
-    for before, after in victims:
-        seconds = delay_by(after, context.now).total_s
-        if before.settled or not after.settled or after.of_own_user or not seconds:
-            continue
-        past = context.past.get(after.job_id, Past(submitted_at=after.queued_at, ran_s=0.0))
-        context.past[after.job_id] = replace(past, delayed_s=past.delayed_s + seconds)
+def add_delay(victim: Victim, context: CycleContext) -> None:
+    """Add to the job's past by how much another user's TE job has delayed it by this preemption, until now."""
+    seconds = delay_by(victim, context.now).total_s
+    if seconds > 0 and not victim.of_own_user:
+        past = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
+        context.past[victim.job_id] = replace(past, delayed_s=past.delayed_s + seconds)
+
+
+def take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:
+    """Let the wait that a job's own user has caused be no part of its slowdown, which `guard.max_slowdown` bounds."""
+    past = context.past.get(victim.job_id)
+    if victim.of_own_user and past is not None:
+        context.past[victim.job_id] = replace(past, submitted_at=past.submitted_at + max(away_s, 0.0))
 
 
 def ended_if_settled(order: Order, context: CycleContext, *, victims_wait: bool = False) -> Order:

@@ -21,7 +21,7 @@ from tesched_core.model.snapshot import Snapshot
 from tesched_core.orders.advance import leave
 from tesched_core.orders.departures import departure_of
 from tesched_core.orders.early_rerun import failed_of_its_notice, rerun_early
-from tesched_core.orders.settled import ended_if_settled
+from tesched_core.orders.settled import add_delay, ended_if_settled
 from tesched_core.placement.columns_of import columns_of
 
 
@@ -37,7 +37,10 @@ def undo(
     for lever in levers:
         lever.restore(orders, context)
     for order in memory.open_orders():
-        orders[order.order_id] = _given_up(orders[order.order_id], context)
+        orders[order.order_id] = ended = _given_up(orders[order.order_id], context)
+        for victim in ended.victims if ended.ended_at is not None else ():
+            if victim.awaited:
+                add_delay(victim, context)
     memory = replace(
         memory,
         cycle=memory.cycle + 1,

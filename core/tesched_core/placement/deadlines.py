@@ -4,7 +4,7 @@ Definitions
     D           by how much other users' TE jobs have delayed a BE job so far, seconds (`intake/delays.py`)
     R           its run time: the longest that is known, of its runs so far and of what it is expected to run at least
                 (its owner's word, else the low quantile of what was learned)
-    limit       a TE job's time limit
+    limit       a TE job's time limit; Slurm ends it within 30 s and KillWait after that
     T           guard.bound.te_time_limit_s, and what one preemption costs by itself: grace period, KillWait, Slurm's
                 requeue delay, guard.min_run_time_s of lost run time, three polls
     bound       max((B - 1) R, T), with B = guard.bound.slowdown
@@ -51,6 +51,9 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demands_of
 
+#: Seconds between two looks of slurmctld for jobs that have reached their time limits (22.05: PERIODIC_TIMEOUT).
+TIME_LIMITS_EACH_S = 30.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
@@ -87,7 +90,7 @@ class Deadlines:
     def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
         """Return the deadlines by these limits; None: they bound nothing."""
         bound = limits.bound
-        if bound.slowdown is None or bound.te_time_limit_s is None:
+        if not bound.is_set:
             return None
         return Deadlines(
             memory=memory,
@@ -119,7 +122,7 @@ class Deadlines:
 
     def why_te_waits(self, te: Job, *, after_s: float = 0.0) -> Refusal | None:
         """Return why a TE job must not start, within two polls and `after_s` seconds; None: it may."""
-        ends = self.now + after_s + 2 * self.poll_s + most_run_s(te)
+        ends = self.now + after_s + 2 * self.poll_s + most_run_s(te) + self._ends_within_s
         for one in self.waiting:
             if one.at >= ends:
                 return None
@@ -150,14 +153,30 @@ class Deadlines:
             most[row] = self._most_te_s(self.snapshot.jobs[JobId(job_id)])
         return most
 
+    def victim_until(self, job: Job) -> UnixSeconds | None:
+        """Return until when a job that may be a victim now, of any TE job, may be one; None: as long as it runs."""
+        spare_s = self._most_te_s(job) - self.te_time_limit_s
+        start, growth = job.start_time or self.now, self.slowdown - 1
+        by_run_s = growth * max(self.now - start, 0.0)
+        if by_run_s < self.bound_s(job):
+            return self.now + spare_s
+        if growth >= 1:
+            return None  # each second that it runs for lets it be delayed by one more at least
+        # By whole minutes: marks that change at each poll would be written at each.
+        return (self.now + spare_s) // 60 * 60
+
     def admission(self) -> Admission:
         """Return until when TE jobs may start by themselves."""
         most_s = self.te_time_limit_s
         # One that was not delayed yet has at least so much left, beside the TE job.
         until = self.now + self._least_costs_s(None) - 2 * self.poll_s
         if self.waiting:
-            until = min(until, self.waiting[0].at - most_s - 2 * self.poll_s)
+            until = min(until, self.waiting[0].at - most_s - self._ends_within_s - 2 * self.poll_s)
         return Admission(until=until, most_s=most_s)
+
+    @property
+    def _ends_within_s(self) -> float:
+        return TIME_LIMITS_EACH_S + self.snapshot.settings.kill_wait_s
 
     @property
     def now(self) -> UnixSeconds:
@@ -180,9 +199,9 @@ class Deadlines:
         return max(ran_s, past.longest_run_s if past else 0.0, expected.low_s if expected else 0.0)
 
     def _costs_s(self, job_id: JobId | None) -> float:
-        """Return what a preemption takes beside the TE job and the lost run time, polls apart, seconds."""
+        """Return what a preemption takes beside the TE job's limit and the lost run time, polls apart, seconds."""
         settings = self.snapshot.settings
-        return self._grace_s(job_id) + settings.kill_wait_s + settings.requeue_delay_s
+        return self._grace_s(job_id) + settings.kill_wait_s + settings.requeue_delay_s + self._ends_within_s
 
     def _grace_s(self, job_id: JobId | None) -> float:
         traits = self.snapshot.traits.get(job_id) if job_id is not None else None

@@ -246,6 +246,27 @@ BAD_RULES = [
     ("classes.rules = ['a']", "classes.rules[0]", "must be a table with keys of name, job_class"),
 ]
 
+BOUND = "[guard.bound]\nslowdown = 3\nte_time_limit_s = 600\n"
+BAD_BOUNDS = [
+    ("[guard.bound]\nslowdown = 1", "guard.bound.slowdown", "must be a number above 1, such as 3, or 0"),
+    ("[guard.bound]\nslowdown = nan", "guard.bound.slowdown", "must be a number above 1, such as 3, or 0"),
+    ("[guard.bound]\nslowdown = 3", "guard.bound.te_time_limit_s", "must be set beside slowdown"),
+    ("[guard.bound]\nte_time_limit_s = 600", "guard.bound.slowdown", "must be set beside te_time_limit_s"),
+    ("[guard.bound]\nslowdown = 3\nte_time_limit_s = -1", "guard.bound.te_time_limit_s", "such as 1800, not -1"),
+    (f"{BOUND}[classes]\ndefault_class = 'te'", "classes.default_class", "must not be te where guard.bound is set"),
+    (f"{BOUND}{RULE_HEAD}", "classes.rules[0].match.max_time_limit_s", "te_time_limit_s, 600"),
+    (
+        f"{BOUND}[[classes.rules]]\nname = 'b'\njob_class = 'be'\n{RULE_HEAD}match = {{ max_time_limit_s = 601 }}",
+        "classes.rules[1].match.max_time_limit_s",
+        "must be set, to at most guard.bound.te_time_limit_s, 600, not 601",
+    ),
+    (
+        f"{BOUND}[classes.user_word]\nmay_say_te = true",
+        "classes.user_word.within.max_time_limit_s",
+        "must be set, to at most guard.bound.te_time_limit_s, 600",
+    ),
+]
+
 BE = "[[policy.be]]\nname = "
 BAD_ENTRIES = [
     ("[policy]\nbe = 'bogus'", "policy.be[0].name", 'must be one of "fill", '),
@@ -351,7 +372,7 @@ def test_a_number_out_of_range_is_an_error_that_names_file_and_key(tmp_path: Pat
 
 
 def test_a_bad_value_is_an_error_that_names_file_and_key_and_what_would_be_right(tmp_path: Path) -> None:
-    check_all(tmp_path / "tesched.toml", [*BOUNDS, *OTHERS, *BAD_RULES, *BAD_ENTRIES, *BAD_WORKLOADS])
+    check_all(tmp_path / "tesched.toml", [*BOUNDS, *OTHERS, *BAD_RULES, *BAD_BOUNDS, *BAD_ENTRIES, *BAD_WORKLOADS])
 
 
 def test_a_file_that_is_no_toml_is_told_with_the_line_and_the_key(tmp_path: Path) -> None:

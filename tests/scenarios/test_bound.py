@@ -1,0 +1,252 @@
+"""The bound: TE jobs start, and have victims, only where no BE job is delayed by more than guard.bound allows.
+
+Everywhere: KillWait is 30 s and Slurm's requeue delay 121 s, a TE job is ended within 60 s of its time limit, and polls
+take no time; so one preemption costs 211 s and the grace period, beside the lost run and the TE job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Hold, Release, SetMarks
+from tesched_core.model.cluster import Job, PluginSettings
+from tesched_core.model.decision import Admission, RefusalCode
+from tesched_core.model.limits import Bound, Limits, YieldBy
+from tesched_core.model.order import VictimState
+from tesched_core.model.resources import JobId
+from tesched_core.orders.undo import undo
+from tesched_core.step import step
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, TE, Driver
+
+#: seconds that any job may be delayed by where TE jobs have 600 s at most: 211 s more, and 60 s of guard.min_run_time_s
+LEAST_S = 871
+WAITS, LATER = JobId(20), JobId(30)
+
+
+def limits(slowdown: float = 1.5) -> Limits:
+    """Return limits with a bound, and none on how often a job is preempted."""
+    bound = Bound(slowdown=slowdown, te_time_limit_s=600)
+    return Limits(bound=bound, cool_down_s=0, max_preemptions_per_job=100, max_slowdown=1e6)
+
+
+def full(*jobs: Job, ran_s: float = 100, run_s: float | None = None, slowdown: float = 1.5, te_s: int = 600) -> Driver:
+    """Return a node that BE fills, which has run for `ran_s` of `run_s`; TE wants half of it for up to `te_s`."""
+    be = running(BE, share("n1", 32), start_time=NOW - ran_s, submit_time=NOW - ran_s, user="bob")
+    te = waiting(TE, cpus=16, time_limit_s=te_s, user="ada")
+    run_times = {} if run_s is None else {BE: run_s}
+    return Driver([node("n1")], [be, te, *jobs], graces={BE: 0}, limits=limits(slowdown=slowdown), run_times=run_times)
+
+
+def queue(*jobs: Job, delayed_s: float, te: Job | None = None) -> Driver:
+    """Return half a node that a TE job holds, for which WAITS has waited so long; TE wants the other half."""
+    drive = Driver(
+        [node("n1")],
+        [
+            waiting(8, cpus=16, time_limit_s=600, user="ada", submit_time=NOW - 5),
+            waiting(WAITS, cpus=24, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10),
+            te or waiting(TE, cpus=16, time_limit_s=100, user="ada"),
+            *jobs,
+        ],
+        limits=limits(),
+        run_times={WAITS: 100},
+        graces={WAITS: 0},
+    )
+    drive.change(TE, reason="None")
+    drive.cycle(0)
+    drive.starts(8, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(delayed_s)
+    return drive
+
+
+def held(drive: Driver) -> list[JobId]:
+    """Return the jobs that the last cycle has held."""
+    return [one.job_id for one in drive.decision.actions if isinstance(one, Hold)]
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "run_s", "te_s", "may"),
+    [
+        (60, None, 600, True),
+        (61, None, 600, False),
+        (160, None, 500, True),
+        (161, None, 500, False),
+        # 600 s for its run time of 1,200 are less than any job may be delayed by; 1,000 for 2,000 are more.
+        (61, 1200, 600, False),
+        (189, 2000, 600, True),
+        (190, 2000, 600, False),
+    ],
+)
+def test_victim_has_enough_left_for_its_lost_run_the_te_job_and_its_way_back(
+    ran_s: float, run_s: float | None, te_s: int, may: bool
+) -> None:
+    drive = full(ran_s=ran_s, run_s=run_s, te_s=te_s)
+    drive.cycle(0)
+    assert bool(drive.open_orders()) is may
+    refused = {one.code for one in drive.decision.refusals if one.job_id == BE}
+    assert (RefusalCode.BOUND in refused) is not may
+
+
+def test_what_a_job_has_run_is_its_run_time_where_nothing_else_is_known() -> None:
+    # With a bound of 3 it may be delayed by twice of that.
+    drive = full(ran_s=810, slowdown=3)
+    drive.cycle(0)
+    assert drive.open_orders() == []
+    drive.cycle(1)
+    assert drive.open_orders() == [1]
+
+
+def test_no_bound_protects_a_job_from_te_jobs_of_its_own_user() -> None:
+    drive = full(ran_s=5000)
+    drive.change(BE, user="ada")
+    drive.cycle(0)
+    assert drive.open_orders() == [1]
+
+
+def test_te_job_without_a_time_limit_has_no_victims() -> None:
+    drive = full(ran_s=5000, slowdown=100)
+    drive.change(TE, time_limit_s=None)
+    drive.cycle(0)
+    assert drive.open_orders() == []
+
+
+def test_without_a_bound_it_is_a_victim_at_any_time() -> None:
+    drive = full(ran_s=5000)
+    drive.limits = replace(drive.limits, bound=Bound())
+    drive.cycle(0)
+    assert drive.open_orders() == [1]
+    assert drive.decision.admission is None
+
+
+def test_a_preemption_that_is_over_counts_for_the_next_one() -> None:
+    drive = full(ran_s=60)
+    drive.obeys(*drive.cycle(0))
+    drive.starts(TE, HALF, at_s=2)
+    drive.cycle(3)
+    drive.ends(TE)
+    drive.starts(BE, share("n1", 32), at_s=203)
+    drive.cycle(204)
+    assert drive.victim().state is VictimState.BACK
+    assert drive.memory.past[JobId(BE)].delayed_s == 60 + 203
+    # It has lost 60 s again by now; with 263 s of 871 that leaves 337 s for a TE job, less 211 s.
+    drive.jobs[LATER] = waiting(LATER, cpus=16, time_limit_s=337, user="ada")
+    drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[JobId(TE)]})
+    drive.cycle(263)
+    assert drive.open_orders() == [2]
+
+
+def test_the_same_a_second_later_is_refused() -> None:
+    drive = full(ran_s=60)
+    drive.obeys(*drive.cycle(0))
+    drive.starts(TE, HALF, at_s=2)
+    drive.cycle(3)
+    drive.ends(TE)
+    drive.starts(BE, share("n1", 32), at_s=203)
+    drive.cycle(204)
+    drive.jobs[LATER] = waiting(LATER, cpus=16, time_limit_s=337, user="ada")
+    drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[JobId(TE)]})
+    drive.cycle(264)
+    assert drive.open_orders() == []
+
+
+def test_what_undo_withdraws_counts_until_then() -> None:
+    drive = full(ran_s=60)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(2)
+    for at_s in (50, 51):
+        drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
+        drive.obeys(*drive.decision.actions)
+    assert drive.open_orders() == []
+    assert drive.memory.past[JobId(BE)].delayed_s == 60 + 51
+
+
+@pytest.mark.parametrize(("delayed_s", "is_held"), [(711, False), (712, True)])
+def test_te_job_that_might_end_after_a_waiting_jobs_deadline_is_held(delayed_s: float, is_held: bool) -> None:
+    drive = queue(delayed_s=delayed_s)
+    assert held(drive) == ([TE] if is_held else [])
+    assert (drive.why_not(TE) is RefusalCode.BOUND) is is_held
+    if is_held:
+        (why,) = (one.text for one in drive.decision.refusals if one.job_id == TE)
+        assert "job 20 of bob" in why
+        assert "712 s of at most 871 s (guard.bound)" in why
+
+
+def test_it_is_released_when_the_waiting_job_has_started() -> None:
+    drive = queue(delayed_s=800)
+    drive.obeys(*drive.decision.actions)
+    drive.ends(8)
+    drive.starts(WAITS, share("n1", 24), at_s=802)
+    drive.cycle(803)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Release)] == [TE]
+
+
+def test_it_stays_held_while_the_daemon_is_paused() -> None:
+    drive = queue(delayed_s=800)
+    drive.obeys(*drive.decision.actions)
+    _, decision = step(drive.memory, drive.snapshot(801), drive.entries(), drive.limits, paused="maintenance")
+    assert not any(isinstance(one, Release) for one in decision.actions)
+
+
+@pytest.mark.parametrize(
+    "te",
+    [
+        waiting(TE, cpus=16, time_limit_s=100, user="bob"),
+        waiting(TE, cpus=16, time_limit_s=100, user="ada", partitions=("q",)),
+    ],
+    ids=["of the same user", "on other nodes"],
+)
+def test_te_job_that_can_not_delay_it_is_not_held(te: Job) -> None:
+    drive = queue(delayed_s=800, te=te)
+    drive.nodes["n2"] = replace(node("n2"), partitions=frozenset({"q"}))
+    drive.start = replace(
+        drive.start,
+        partitions={
+            **drive.start.partitions,
+            "q": replace(drive.start.partitions["p"], name="q", nodes=frozenset({"n2"})),
+        },
+    )
+    drive.cycle(801)
+    last = drive.memory.changes_of("hold")
+    assert TE not in last or any(isinstance(one, Release) for one in drive.decision.actions)
+
+
+def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
+    drive = full(waiting(LATER, cpus=32, time_limit_s=600, user="ada"), ran_s=60)
+    drive.limits = replace(drive.limits, order_timeout_s=1000)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(150)
+    assert held(drive) == []
+    # BE is away, and has been delayed by 60 s and 151 of 871: 600 s more, and 60, are too much.
+    drive.cycle(152)
+    assert drive.open_orders() == [1]
+    assert held(drive) == [LATER]
+
+
+@pytest.mark.parametrize(("delayed_s", "left_s"), [(0, 211 + 60), (500, 871 - 500 - 660)])
+def test_te_jobs_may_start_by_themselves_until_the_first_deadline(delayed_s: float, left_s: float) -> None:
+    drive = queue(delayed_s=delayed_s) if delayed_s else full(ran_s=60)
+    if not delayed_s:
+        drive.cycle(0)
+    assert drive.decision.admission == Admission(until=NOW + delayed_s + left_s, most_s=600)
+
+
+def marks(drive: Driver, at_s: float) -> Sequence[tuple[int, int]]:
+    """Return which jobs Slurm's plugin may preempt, and until when, seconds after NOW."""
+    written = [one for one in drive.cycle(at_s) if isinstance(one, SetMarks)]
+    drive.obeys(*written)
+    return [(mark.job_id, mark.until - int(NOW)) for one in written for mark in one.marks]
+
+
+def test_marks_end_with_the_time_in_which_a_job_may_be_a_victim() -> None:
+    drive = full(ran_s=60, run_s=2000)
+    drive.limits = replace(drive.limits, lever=YieldBy.PLUGIN, mark_for_s=900)
+    drive.plugin = PluginSettings(te_partitions=frozenset({"p"}))
+    drive.start = drive.start.with_traits(
+        {**drive.start.traits, JobId(BE): replace(drive.start.traits[JobId(BE)], notice_signal="")}
+    )
+    assert marks(drive, 0) == [(BE, 1000 - 60 - 211 - 600)]
+    assert marks(drive, 130) == []
