@@ -82,9 +82,8 @@ def step(
         served.refusals += Refusals(
             Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.PAUSED, text=paused) for job in waiting
         )
-    intents: list[Intent] = [
-        HoldJob(job_id=one.job_id, why=one.text) for one in not_now if one.code is RefusalCode.BOUND
-    ]
+    late = [HoldJob(job_id=one.job_id, why=one.text) for one in not_now if one.code is RefusalCode.BOUND]
+    intents: list[Intent] = [*late]
     notes: dict[JobId, str] = {}
     states: dict[str, Any] = {}
     due = []
@@ -132,6 +131,7 @@ def step(
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
         admission=context.deadlines.admission() if context.deadlines is not None else None,
+        bound=context.deadlines.summary(len(late)) if context.deadlines is not None else None,
     )
     return memory, decision
 

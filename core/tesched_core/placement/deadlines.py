@@ -42,7 +42,7 @@ from tesched_core.intake.pending_reason import has_reason, room_would_not_help
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job
 from tesched_core.model.columns import Running
-from tesched_core.model.decision import Admission, Refusal, RefusalCode
+from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -173,6 +173,27 @@ class Deadlines:
         if self.waiting:
             until = min(until, self.waiting[0].at - most_s - self._ends_within_s - 2 * self.poll_s)
         return Admission(until=until, most_s=most_s)
+
+    def summary(self, te_waiting: int) -> BoundNow:
+        """Return what is left of the bounds; so many TE jobs wait for them."""
+        last = self.now + self.te_time_limit_s + self._ends_within_s + 2 * self.poll_s
+        found: list[LeftOfBound] = []
+        for job_id in self.delayed:
+            job = self.snapshot.jobs.get(job_id)
+            if job is None or job.finished or self.snapshot.job_class(job_id) is not JobClass.BE:
+                continue
+            one = self.deadline(job)
+            near = one.at < last if job.pending else self._most_te_s(job) < self.te_time_limit_s
+            left = LeftOfBound(job=job.label, user=job.user, delayed_s=one.delayed_s, bound_s=one.bound_s, near=near)
+            found.append(left)
+        found.sort(key=lambda one: (one.bound_s - one.delayed_s, one.job))
+        return BoundNow(
+            slowdown=self.slowdown,
+            te_time_limit_s=self.te_time_limit_s,
+            te_waiting=te_waiting,
+            near=sum(one.near for one in found),
+            jobs=tuple(found[:MOST_LEFT]),
+        )
 
     @property
     def _ends_within_s(self) -> float:
