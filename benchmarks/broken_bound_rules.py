@@ -1,4 +1,4 @@
-"""The rules of the bound on by how much TE jobs delay best-effort jobs, which `python -m benchmarks.mutations` breaks."""
+"""The rules of the bound on delays by TE jobs, which `python -m benchmarks.mutations` breaks."""
 
 from __future__ import annotations
 
