@@ -79,6 +79,8 @@ class RefusalCode(StrEnum):
     BUDGET = "budget"
     # what one TE job, its user or its account causes
     CAUSED_LIMIT = "caused_limit"
+    # what TE jobs of one user, or all of them, may hold at once
+    TE_LIMIT = "te_limit"
     # what rounds (gavel, pdors) may cost
     ROUND_LIMIT = "round_limit"
     SLOWDOWN = "slowdown"
