@@ -9,7 +9,7 @@ takes in what became of the actions, where that is known before the next snapsho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -38,6 +38,7 @@ from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import (
+    BoostJob,
     HoldJob,
     Intent,
     MakeRoom,
@@ -89,6 +90,7 @@ def step(
         )
     late = [one for one in not_now if one.code in {RefusalCode.BOUND, RefusalCode.TE_LIMIT}]
     intents: list[Intent] = [HoldJob(job_id=one.job_id, why=one.text) for one in late]
+    intents += _next_in_line(memory, context)
     notes: dict[JobId, str] = {}
     states: dict[str, Any] = {}
     due = []
@@ -178,6 +180,15 @@ def _admission(context: CycleContext) -> Admission | None:
     if context.limits.te.is_set:
         return Admission(until=0.0, most_s=0.0)
     return context.deadlines.admission() if context.deadlines is not None else None
+
+
+def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
+    """Yield a boost for each BE job for which a TE job has to wait; one that was its victim has its own."""
+    away = {victim.job_id for order in memory.open_orders() for victim in order.victims if victim.awaited}
+    for job_id in context.deadlines.due if context.deadlines is not None else ():
+        if job_id not in away:
+            why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"
+            yield BoostJob(job_id=job_id, why=why, stays=True, is_due=True)
 
 
 def _bound(late: Sequence[Refusal], context: CycleContext) -> BoundNow | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, Release, SetMarks
+from tesched_core.model.actions import Hold, ReasonCode, Release, SetMarks
 from tesched_core.model.cluster import Job, PluginSettings
 from tesched_core.model.decision import Admission, RefusalCode
 from tesched_core.model.limits import Bound, Limits, YieldBy
@@ -214,6 +214,22 @@ def test_te_job_that_might_end_after_a_waiting_jobs_deadline_is_held(delayed_s: 
         (why,) = (one.text for one in drive.decision.refusals if one.job_id == TE)
         assert "job 20 of bob" in why
         assert "712 s of at most 871 s (guard.bound)" in why
+
+
+def test_the_waiting_job_is_next_in_line_while_a_te_job_waits_for_it() -> None:
+    other = waiting(LATER, cpus=24, user="cyd", priority=500)
+    drive = queue(delayed_s=700)
+    drive.jobs[LATER] = other
+    drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[WAITS]})
+    drive.cycle(710)
+    assert [one for one in drive.decision.actions if one.job_id == WAITS] == []
+    drive.obeys(*drive.cycle(800))
+    assert [one.reason.code for one in drive.decision.actions if one.job_id == WAITS] == [ReasonCode.DUE]
+    assert drive.jobs[WAITS].priority > 500
+    drive.ends(8)
+    drive.starts(WAITS, share("n1", 24), at_s=802)
+    drive.obeys(*drive.cycle(803))
+    assert drive.jobs[WAITS].nice == 0
 
 
 def test_it_is_released_when_the_waiting_job_has_started() -> None:

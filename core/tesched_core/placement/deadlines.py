@@ -84,6 +84,8 @@ class Deadlines:
     delayed: Mapping[JobId, float] = field(init=False)
     #: of those the ones that wait for resources, the earliest deadline first
     waiting: tuple[Deadline, ...] = field(init=False)
+    #: of those the ones for which a TE job has had to wait in this cycle
+    due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _allowed: dict[JobId, NDArray[np.bool_] | None] = field(init=False, default_factory=dict)
 
     @staticmethod
@@ -127,6 +129,7 @@ class Deadlines:
             if one.at >= ends:
                 return None
             if one.job.user != te.user and self._may_meet(te, one.job):
+                self.due.setdefault(one.job.job_id, one)
                 return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
         return None
 
