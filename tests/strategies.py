@@ -248,6 +248,7 @@ _marks = st.builds(
     nodes=nodes,
     started_at=times,
     size=st.none() | sizes,
+    until=st.none() | times,
     ended=st.booleans(),
 )
 _values = {NODE_BINDING: (Field.NODES, _nodes), MARK: (Field.MARK, _marks)}
