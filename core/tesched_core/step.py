@@ -186,7 +186,7 @@ def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
     """Yield a boost for each BE job for which a TE job has to wait; one that was its victim has its own."""
     away = {victim.job_id for order in memory.open_orders() for victim in order.victims if victim.awaited}
     for job_id in context.deadlines.due if context.deadlines is not None else ():
-        if job_id not in away:
+        if job_id not in away and context.snapshot.jobs[job_id].pending:
             why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"
             yield BoostJob(job_id=job_id, why=why, stays=True, is_due=True)
 

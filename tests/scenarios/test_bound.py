@@ -284,6 +284,19 @@ def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
     assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
 
 
+@pytest.mark.parametrize(("suspended_s", "is_held"), [(711, False), (712, True)])
+def test_no_te_job_keeps_a_suspended_victim_suspended_after_its_deadline(suspended_s: float, is_held: bool) -> None:
+    drive = full(waiting(LATER, cpus=32, time_limit_s=100, user="cyd"), ran_s=60)
+    drive.limits = replace(drive.limits, lever=YieldBy.AUTO)
+    drive.change(LATER, reason="Priority")
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(1)
+    assert drive.victim().state is VictimState.SUSPENDED
+    drive.starts(TE, HALF, at_s=1)
+    drive.cycle(1 + suspended_s)
+    assert held(drive) == ([LATER] if is_held else [])
+
+
 @pytest.mark.parametrize(("delayed_s", "left_s"), [(0, 211 + 60), (500, 871 - 500 - 660)])
 def test_te_jobs_may_start_by_themselves_until_the_first_deadline(delayed_s: float, left_s: float) -> None:
     drive = queue(delayed_s=delayed_s) if delayed_s else full(ran_s=60)

@@ -40,11 +40,12 @@ from tesched_core.intake.delays import delay_by
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import has_reason, room_would_not_help
 from tesched_core.model.bystander import ended
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -107,7 +108,8 @@ class Deadlines:
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
         self.delayed = _delayed(self.memory, self.snapshot)
-        away = {victim.job_id for order in self.memory.open_orders() for victim in order.victims if victim.awaited}
+        victims = [victim for order in self.memory.open_orders() for victim in order.victims]
+        away = {one.job_id for one in victims if one.awaited or one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, away)]
         self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
@@ -236,9 +238,13 @@ class Deadlines:
         return self._costs_s(job_id) + self.min_run_time_s + 3 * self.poll_s
 
     def _waits(self, job: Job, away: Iterable[JobId]) -> bool:
-        if not job.pending or self.snapshot.job_class(job.job_id) is not JobClass.BE:
+        if self.snapshot.job_class(job.job_id) is not JobClass.BE:
             return False
-        return job.job_id in away or not has_reason(job.reason) or room_would_not_help(job) is None
+        if job.job_id in away:
+            return job.pending or job.state is JobState.SUSPENDED
+        if not job.pending:
+            return False
+        return not has_reason(job.reason) or room_would_not_help(job) is None
 
     def _may_meet(self, te: Job, be: Job) -> bool:
         """Check whether both may run on one node; in doubt they may."""
@@ -246,6 +252,8 @@ class Deadlines:
         return mine is None or its is None or bool((mine & its).any())
 
     def _nodes(self, job: Job) -> NDArray[np.bool_] | None:
+        if job.allocation:  # it is suspended, and goes on where it is
+            return np.isin(self.room.names, job.nodes)
         if job.job_id not in self._allowed:
             try:
                 demands = demands_of(job, self.snapshot, self.room)
