@@ -179,13 +179,13 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     log.info("tesched starts in mode %s, policy %s", loop.mode, names)
     service = Service(loop, reload=reloader.reload)
     reports = reloader.running.reports
+    if loop.admission is not None:
+        # One that an earlier process has left, before the socket is there: this one's mode may be another.
+        loop.admission.withdraw()
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
     ):
-        if loop.admission is not None:
-            # One that an earlier process has left: its daemon is dead, and this one's mode may be another.
-            loop.admission.withdraw()
         service.run()
         # While the socket is there: a job that is held finds a daemon, or is not held.
         _leave_file(loop)
