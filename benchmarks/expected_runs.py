@@ -27,6 +27,7 @@ from tesched_predict.quantiles import RunTimes
 from tesched_sim import traces, workloads
 from tesched_sim.experiment import Setting, Site, run_one
 from tesched_sim.reports.summary import summarise
+from tesched_sim.traces.finished import require_times
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import Workload, WorkloadError
 from tesched_sim.workloads.fill import Fill, fill
@@ -81,8 +82,7 @@ def predicted(recorded: Recorded, first: int, count: int) -> NDArray[np.float64]
 def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: Fill) -> Iterator[Line]:
     """Yield the runs of one trace. Raises WorkloadError."""
     recorded = traces.read(path)
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+    require_times(recorded, path)
     half = len(recorded.run_s) // 2
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
     workload = fill(part_of(recorded, rows), model, seed)

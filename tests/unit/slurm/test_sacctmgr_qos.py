@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -12,8 +12,9 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.slurm_limits import PLAIN, LimitKind, QosRules, UnreadLimits
 from tesched_slurm import sacctmgr_qos
-from tesched_slurm.run_command import Commands
 from tesched_slurm.sacctmgr_qos import AGE_S, NOTHING_SAID, TIMEOUT_S, QosInDatabase, read_allowed, read_rules
+
+from tests.unit.slurm.answering import Answering
 
 ANSWER = "normal|||1.000000\nHigh|UsageFactorSafe,OverPartQOS|2.000000|0.500000\n"
 RULES = {
@@ -68,21 +69,6 @@ def test_while_the_clusters_name_is_not_known_no_user_is_asked_for() -> None:
     commands = Answering(answers=[ANSWER])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(replace(WITH_DATABASE, cluster_name=""), {"ann"})
     assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering(Commands):
-    """Commands that answer with the next of `answers`, and note what they were asked for."""
-
-    answers: list[str | Failure]
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-    def run(
-        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
-        self.calls["sacctmgr"] += 1
-        self.asked.append(tuple(argv))
-        return self.answers.pop(0)
 
 
 class Later(Executor):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import grp
 import pwd
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,10 @@ from tesched_core.model.resources import Tres
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, LimitKind, UnreadLimits
 from tesched_slurm import group_members
 from tesched_slurm.group_members import read_members
-from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LIMITS_AGE_S, LimitsInForce, read_limits
 
 from tests.builders import running
+from tests.unit.slurm.answering import Answering
 
 TRES = "cpu=N(2),mem=N(100),node=N(1),billing=N(2),gres/gpu=N(0)"
 ACCOUNT = (
@@ -95,20 +94,6 @@ def test_a_record_with_a_strange_name_is_of_no_other_user(name: str) -> None:
 @pytest.mark.parametrize("answer", ["", "No associations currently cached in Slurm.\n", "QOS=x\nClusterName=\n"])
 def test_of_an_answer_of_another_form_nothing_is_known(answer: str) -> None:
     assert read_limits(answer) == NOTHING_KNOWN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering(Commands):
-    """Commands that answer with the next of `answers`, and note what they were asked for."""
-
-    answers: list[str | Failure]
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-    def run(
-        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
-        self.asked.append(tuple(argv))
-        return self.answers.pop(0)
 
 
 FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
