@@ -6,10 +6,11 @@ the runs of a trace, which does not say; the others are of the cluster that Slur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy import Connection, Engine, Row, Select, delete, func, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.finished_runs import tells_run_time
 from tesched_core.model.cluster import Job
@@ -17,7 +18,8 @@ from tesched_core.model.memory import Memory
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
-from tesched_predict.history import FinishedRun, JobFacts
+from tesched_predict.groups import RUNS_OF_ALL, RUNS_PER_GROUP, Likeness, keys_of
+from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
@@ -29,6 +31,19 @@ from tesched_db.upsert import insert_new
 MOST_RUNS = 20_000
 #: Shortest run, seconds: Slurm counts whole seconds, and 0 has no logarithm.
 SHORTEST_S = 1.0
+_COLUMNS = (
+    FinishedRunRow.key,
+    FinishedRunRow.user,
+    FinishedRunRow.account,
+    FinishedRunRow.partition,
+    FinishedRunRow.name,
+    FinishedRunRow.gpus,
+    FinishedRunRow.cpus,
+    FinishedRunRow.nodes,
+    FinishedRunRow.time_limit_s,
+    FinishedRunRow.run_s,
+    FinishedRunRow.end_s,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,11 +138,45 @@ def load(engine: Engine, cluster: str, *, after: int = 0) -> tuple[list[Finished
     With `after`, only those that were written after the one with this key.
     """
     with store_errors("read what was learned"), Session(reading(engine)) as session:
-        rows = session.scalars(
-            select(FinishedRunRow).where(FinishedRunRow.key > after, FinishedRunRow.cluster.in_(["", cluster]))
-        ).all()
+        rows = session.execute(_of_cluster(cluster).where(FinishedRunRow.key > after)).all()
         last = session.scalar(select(func.max(FinishedRunRow.key)))
     return [_run(row) for row in sorted(rows, key=lambda row: (row.end_s, row.key))], max(last or 0, after)
+
+
+def load_groups(engine: Engine, cluster: str, job: JobFacts) -> list[FinishedRun]:
+    """Runs of this cluster and of traces that the groups of one job keep, oldest end first. Raises StoreError.
+
+    A few thousand at most, of which a job's run time is predicted as if all runs had been learned.
+    """
+    newest = _of_cluster(cluster).order_by(FinishedRunRow.end_s.desc(), FinishedRunRow.run_s.desc())
+    with store_errors("read what was learned"), Session(reading(engine)) as session:
+        found = {row.key: row for row in session.execute(newest.limit(RUNS_OF_ALL))}
+        if job.account or job.partition:
+            same = (FinishedRunRow.account == job.account, FinishedRunRow.partition == job.partition)
+            found.update((row.key, row) for row in session.execute(newest.where(*same).limit(RUNS_PER_GROUP)))
+        if job.user:
+            rows = session.execute(newest.where(FinishedRunRow.user == job.user))
+            found.update((row.key, row) for row in _of_user(rows, job))
+    return [_run(row) for row in sorted(found.values(), key=lambda row: (row.end_s, row.key))]
+
+
+def _of_user(rows: Iterable[Row[Any]], job: JobFacts) -> Iterator[Row[Any]]:
+    """Yield the runs of the job's user, newest first, until its own group is full, and with it the wider ones."""
+    pattern, shape = name_pattern(job.job_name), keys_of(job)[Likeness.SAME_SHAPE]
+    alike = 0
+    for place, row in enumerate(rows):
+        same_name = name_pattern(row.name) == pattern
+        if same_name or place < RUNS_PER_GROUP:
+            yield row
+        if same_name and keys_of(_run(row)).get(Likeness.SAME_SHAPE) == shape:
+            alike += 1
+            if alike == RUNS_PER_GROUP:
+                return
+
+
+def _of_cluster(cluster: str) -> Select[*tuple[Any, ...]]:
+    """Query of the columns of a run: an object of each row takes several times as long."""
+    return select(*_COLUMNS).where(FinishedRunRow.cluster.in_(["", cluster]))
 
 
 def clusters(engine: Engine) -> tuple[str, ...]:
@@ -150,7 +199,7 @@ def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:
         return connection.execute(old if before is None else old.where(FinishedRunRow.end_s < before)).rowcount
 
 
-def _run(row: FinishedRunRow) -> FinishedRun:
+def _run(row: Row[Any]) -> FinishedRun:
     return FinishedRun(
         user=row.user,
         account=row.account,

@@ -7,8 +7,9 @@ from math import log
 
 import pytest
 from tesched_predict.calibration import FEWEST_SCORES, MOST_SCORES, STRIDE, Calibration
+from tesched_predict.groups import RUNS_OF_ALL
 from tesched_predict.history import FinishedRun, JobFacts
-from tesched_predict.quantiles import RUNS_OF_ALL, RunTimes
+from tesched_predict.quantiles import RunTimes
 
 
 def calibrated(scores: list[float]) -> Calibration:
