@@ -37,8 +37,10 @@ _ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=cluster,account,use
 #: columns of each
 _QOS_COLUMNS, _ALLOWED_COLUMNS = 4, 5
 #: of more users than these nothing is asked, nor of one with a strange name
-_MOST_USERS = 1000
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
+MOST_USERS = 1000
+#: Linux has no longer one; with 256 of them the longest word of a command line is half of what it takes (128 KiB)
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,255}")
+USERS_AT_ONCE = 256
 #: characters of an answer of another form that are shown
 _SHOWN = 100
 
@@ -130,7 +132,11 @@ class QosInDatabase:
         now = self.stopwatch()
         first = self._asked_at is None
         if self._asked is None and (self._asked_at is None or now - self._asked_at > AGE_S):
-            self._asked_at, self._asked = now, self.beside.submit(self._ask, settings.cluster_name, frozenset(users))
+            self._asked_at = now
+            try:
+                self._asked = self.beside.submit(self._ask, settings.cluster_name, frozenset(users))
+            except RuntimeError as error:  # no thread can be started
+                self._take(_raised(error))
         if self._asked is not None and first:
             wait([self._asked], timeout=TIMEOUT_S)
         if self._asked is not None and self._asked.done():
@@ -153,6 +159,14 @@ class QosInDatabase:
         self.unread = UnreadLimits(kind=kind, since=since, said=said, kept=kept)
 
     def _ask(self, cluster: str, users: frozenset[str]) -> _Answer:
+        try:
+            return self._answer(cluster, users)
+        except Exception as error:
+            # Raised again by the future, it would fail the poll.
+            log.exception("sacctmgr: what it says of the QOS can't be read")
+            return _raised(error)
+
+    def _answer(self, cluster: str, users: frozenset[str]) -> _Answer:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_QOS)
@@ -162,16 +176,23 @@ class QosInDatabase:
         if not rules:  # there is one at least, `normal`
             failure = strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
             return _Answer(lacks=(LimitKind.QOS_FLAGS, failure.message))
-        named = sorted(filter(_PLAIN.fullmatch, users))
-        if len(named) > _MOST_USERS:
-            said = f"{len(named)} users have jobs running; no more than {_MOST_USERS} are asked for"
+        named = sorted(filter(PLAIN_NAME.fullmatch, users))
+        if len(named) > MOST_USERS:
+            said = f"{len(named)} users have jobs running; no more than {MOST_USERS} are asked for"
             return _Answer(rules=rules, allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))
         strangers = sorted(users.difference(named))
         said = f"slurmdbd is not asked for {len(strangers)} user(s) with a strange name, such as {strangers[:1]}"
         lacks = (LimitKind.ALLOWED_QOS, said) if strangers else None
         if not cluster or not named:
             return _Answer(rules=rules, allowed={}, lacks=lacks)
-        answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
-        if isinstance(answer, Failure):
-            return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
-        return _Answer(rules=rules, allowed=read_allowed(answer, cluster), lacks=lacks)
+        allowed: dict[tuple[str, str, str], frozenset[str]] = {}
+        for first in range(0, len(named), USERS_AT_ONCE):
+            answer = patient.run((*_ALLOWED, f"user={','.join(named[first : first + USERS_AT_ONCE])}"))
+            if isinstance(answer, Failure):
+                return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
+            allowed |= read_allowed(answer, cluster)
+        return _Answer(rules=rules, allowed=allowed, lacks=lacks)
+
+
+def _raised(error: Exception) -> _Answer:
+    return _Answer(lacks=(LimitKind.QOS_FLAGS, f"sacctmgr: {type(error).__name__}: {error}"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -12,7 +12,15 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.slurm_limits import PLAIN, LimitKind, QosRules, UnreadLimits
 from tesched_slurm import sacctmgr_qos
-from tesched_slurm.sacctmgr_qos import AGE_S, NOTHING_SAID, TIMEOUT_S, QosInDatabase, read_allowed, read_rules
+from tesched_slurm.sacctmgr_qos import (
+    AGE_S,
+    MOST_USERS,
+    NOTHING_SAID,
+    TIMEOUT_S,
+    QosInDatabase,
+    read_allowed,
+    read_rules,
+)
 
 from tests.unit.slurm.answering import Answering
 
@@ -226,3 +234,79 @@ def test_without_slurmdbd_nothing_is_asked() -> None:
 
 def test_real_threads_bring_the_answer() -> None:
     assert QosInDatabase(commands=Answering(answers=[ANSWER])).now(WITH_DATABASE, ()).rules == RULES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raising(Answering):
+    """Commands that raise where their next answer is an exception's text."""
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        answer = Answering.run(self, argv, variables, enough=enough)
+        if answer == "raise":
+            raise UnicodeError("odd\n")
+        return answer
+
+
+@pytest.mark.parametrize("answers", [["raise"], [ANSWER, "raise"]], ids=["flags", "allowed"])
+def test_a_question_that_raises_is_reported_and_fails_no_poll(answers: list[str | Failure]) -> None:
+    now = 1000.0
+    allowed = "here|lab|ann||normal\n"
+    commands = Raising(answers=[ANSWER, allowed, *answers, ANSWER, allowed])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    unread = []
+    for _ in range(3):
+        assert qos.now(WITH_DATABASE, {"ann"}).rules == RULES
+        unread.append(qos.unread)
+        now += AGE_S + 1
+    said = "sacctmgr: UnicodeError: odd\\n"
+    assert unread == [None, UnreadLimits(kind=LimitKind.QOS_FLAGS, since=1301.0, said=said, kept=True), None]
+
+
+class NoThread(AtOnce):
+    """Executor on a host that starts no further thread, the first time."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if not self.refused:
+            self.refused = True
+            raise RuntimeError("can't start new thread")
+        return super().submit(fn, *args, **kwargs)
+
+    refused = False
+
+
+def test_where_no_thread_can_be_started_it_is_reported_and_fails_no_poll() -> None:
+    now = 1000.0
+    qos = QosInDatabase(commands=Answering(answers=[ANSWER]), beside=NoThread(), stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
+    assert qos.unread is not None
+    assert qos.unread.said == "sacctmgr: RuntimeError: can't start new thread"
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE, ()).rules == RULES
+
+
+def test_many_users_are_read_by_several_commands_each_of_a_length_that_a_command_line_takes() -> None:
+    users = {f"{number:04}{'x' * 252}" for number in range(MOST_USERS)}
+    first, *others = sorted(users)
+    commands = Answering(answers=[ANSWER, f"here|lab|{first}||normal\n", f"here|lab|{others[-1]}||high\n", *([""] * 9)])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, users)
+    assert found.allowed == {
+        ("lab", first, ""): frozenset({"normal"}),
+        ("lab", others[-1], ""): frozenset({"high"}),
+    }
+    words = [argv[-1].removeprefix("user=") for argv in commands.asked[1:]]
+    assert ",".join(words).split(",") == sorted(users)
+    # The longest word that Linux takes is of 128 KiB.
+    assert all(len(word) < 1 << 17 for word in words)
+
+
+def test_where_one_of_several_commands_fails_what_was_read_before_counts() -> None:
+    now = 1000.0
+    users = set(map(str, range(MOST_USERS)))
+    commands = Answering(answers=[ANSWER, "here|lab|1||normal\n", "", "", "", ANSWER, "here|lab|1||high\n", FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
+    for said in (None, "no answer"):
+        assert qos.now(WITH_DATABASE, users).allowed == {("lab", "1", ""): frozenset({"normal"})}
+        assert (qos.unread.said if qos.unread is not None else None) == said
+        now += AGE_S + 1

@@ -117,6 +117,14 @@ def test_with_a_user_of_a_strange_name_all_are_asked_for(name: str) -> None:
     assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
 
 
+@pytest.mark.parametrize(("count", "length"), [(1001, 8), (1000, 100)], ids=["many", "long names"])
+def test_with_more_names_than_one_command_takes_all_users_are_read(count: int, length: int) -> None:
+    commands = Answering(answers=[HIGH])
+    jobs = [replace(JOB, user=f"{number:04}{'x' * (length - 4)}") for number in range(count)]
+    LimitsInForce(commands=commands).now(ENFORCED, (), jobs)
+    assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
+
+
 def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None:
     commands = Answering(answers=[FAILS, HIGH, FAILS])
     limits = LimitsInForce(commands=commands)
