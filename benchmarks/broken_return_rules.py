@@ -144,7 +144,7 @@ RETURN_MUTATIONS = (
         "allowed={})",
     ),
     Mutation(
-        "limits: none is kept of whom it was not asked",
+        "limits: none is kept of users that were not queried",
         _IN_DATABASE,
         "answer.allowed is None and bool(allowed)",
         "bool(allowed)",
@@ -165,8 +165,8 @@ RETURN_MUTATIONS = (
     Mutation("limits: users by parts", _IN_DATABASE, "USERS_AT_ONCE = 256", "USERS_AT_ONCE = 1000"),
     Mutation("limits: all parts count", _IN_DATABASE, "allowed |= read", "allowed = read"),
     Mutation("limits: long names are not sent", _READ, "len(names) > _MOST_NAMES", "False"),
-    Mutation("limits: slurmdbd asked seldom", _IN_DATABASE, "or now - self._asked_at > AGE_S", "or True"),
-    Mutation("limits: slurmdbd asked once", _IN_DATABASE, "if self._asked is None and (", "if True and ("),
+    Mutation("limits: slurmdbd queried seldom", _IN_DATABASE, "or now - self._queried_at > AGE_S", "or True"),
+    Mutation("limits: slurmdbd queried once", _IN_DATABASE, "if self._query is None and (", "if True and ("),
     Mutation(
         "limits: slurmdbd away",
         _IN_DATABASE,

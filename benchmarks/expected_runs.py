@@ -3,7 +3,7 @@
 The first half of a trace by submission is learned, and the second half's runs as they end, as a daemon would; the first
 `--jobs` of the second half run on a simulated Slurm (its own backfill goes by time limits), beside `fifo`, without
 tesched, once with each of three ways to know run times: by time limit alone, as predicted at each job's submission, and
-the true ones. Time limits are the trace's or, where it tells none, drawn with the seed: the run time times a lognormal
+the true ones. Time limits are the trace's or, where it has none, drawn with the seed: the run time times a lognormal
 factor (median 2, spread 0.7, at least 1), rounded up to what people type. The daemon polls once a minute. Which jobs
 are TE, grace periods and the cluster are made up as for `tesched simulate --trace` (docs/reference/workloads.md).
 

@@ -158,7 +158,7 @@ class LearnedRunTimes:
         try:
             expected, one.renew_at, spent = self._of_job(job, now)
         except Exception:
-            # What is not told again is one job's record; a change of the job has it tried again.
+            # One job's record fails again as long as it is the same; a change of the job has it tried again.
             if len(self._unpredictable) > MOST_UNITS:
                 self._unpredictable.clear()
             if job.job_id not in self._unpredictable:

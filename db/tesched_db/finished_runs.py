@@ -1,4 +1,4 @@
-"""Finished runs that tell a run time: the newest `MOST_RUNS`, from the daemon's own polls, from sacct and from traces.
+"""Finished runs to learn from: the newest `MOST_RUNS`, from the daemon's own polls, from sacct and from traces.
 
 A run has one name wherever it comes from (`name_of`), so that what is learned twice counts once. `cluster` is empty for
 the runs of a trace, which does not say; the others are of the cluster that Slurm names.
@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, Select, delete, func, select
 from sqlalchemy.orm import Session
-from tesched_core.intake.finished_runs import tells_run_time
+from tesched_core.intake.finished_runs import ended_by_itself
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
 from tesched_core.model.request import requested_gpus
@@ -83,7 +83,7 @@ def _facts(job: Job) -> Values:
 
 
 def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memory: Memory, snapshot: Snapshot) -> None:
-    """Write the runs among those that have just ended that tell a run time; each comes with the seconds that it ran."""
+    """Write the runs among those that have just ended by themselves; each comes with the seconds that it ran."""
     runs = [
         LearnedRun(
             run=FinishedRun(**_facts(job), run_s=max(ran_s, SHORTEST_S), end_s=job.end_time or snapshot.taken_at),
@@ -92,7 +92,7 @@ def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memo
             source="daemon",
         )
         for job, ran_s in ended
-        if tells_run_time(job, memory)
+        if ended_by_itself(job, memory)
     ]
     for some in in_parts(runs[-MOST_RUNS:]):
         _insert(connection, some)

@@ -20,7 +20,7 @@ from tesched_db.upsert import upsert
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenLevels:
-    """Levels of the daemon of one cluster, by the level that is asked for."""
+    """Levels of the daemon of one cluster, by the nominal level."""
 
     cluster: str
     levels: Mapping[float, float]

@@ -117,7 +117,7 @@ class LimitsInForce:
     _unread: UnreadLimits | None = None
 
     def __post_init__(self) -> None:
-        """Make ready to ask slurmdbd."""
+        """Make ready to query slurmdbd."""
         self.in_database = QosInDatabase(commands=self.commands, clock=self.clock)
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:

@@ -100,11 +100,11 @@ def test_a_reader_gets_what_was_written_after_all_was_forgotten(store: Engine) -
 
 def test_any_number_of_runs_may_end_in_one_poll(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finished_runs, "CHUNK", 2)
-    asked: list[int] = []
+    lengths: list[int] = []
     insert = finished_runs._insert
 
     def counted(connection: Connection, runs: Sequence[LearnedRun]) -> int:
-        asked.append(len(runs))
+        lengths.append(len(runs))
         return insert(connection, runs)
 
     monkeypatch.setattr(finished_runs, "_insert", counted)
@@ -114,7 +114,7 @@ def test_any_number_of_runs_may_end_in_one_poll(store: Engine, monkeypatch: pyte
     ]
     Writer(store).write(replace(snapshot(170.0, *ended), settings=SlurmSettings(cluster_name="here")))
     assert finished_runs.count(store) == 5
-    assert asked == [2, 2, 1]
+    assert lengths == [2, 2, 1]
 
 
 def test_pruning_forgets_runs_that_ended_long_ago(store: Engine) -> None:

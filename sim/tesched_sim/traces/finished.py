@@ -14,7 +14,7 @@ from tesched_sim.workload import WorkloadError
 def require_times(recorded: Recorded, path: Path) -> None:
     """Raise WorkloadError unless the trace has the times of submission, without which no run has an end."""
     if not recorded.has_times:
-        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+        raise WorkloadError(f"{path}:1: this format has no time of submission; a trace with such times is needed")
 
 
 def finished_run(recorded: Recorded, row: int) -> FinishedRun:

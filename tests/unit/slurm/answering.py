@@ -11,15 +11,15 @@ from tesched_slurm.run_command import Commands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answering(Commands):
-    """Commands that answer with the next of `answers`, and note what they were asked for."""
+    """Commands that answer with the next of `answers`, and note which were run."""
 
     answers: list[str | Failure]
-    asked: list[tuple[str, ...]] = field(default_factory=list)
+    ran: list[tuple[str, ...]] = field(default_factory=list)
 
     def run(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
     ) -> str | Failure:
         """Note the command, and return the next answer."""
         self.calls[argv[0]] += 1
-        self.asked.append(tuple(argv))
+        self.ran.append(tuple(argv))
         return self.answers.pop(0)

@@ -1,4 +1,4 @@
-"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is asked for them."""
+"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is queried."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_of_two_clusters_with_one_slurmdbd_its_own_says_which_qos_a_user_may_use
     assert read_allowed("\n".join(rows), "third") == {}
 
 
-def test_while_the_clusters_name_is_not_known_no_user_is_asked_for() -> None:
+def test_while_the_clusters_name_is_not_known_no_user_is_queried() -> None:
     commands = Answering(answers=[ANSWER])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(replace(WITH_DATABASE, cluster_name=""), {"ann"})
-    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
+    assert (found.rules, found.allowed, len(commands.ran)) == (RULES, {}, 1)
 
 
 class Later(Executor):
@@ -105,23 +105,23 @@ class AtOnce(Later):
         return future
 
 
-def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() -> None:
+def test_the_first_poll_has_them_and_they_are_queried_again_after_a_while() -> None:
     now = 1000.0
     commands = Answering(answers=[ANSWER, "normal|DenyOnLimit||1\n"])
     qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
     assert qos.now(WITH_DATABASE, ()).rules == RULES
     now += AGE_S
     assert qos.now(WITH_DATABASE, ()).rules == RULES
-    assert len(commands.asked) == 1
+    assert len(commands.ran) == 1
     now += 1
     assert qos.now(WITH_DATABASE, ()).rules == {"normal": QosRules(flags=frozenset({"denyonlimit"}))}
     assert not commands.calls, "slurmdbd's answers are no RPCs of slurmctld's"
 
 
-def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
+def test_users_are_queried_by_name_and_none_with_a_strange_name() -> None:
     commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, {"bob", "ann", "a b", "a,b", "-x"})
-    assert commands.asked[1][-1] == "user=ann,bob"
+    assert commands.ran[1][-1] == "user=ann,bob"
     assert found.allowed == {("lab", "ann", ""): frozenset({"normal"})}
     assert found.rules == RULES
 
@@ -130,18 +130,18 @@ def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
     ("users", "why"),
     [
         (set(), None),
-        ({"a b"}, "slurmdbd is not asked for 1 user(s) with a strange name, such as ['a b']"),
-        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are asked for"),
+        ({"a b"}, "slurmdbd is not queried for 1 user(s) with a strange name, such as ['a b']"),
+        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are queried"),
     ],
     ids=["none", "strange", "many"],
 )
-def test_of_no_user_or_too_many_nothing_is_asked_and_those_that_are_missed_are_reported(
+def test_no_user_or_too_many_are_not_queried_and_those_that_are_missed_are_reported(
     users: set[str], why: str | None
 ) -> None:
     commands = Answering(answers=[ANSWER])
     qos = QosInDatabase(commands=commands, beside=AtOnce())
     found = qos.now(WITH_DATABASE, users)
-    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
+    assert (found.rules, found.allowed, len(commands.ran)) == (RULES, {}, 1)
     assert (qos.unread.said if qos.unread is not None else None) == why
 
 
@@ -150,7 +150,7 @@ def test_of_users_some_with_a_strange_name_the_others_are_read_and_those_reporte
     commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
     assert qos.now(WITH_DATABASE, {"ann", "b\n"}).allowed == {("lab", "ann", ""): frozenset({"normal"})}
-    said = "slurmdbd is not asked for 1 user(s) with a strange name, such as ['b\\n']"
+    said = "slurmdbd is not queried for 1 user(s) with a strange name, such as ['b\\n']"
     assert qos.unread == UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said=said, kept=False)
 
 
@@ -181,7 +181,7 @@ def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypa
     assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
     later.run()
     assert qos.now(WITH_DATABASE, ()).rules == RULES
-    assert len(commands.asked) == 1, "it is not asked again while it has not answered"
+    assert len(commands.ran) == 1, "it is not queried again while it has not answered"
     assert waited == [TIMEOUT_S]
 
 
@@ -226,10 +226,10 @@ def test_why_it_does_not_answer_is_reported_and_logged_in_short_and_visibly(
     assert len(caplog.messages[0]) < 300
 
 
-def test_without_slurmdbd_nothing_is_asked() -> None:
+def test_without_slurmdbd_nothing_is_queried() -> None:
     commands = Answering(answers=[])
     assert QosInDatabase(commands=commands, beside=AtOnce()).now(SlurmSettings(), ("ann",)) == NOTHING_SAID
-    assert commands.asked == []
+    assert commands.ran == []
 
 
 def test_real_threads_bring_the_answer() -> None:
@@ -295,7 +295,7 @@ def test_many_users_are_read_by_several_commands_each_of_a_length_that_a_command
         ("lab", first, ""): frozenset({"normal"}),
         ("lab", others[-1], ""): frozenset({"high"}),
     }
-    words = [argv[-1].removeprefix("user=") for argv in commands.asked[1:]]
+    words = [argv[-1].removeprefix("user=") for argv in commands.ran[1:]]
     assert ",".join(words).split(",") == sorted(users)
     # The longest word that Linux takes is of 128 KiB.
     assert all(len(word) < 1 << 17 for word in words)
