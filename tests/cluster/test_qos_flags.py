@@ -59,15 +59,16 @@ def test_flags_and_factors_of_its_qos_decide_which_limits_keep_a_job_from_being_
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, names: tuple[str, ...]
 ) -> None:
     user = ordinary_user()
-    accounts = tuple(Account(name=name, users=("root", user), qos=("normal", f"of-{name}")) for name in names)
+    qos = tuple(f"of-{name}" for name in names)
     definition = ClusterDefinition(
         groups=(NodeGroup(count=len(names) + ("most" in names)),),
         partitions=tuple(
             PartitionDefinition(name=name, default=name == "main") for name in ("main", *OF_PARTITION, *PARTITIONS)
         ),
         accounting=Accounting(
-            qos=(*(Qos(name=f"of-{name}") for name in names), *(Qos(name=name) for name in OF_PARTITION)),
-            accounts=(*accounts, Account(name="te", users=("root", user))),
+            qos=tuple(Qos(name=name) for name in (*qos, *OF_PARTITION)),
+            # Accounts with the same users and rights are added in one call.
+            accounts=tuple(Account(name=name, users=("root", user), qos=("normal", *qos)) for name in (*names, "te")),
         ),
     )
     cluster = make_cluster(definition)

@@ -55,10 +55,11 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, *, safe: bool
 ) -> None:
     user = ordinary_user()
-    accounts = tuple(Account(name=name, users=("root", user), qos=("normal", f"q-{name}")) for name in CASES)
+    qos = tuple(f"q-{name}" for name in CASES)
     accounting = Accounting(
-        qos=tuple(Qos(name=f"q-{name}") for name in CASES),
-        accounts=(*accounts, Account(name="te", users=("root", user))),
+        qos=tuple(Qos(name=name) for name in qos),
+        # Accounts with the same users and rights are added in one call.
+        accounts=tuple(Account(name=name, users=("root", user), qos=("normal", *qos)) for name in (*CASES, "te")),
         enforce=f"associations,limits,qos{',safe' if safe else ''}",
     )
     cluster = make_cluster(
