@@ -24,7 +24,7 @@ from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
 from tesched_db.job_rows import CHUNK, Values
-from tesched_db.tables import FinishedRunRow, storable
+from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow, storable
 from tesched_db.upsert import insert_new
 
 #: Runs that are kept, the newest by their end: 27 us each to learn at a daemon's start.
@@ -193,9 +193,14 @@ def count(engine: Engine) -> int:
 
 
 def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:
-    """Delete all runs, or those that ended before that time; return how many. Raises StoreError."""
+    """Delete all runs, with the levels that came of them, or those that ended before that time; return how many.
+
+    Raises StoreError.
+    """
     with store_errors("forget what was learned"), writing(engine).begin() as connection:
         old = delete(FinishedRunRow)
+        if before is None:
+            connection.execute(delete(RunTimeLevelsRow))
         return connection.execute(old if before is None else old.where(FinishedRunRow.end_s < before)).rowcount
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
-from tesched_db import finished_runs
+from tesched_db import finished_runs, run_time_levels
 from tesched_db.finished_runs import LearnedRun, name_of
 from tesched_db.journal import SqlJournal
 from tesched_db.retention import prune
+from tesched_db.run_time_levels import WrittenLevels
 from tesched_predict.groups import RUNS_OF_ALL
 from tesched_predict.history import FinishedRun, JobFacts
 from tesched_predict.quantiles import RunTimes
@@ -88,6 +89,16 @@ def test_a_reader_gets_what_was_written_since_and_nothing_of_another_cluster(sto
     finished_runs.add(store, [[run(15)]])
     assert [one.end_s for one in finished_runs.load(store, "here", after=last)[0]] == [15.0]
     assert finished_runs.clusters(store) == ("elsewhere", "here")
+
+
+def test_with_all_runs_the_levels_that_came_of_them_are_forgotten(store: Engine) -> None:
+    finished_runs.add(store, [[run(20), run(30)]])
+    written = WrittenLevels(cluster="here", levels={0.9: 0.95})
+    run_time_levels.write(store, written, 1.0)
+    assert finished_runs.forget(store, before=25.0) == 1
+    assert run_time_levels.newest(store) == written
+    assert finished_runs.forget(store) == 1
+    assert run_time_levels.newest(store) is None
 
 
 def test_a_reader_gets_what_was_written_after_all_was_forgotten(store: Engine) -> None:
