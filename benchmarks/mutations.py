@@ -62,6 +62,7 @@ NEAR = {
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
+    "expectation": ("tests/integration/test_cli_expected.py",),
     "calibration": ("tests/unit/predict/test_calibration.py",),
     "groups": ("tests/unit/predict/test_calibration.py",),
     "history": ("tests/unit/predict/test_quantiles.py",),
