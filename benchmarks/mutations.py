@@ -56,6 +56,10 @@ DAEMON_TESTS = (
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "admission_file": ("tests/unit/daemon/test_admission_file.py",),
+    "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
+    "bound": ("tests/unit/daemon/doctor/test_bound.py",),
+    "hook": ("tests/scenarios/test_held_by_hook.py",),
     "deadlines": ("tests/scenarios/test_bound.py",),
     "te_limits": ("tests/scenarios/test_te_limits.py",),
     "step": ("tests/scenarios/test_te_limits.py",),
@@ -83,7 +87,7 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_refused_changes.py",),
+    "hold": ("tests/scenarios/test_held_by_hook.py", "tests/scenarios/test_refused_changes.py"),
     "eligibility": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
