@@ -15,6 +15,7 @@ from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, open_now
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.model.change import HOLD, Change, Field
+from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
@@ -34,6 +35,13 @@ class HoldLever(Lever):
     actions = (Hold, Release)
     intents = (HoldJob, ReleaseJob)
 
+    def follow(self, context: CycleContext) -> None:
+        """Take the holds of the submission hook for tesched's own."""
+        held = context.changes_of(self.name)
+        for job_id, job in context.snapshot.jobs.items():
+            if job_id not in held and job.reason == HELD_BY_US and is_held_by_hook(job):
+                held[job_id] = _hold(job_id, context)
+
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
         wanted = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
@@ -45,15 +53,7 @@ class HoldLever(Lever):
         # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
         new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
-            held[job_id] = Change(
-                lever=self.name,
-                job_id=job_id,
-                field=Field.HOLD,
-                previous=_FREE,
-                value=_HELD,
-                at=context.now,
-                since=context.now,
-            )
+            held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(Hold(job_id=job_id, reason=reason))
 
@@ -97,6 +97,18 @@ class HoldLever(Lever):
                 held[job_id] = replace(one, value=_FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
+
+
+def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
+    return Change(
+        lever=HOLD,
+        job_id=job_id,
+        field=Field.HOLD,
+        previous=_FREE,
+        value=_HELD,
+        at=context.now,
+        since=context.now,
+    )
 
 
 def _still_held(one: Change[int], context: CycleContext) -> bool:

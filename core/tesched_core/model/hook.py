@@ -1,0 +1,19 @@
+"""Jobs that the submission hook holds until they are admitted (systemd/job_submit.lua, `guard.bound`)."""
+
+from __future__ import annotations
+
+from tesched_core.model.cluster import Job
+
+#: AdminComment of such a job. A user can't write it: Slurm refuses an ordinary user's --admin-comment.
+HOOK_MARK = "tesched: held until admitted"
+
+
+def has_hook_mark(job: Job) -> bool:
+    """Return whether the hook has held this job at its submission, whatever has become of the hold."""
+    return job.admin_comment == HOOK_MARK
+
+
+def is_held_by_hook(job: Job) -> bool:
+    """Return whether the job is held, and has the hook's mark: by the hook, or by an operator since."""
+    # One that ran is held by others: a job keeps its mark where Slurm does not let it be removed.
+    return job.held and has_hook_mark(job) and job.restarts == 0
