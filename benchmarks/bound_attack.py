@@ -18,8 +18,6 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 
-from benchmarks.bound_ledger import Ledger, Terms
-from benchmarks.bound_slurm import Heeds, ModelJob, Order, Site, SmallSlurm
 from tesched_core.model.actions import Outcome, Status
 from tesched_core.model.change import TeRules
 from tesched_core.model.decision import Admission, Decision, RefusalCode
@@ -31,6 +29,12 @@ from tesched_core.orders.outcomes import learned
 from tesched_core.policy import PolicyEntry, in_turn
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
+
+from benchmarks.bound_ledger import Ledger, Terms
+from benchmarks.bound_slurm import Heeds, ModelJob, Order, Site, SmallSlurm
+
+#: seconds between two looks of slurmctld for jobs that have reached their time limits
+TIME_LIMITS_EACH_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class Attack:
     #: chance that a BE job's owner says a false run time
     lies: float = 0.3
     #: TE jobs with longer time limits than guard.bound.te_time_limit_s, and without any
-    long_te: bool = True
+    long_te: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -74,16 +78,15 @@ class Episode:
 
     def __post_init__(self) -> None:
         """Draw the site."""
-        chance = self._chance = Random(self.seed)
-        poll_s = self._poll_s = chance.choice([5.0, 10.0, 20.0])
-        te_limit_s = chance.choice([60.0, 120.0, 300.0])
-        late_s = chance.choice([0.0, 30.0])
+        chance = self._chance = Random(self.seed)  # noqa: S311
+        poll_s = self._poll_s = chance.choice([10.0, 30.0])
+        te_limit_s = chance.choice([60.0, 120.0])
         site = Site(
-            nodes=chance.choice([1, 1, 2, 3, 4]),
-            cpus=chance.choice([1, 2, 4]),
+            nodes=chance.choice([1, 2, 2, 4]),
+            cpus=chance.choice([2, 4]),
             kill_wait_s=chance.choice([5, 30]),
             requeue_delay_s=chance.choice([0, 10, 121]),
-            late_s=late_s,
+            late_s=chance.choice([0.0, TIME_LIMITS_EACH_S]),
             order=chance.choice([Order.FIFO, Order.EASY, Order.EASY]),
             te_first=chance.random() < 0.5,
         )
@@ -96,9 +99,8 @@ class Episode:
             await_first_look=chance.random() < 0.5,
             bind_for_s=chance.choice([0.0, 60.0]),
             wait_for_free_s=chance.choice([0.0, 10.0]),
-            bound=Bound(slowdown=chance.choice([1.2, 1.5, 2.0, 4.0]), te_time_limit_s=te_limit_s),
+            bound=Bound(slowdown=chance.choice([1.2, 2.0, 4.0, 8.0]), te_time_limit_s=te_limit_s),
         )
-        assert self.limits.bound.slowdown is not None
         terms = Terms(
             slowdown=self.limits.bound.slowdown,
             te_time_limit_s=te_limit_s,
@@ -106,10 +108,10 @@ class Episode:
             poll_s=poll_s,
             kill_wait_s=site.kill_wait_s,
             requeue_delay_s=site.requeue_delay_s,
-            late_s=late_s,
+            late_s=TIME_LIMITS_EACH_S + site.kill_wait_s,
         )
         self.ledger = Ledger(terms)
-        self.slurm = SmallSlurm(site, Random(self.seed + 1), self.ledger)
+        self.slurm = SmallSlurm(site, Random(self.seed + 1), self.ledger)  # noqa: S311
         self._policies = in_turn(FitGpp())
 
     def run(self) -> None:
@@ -117,13 +119,19 @@ class Episode:
         slurm, chance = self.slurm, self._chance
         arrivals = self._arrivals()
         next_arrival, next_poll = next(arrivals, None), 0.0
-        while next_arrival is not None or slurm.next_at() < inf or slurm.waiting() or self._any_waits():
+        while next_arrival is not None or slurm.next_at() < inf or self._any_waits():
             if next_arrival is not None and next_arrival[0] <= next_poll:
                 at, job = next_arrival
                 slurm.pass_until(at)
                 slurm.submit(job, held=job.te and self.attack.hook and not self._is_admitted(job))
                 next_arrival = next(arrivals, None)
                 continue
+            if not self._any_waits() and not self._memory.open_orders():
+                # Polls would do nothing before something happens.
+                at = min(slurm.next_at(), inf if next_arrival is None else next_arrival[0])
+                next_poll = max(next_poll, at + self._poll_s * chance.random())
+                if next_arrival is not None and next_arrival[0] <= next_poll:
+                    continue
             slurm.pass_until(next_poll)
             self._poll()
             gap_s = self._poll_s * chance.uniform(0.2, 1.0)
@@ -147,11 +155,13 @@ class Episode:
         capacity = site.nodes * site.cpus
         now, job_id = 0.0, 0
         while job_id < self.arrivals:
-            te_load, be_load = chance.choice([0.1, 0.5, 1.0, 1.5]), chance.choice([0.0, 0.5, 1.0, 2.0])
+            te_load, be_load = chance.choice([0.2, 0.5, 1.0, 1.5]), chance.choice([0.2, 1.0, 3.0])
             ends = now + chance.uniform(2, 12) * te_limit_s
             while now < ends and job_id < self.arrivals:
                 job_id += 1
-                job = self._te_job(job_id) if chance.random() < self._te_part(te_load, be_load) else self._be_job(job_id)
+                job = (
+                    self._te_job(job_id) if chance.random() < self._te_part(te_load, be_load) else self._be_job(job_id)
+                )
                 used = job.nodes * job.cpus * min(job.run_s, inf if job.limit_s is None else job.limit_s)
                 if chance.random() < 0.8:  # the others come at once
                     now += chance.expovariate(1) * used / capacity / (te_load + be_load)
@@ -159,8 +169,8 @@ class Episode:
 
     @staticmethod
     def _te_part(te_load: float, be_load: float) -> float:
-        """Return which part of the arrivals are TE jobs; a BE job is five times as long as one."""
-        return te_load / (te_load + be_load / 5)
+        """Return which part of the arrivals are TE jobs; a BE job is about twice as long as one."""
+        return te_load / (te_load + be_load / 2)
 
     def _te_job(self, job_id: int) -> ModelJob:
         chance, site, most_s = self._chance, self.slurm.site, self.ledger.terms.te_time_limit_s
@@ -176,12 +186,12 @@ class Episode:
             cpus=chance.choice([1, 1, site.cpus]),
             limit_s=limit_s,
             run_s=longest_s * chance.choice([0.05, 0.3, 0.9, 1.0, 2.0]),
-            cancel_s=chance.uniform(0, 2 * most_s) if chance.random() < 0.1 else chance.uniform(5, 30) * most_s,
+            cancel_s=chance.uniform(0, 2 * most_s) if chance.random() < 0.1 else chance.uniform(2, 10) * most_s,
         )
 
     def _be_job(self, job_id: int) -> ModelJob:
         chance, site, most_s = self._chance, self.slurm.site, self.ledger.terms.te_time_limit_s
-        run_s = most_s * chance.choice([0.05, 0.5, 1.0, 3.0, 10.0]) * chance.uniform(0.8, 1.2)
+        run_s = most_s * chance.choice([0.05, 0.5, 1.0, 2.0, 5.0]) * chance.uniform(0.8, 1.2)
         limit_s = chance.choice([None, int(run_s) + 1, int(2 * run_s) + 1, int(0.7 * run_s) + 1])
         said_s = None
         if chance.random() < 0.5:
@@ -197,6 +207,7 @@ class Episode:
             said_s=said_s,
             grace_s=chance.choice([0.0, 0.0, 5.0, 30.0]),
             heeds=chance.choice([Heeds.IGNORES, Heeds.IGNORES, Heeds.REQUEUES, Heeds.FINISHES, Heeds.FAILS]),
+            saves_each_s=chance.choice([None, None, 5.0, 30.0]),
             cancel_s=chance.uniform(0, 4 * run_s) if chance.random() < 0.05 else inf,
         )
 
@@ -214,9 +225,7 @@ class Episode:
         slurm, chance = self.slurm, self._chance
         self.polls += 1
         snapshot = slurm.snapshot()
-        self._memory, decision = step(
-            self._memory, snapshot, self._policies, self.limits, longest_wait_s=self._poll_s
-        )
+        self._memory, decision = step(self._memory, snapshot, self._policies, self.limits, longest_wait_s=self._poll_s)
         self._count(decision)
         killed = chance.random() < self.attack.kills
         actions = decision.actions

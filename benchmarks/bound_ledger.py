@@ -1,13 +1,15 @@
 """Ledger of the attack on guard.bound: by how much TE jobs truly delayed each BE job.
 
 Definitions (docs/reference/delays.md; "TE job" is one of another user)
-    lost        from the start of a run that a TE job ended to its notice, or to its requeue without one
-    away        from then until the job runs again, or is over
+    lost        from the start of a run that a TE job ended, or from when it was last saved, to its notice, or to its
+                requeue without one
+    away        from then until the job runs again, or is over; the seconds for which it would not fit either if no TE
+                job ran (BE jobs have its place) are kept apart, as `behind_be_s`
     bystander   while it is eligible and pending, does not fit into what is free, and would fit if the TE jobs that
                 started since it became eligible had not. A second counts once
-    D           the sum of the three
-    R           the job's run time, of one run; of a job that did not end by itself its longest run, and what its owner
-                said, if that is more
+    D           the sum of the three, less `behind_be_s`
+    R           the job's run time, without what it did twice; of a job that was ended, as far as it came. What its
+                owner says of it counts, if that is more: one who says too much harms no other job
     bound       max((B - 1) R, T), T = te_time_limit_s and what one preemption costs (`Terms.least_s`)
 
 Principle
@@ -19,9 +21,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from benchmarks.bound_slurm import ModelJob, Phase, SmallSlurm
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
+
+from benchmarks.bound_slurm import ModelJob, Phase, SmallSlurm
+
+#: what rounding may add, seconds
+EPSILON_S = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +43,12 @@ class Terms:
     poll_s: float
     kill_wait_s: float
     requeue_delay_s: float
-    #: most by which a job outruns its limit, KillWait apart
+    #: most by which a job outruns its limit, KillWait included
     late_s: float
 
     def least_s(self, job: ModelJob) -> float:
         """Return T."""
-        costs_s = job.grace_s + self.kill_wait_s + self.requeue_delay_s
+        costs_s = job.grace_s + self.kill_wait_s + self.requeue_delay_s + self.late_s
         return self.te_time_limit_s + costs_s + self.min_run_time_s + 3 * self.poll_s
 
 
@@ -55,7 +61,7 @@ class Verdict:
     run_s: float
     lost_s: float
     away_s: float
-    #: of `away_s`, while it would not have fitted either if no TE job had run
+    #: no part of `away_s`
     behind_be_s: float
     bystander_s: float
     bound_s: float
@@ -70,13 +76,18 @@ class Verdict:
     @property
     def violated(self) -> bool:
         """Return whether it was delayed by more than the bound, as its owner's word has it."""
-        return self.delay_s > self.said_bound_s + 1e-6
+        return self.delay_s > self.said_bound_s + EPSILON_S
+
+    @property
+    def is_behind_be(self) -> bool:
+        """Return whether it was delayed by more than that only because BE jobs had its place."""
+        return not self.violated and self.delay_s + self.behind_be_s > self.said_bound_s + EPSILON_S
 
     def __str__(self) -> str:
         """Return it in one line."""
         return (
             f"job {self.job_id} at {self.at:.0f} s: delayed by {self.delay_s:.1f} s (lost {self.lost_s:.1f}, away "
-            f"{self.away_s:.1f}, of that behind BE jobs {self.behind_be_s:.1f}, bystander {self.bystander_s:.1f}), "
+            f"{self.away_s:.1f}, bystander {self.bystander_s:.1f}; behind BE jobs {self.behind_be_s:.1f}), "
             f"bound {self.said_bound_s:.1f} s, run time {self.run_s:.1f} s"
         )
 
@@ -133,12 +144,12 @@ class Ledger:
         elif anew or account.noticed_at is None:
             account.noticed_at = at
 
-    def left(self, job: ModelJob, at: float) -> None:
+    def left(self, job: ModelJob, saved_at: float) -> None:
         """Note that a run is over and the job goes back to the queue."""
         account = self._of(job)
         if account.noticed_at is not None:
             self.preemptions += 1
-            account.lost_s += account.noticed_at - job.started_at
+            account.lost_s += max(account.noticed_at - saved_at, 0.0)
             account.away_since, account.noticed_at = account.noticed_at, None
 
     def started(self, job: ModelJob, at: float) -> None:
@@ -156,7 +167,7 @@ class Ledger:
         if job.te or (job.state is JobState.FAILED and account.noticed_at is not None):
             return
         self._is_back(account, at)
-        run_s = max(job.longest_s, job.run_s if job.state is JobState.COMPLETED else 0.0)
+        run_s = max(job.longest_s, job.worked_s)
         said_s = max(run_s, job.said_s or 0.0)
         own = self.terms.slowdown - 1
         least_s = self.terms.least_s(job)
@@ -166,7 +177,7 @@ class Ledger:
                 at=at,
                 run_s=run_s,
                 lost_s=account.lost_s,
-                away_s=account.away_s,
+                away_s=account.away_s - account.behind_be_s,
                 behind_be_s=account.behind_be_s,
                 bystander_s=account.bystander_s,
                 bound_s=max(own * run_s, least_s),

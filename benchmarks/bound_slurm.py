@@ -14,7 +14,7 @@ Principle
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from heapq import heappop, heappush
 from math import inf
@@ -38,13 +38,14 @@ from tesched_core.model.actions import (
     Status,
 )
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
+from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.job_report import Reported
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 #: Unix seconds at which the simulated time begins
 EPOCH = 1_000_000.0
-HELD_BY_HOOK = "tesched: held until admitted"
 _MEM_MIB = 64_000
 
 
@@ -111,6 +112,8 @@ class ModelJob:
     said_s: float | None = None
     grace_s: float = 0.0
     heeds: Heeds = Heeds.IGNORES
+    #: it saves its work so often, says so, and goes on from there; None: it begins anew
+    saves_each_s: float | None = None
     #: it is cancelled so long after its submission
     cancel_s: float = inf
     phase: Phase = Phase.QUEUE
@@ -118,8 +121,11 @@ class ModelJob:
     eligible_at: float = 0.0
     started_at: float = 0.0
     where: tuple[int, ...] = ()
-    #: its longest run that is over
+    #: its longest run that is over, what it had saved before its present or next run, and all that it has ever done
     longest_s: float = 0.0
+    done_s: float = 0.0
+    worked_s: float = 0.0
+    last_saved_at: float = 0.0
     restarts: int = 0
     own_priority: int = 0
     priority: int = 0
@@ -154,8 +160,8 @@ class Watcher(Protocol):
     def notified(self, job: ModelJob, te_user: str, at: float, *, anew: bool) -> None:
         """Take in a notice, or a requeue, which is none `anew` if the job has had its notice."""
 
-    def left(self, job: ModelJob, at: float) -> None:
-        """Take in that a run is over and the job goes back to the queue."""
+    def left(self, job: ModelJob, saved_at: float) -> None:
+        """Take in that a run is over and the job goes back to the queue; what it had saved until then is not lost."""
 
     def started(self, job: ModelJob, at: float) -> None:
         """Take in a start."""
@@ -258,7 +264,7 @@ class SmallSlurm:
         base = 2_000_000 if job.te and self.site.te_first else 1_000_000
         job.own_priority = job.priority = base - job.job_id
         if held:
-            job.held, job.priority, job.reason, job.note = True, 0, "JobHeldAdmin", HELD_BY_HOOK
+            job.held, job.priority, job.reason, job.note = True, 0, "JobHeldAdmin", HOOK_MARK
         self._traits[job.job_id] = Traits(
             job_class=JobClass.TE if job.te else JobClass.BE,
             rule="attack",
@@ -280,10 +286,10 @@ class SmallSlurm:
         job.phase, job.state, job.where, job.reason = Phase.RUNS, JobState.RUNNING, where, ""
         job.started_at, job.start_stamp, job.record = self.now, float(int(self.clock)), None
         job.epoch += 1
-        if job.limit_s is not None and job.run_s > job.limit_s:
+        if job.limit_s is not None and job.run_s - job.done_s > job.limit_s:
             self._later(self.now + job.limit_s + self.chance.uniform(0, self.site.late_s), "limit", job)
         else:
-            self._later(self.now + job.run_s, "end", job)
+            self._later(self.now + job.run_s - job.done_s, "end", job)
         self.watcher.started(job, self.now)
 
     def _ends(self, job: ModelJob, state: JobState) -> None:
@@ -293,17 +299,28 @@ class SmallSlurm:
         job.phase, job.state, job.record = Phase.ENDING, state, None
         job.end_stamp = float(int(self.clock))
         job.longest_s = max(job.longest_s, self.now - job.started_at)
+        job.worked_s = max(job.worked_s, job.done_s + self.now - job.started_at)
+        saved_at = self.saved_at(job)
+        job.done_s += saved_at - job.started_at
         job.epoch += 1
         if state is JobState.FAILED:
             job.reason = "NonZeroExitCode"
+        if state in {JobState.PENDING, JobState.FAILED}:
+            job.last_saved_at = saved_at
         if state is JobState.PENDING:
-            self.watcher.left(job, self.now)
+            self.watcher.left(job, saved_at)
         forced = state not in {JobState.COMPLETED, JobState.FAILED}
         ending_s = self.chance.uniform(0, self.site.kill_wait_s) if forced else self.chance.choice([0.0, 0.0, 1.0])
         if ending_s:
             self._later(self.now + ending_s, "free", job)
         else:
             self._is_free(job)
+
+    def saved_at(self, job: ModelJob) -> float:
+        """Return when a job that runs has last saved its work."""
+        if job.saves_each_s is None:
+            return job.started_at
+        return job.started_at + (self.now - job.started_at) // job.saves_each_s * job.saves_each_s
 
     def _is_free(self, job: ModelJob) -> None:
         for row in job.where:
@@ -396,7 +413,7 @@ class SmallSlurm:
             min_job_age_s=self.site.min_job_age_s,
             priority_type="priority/multifactor",
         )
-        return Snapshot.of(
+        seen = Snapshot.of(
             self.clock,
             jobs=[self._record(job) for job in self.jobs.values()],
             nodes=self._nodes,
@@ -404,6 +421,12 @@ class SmallSlurm:
             settings=settings,
             traits=dict(self._traits),
         )
+        saved = {
+            job_id: Reported(saved_at=self.saved_at(job) + self.clock_s)
+            for job_id, job in self.jobs.items()
+            if job.saves_each_s is not None and job.phase is Phase.RUNS and self.now - job.started_at > job.saves_each_s
+        }
+        return replace(seen, reported=saved)
 
     def _record(self, job: ModelJob) -> Job:
         if job.record is None:
@@ -468,7 +491,7 @@ class SmallSlurm:
             case Rerun() if job.phase is not Phase.OVER or job.state is not JobState.FAILED:
                 return FailureKind.ALREADY_DONE
             case Rerun():
-                self.watcher.left(job, self.now)
+                self.watcher.left(job, job.last_saved_at)
                 self._is_back(job)
             case SetNice() | SetPriority() | Hold() | Release() | SetNodes() | SetBegin() if job.phase is Phase.OVER:
                 return FailureKind.ALREADY_DONE
@@ -498,7 +521,7 @@ class SmallSlurm:
                 job.held, job.priority, job.reason = True, 0, "JobHeldAdmin"
             case Release():
                 # Slurm works its priority out anew.
-                job.held, job.priority, job.reason = False, job.own_priority, "None"
+                job.held, job.priority, job.reason, job.note = False, job.own_priority, "None", ""
             case _:
                 return FailureKind.REFUSED
         return None
