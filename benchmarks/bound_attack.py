@@ -68,6 +68,7 @@ class Episode:
     refusals: Counter[str] = field(default_factory=Counter)
     polls: int = 0
     kills: int = 0
+    te_jobs: int = 0
     held: int = 0
     _chance: Random = field(init=False)
     _memory: Memory = field(default_factory=Memory)
@@ -123,6 +124,7 @@ class Episode:
             if next_arrival is not None and next_arrival[0] <= next_poll:
                 at, job = next_arrival
                 slurm.pass_until(at)
+                self.te_jobs += job.te
                 slurm.submit(job, held=job.te and self.attack.hook and not self._is_admitted(job))
                 next_arrival = next(arrivals, None)
                 continue

@@ -121,6 +121,7 @@ class ModelJob:
     eligible_at: float = 0.0
     started_at: float = 0.0
     where: tuple[int, ...] = ()
+    ran_on: tuple[int, ...] = ()
     #: its longest run that is over, what it had saved before its present or next run, and all that it has ever done
     longest_s: float = 0.0
     done_s: float = 0.0
@@ -325,7 +326,7 @@ class SmallSlurm:
     def _is_free(self, job: ModelJob) -> None:
         for row in job.where:
             self.free[row] += job.cpus
-        job.where, job.record = (), None
+        job.ran_on, job.where, job.record = job.where, (), None
         if job.state is JobState.PENDING:
             self._is_back(job)
         else:
@@ -460,6 +461,7 @@ class SmallSlurm:
                     required_nodes=tuple(f"n{row}" for row in job.bound_to),
                 ),
                 allocation=tuple(NodeShare(node=f"n{row}", tres=share) for row in job.where) if on_nodes else (),
+                ran_on=tuple(f"n{row}" for row in job.ran_on) if job.phase is Phase.OVER else (),
                 admin_comment=job.note,
                 exit_status=1 if job.state is JobState.FAILED else 0,
             )

@@ -153,6 +153,13 @@ class Deadlines:
             most[row] = self._most_te_s(self.snapshot.jobs[JobId(job_id)])
         return most
 
+    def may_wait(self, running: Running) -> NDArray[np.bool_]:
+        """Return [running] whether each, back in the queue, could yet wait for the TE jobs that are admitted by now."""
+        longest_s = self.te_time_limit_s + self._ends_within_s + 2 * self.poll_s
+        jobs = (self.snapshot.jobs[JobId(job_id)] for job_id in running.job_id.tolist())
+        left_s = [self.bound_s(job) - self.delayed.get(job.job_id, 0.0) for job in jobs]
+        return np.array(left_s, dtype=np.float64) >= longest_s
+
     def victim_until(self, job: Job) -> UnixSeconds | None:
         """Return until when a job that may be a victim now, of any TE job, may be one; None: as long as it runs."""
         spare_s = self._most_te_s(job) - self.te_time_limit_s
