@@ -14,7 +14,12 @@ OWN_USER_MUTATIONS = (
     Mutation("own: no P, no cool-down", _ORDER, "Purpose.TE and not self.of_own_user", "Purpose.TE"),
     Mutation("own: nor for a turn", _ORDER, "self.purpose is Purpose.TE and not", "not"),
     Mutation("grown: it is said why", "core/tesched_core/levers/nice.py", 'f": {why}" if why else ""', '""'),
-    Mutation("own: its wait is none of its slowdown", _ADVANCE, f"if {_OWN} and past is not None:", "if False:"),
+    Mutation(
+        "own: its wait is none of its slowdown",
+        "core/tesched_core/orders/settled.py",
+        f"if {_OWN} and past is not None:",
+        "if False:",
+    ),
     Mutation("own: no place", _BOOST, f"if {_OWN}:", "if False:"),
     Mutation("own: not one of those it is compared with", _BOOST, "if not self.why_not(other, context)}", "}"),
     Mutation("own: none that returns", _ADVANCE, "LEFT and not VICTIM_BOOST_LEVER.why_not(victim, context)", "LEFT"),

@@ -6,6 +6,7 @@ Over 400 lines: it is a list, one entry a rule.
 from __future__ import annotations
 
 from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
+from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
 from benchmarks.broken_delay_rules import DELAY_MUTATIONS
 from benchmarks.broken_ending_rules import ENDING_MUTATIONS
@@ -638,6 +639,7 @@ MUTATIONS = (
     ),
     *BYSTANDER_MUTATIONS,
     *DELAY_MUTATIONS,
+    *BOUND_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,
     *BEGIN_MUTATIONS,

@@ -56,6 +56,9 @@ DAEMON_TESTS = (
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "deadlines": ("tests/scenarios/test_bound.py",),
+    "te_limits": ("tests/scenarios/test_te_limits.py",),
+    "step": ("tests/scenarios/test_te_limits.py",),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),

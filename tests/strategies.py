@@ -54,6 +54,7 @@ from tesched_policies.slaq.state import SlaqState, Training
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
 times = st.floats(0, 2**33)
+_PAST_SPANS = ("ran_s", "suspended_s", "longest_run_s", "delayed_s")
 counts = st.integers(0, 2**20)
 nice_values = st.integers(-(2**33), 2**33)
 #: whatever Unicode knows, but for what the store writes as escapes
@@ -247,6 +248,7 @@ _marks = st.builds(
     nodes=nodes,
     started_at=times,
     size=st.none() | sizes,
+    until=st.none() | times,
     ended=st.booleans(),
 )
 _values = {NODE_BINDING: (Field.NODES, _nodes), MARK: (Field.MARK, _marks)}
@@ -300,14 +302,7 @@ memories = st.builds(
     ).map(lambda some: tuple(sorted(some, key=lambda one: (one.at, one.job_id)))),
     past=st.dictionaries(
         job_ids,
-        st.builds(
-            Past,
-            submitted_at=times,
-            ran_s=st.floats(0, 2**30),
-            suspended_s=st.floats(0, 2**30),
-            longest_run_s=st.floats(0, 2**30),
-            delayed_s=st.floats(0, 2**30),
-        ),
+        st.builds(Past, submitted_at=times, **dict.fromkeys(_PAST_SPANS, st.floats(0, 2**30))),
         max_size=3,
     ),
     policy_states=states,

@@ -13,7 +13,7 @@ import click
 from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import RefusalCode
+from tesched_core.model.decision import LeftOfBound, RefusalCode
 from tesched_core.model.notice import TARGET_WORDS, ExitZero
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -37,7 +37,7 @@ from tesched_cli.common import (
     store,
 )
 from tesched_cli.render import expectation, training
-from tesched_cli.render.delays import delay_json, delayed
+from tesched_cli.render.delays import delay_json, delayed, left
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -61,6 +61,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
+        bound = _left_of_bound(engine, story)
     if story is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
@@ -72,11 +73,12 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         whole = training.training_json(array, together, points=True) if array else None
         bare = replace(story, policy_states={})
         data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
-        print_json("explain", {**data, "expected": expected, "delay": delay_json(delay_of(story))})
+        print_json("explain", {**data, "expected": expected, "delay": delay_json(delay_of(story)), "bound": bound})
         return
     out = console()
     said = [
         *head(story),
+        *([f"  bound   {left(bound)} (guard.bound)"] if bound else ()),
         *([f"  run     {expected.said}"] if expected else ()),
         *(training.lines(told, ahead, out) if told else ()),
     ]
@@ -85,6 +87,14 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     said += _described(story)
     for line in (*said, *lines(story)):
         out.print(line)
+
+
+def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None:
+    """Return what is left of the job's bound; None: nothing is bounded, or it is far from it, or it has ended."""
+    daemon = read.daemon(engine)
+    if story is None or daemon is None or daemon.bound is None or story.job.gone:
+        return None
+    return next((one for one in daemon.bound.jobs if one.job == story.job.label), None)
 
 
 def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:

@@ -36,7 +36,7 @@ from tesched_cli.common import (
     unread,
 )
 from tesched_cli.health import health
-from tesched_cli.render.delays import delays_json, delays_lines, share_line
+from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
@@ -338,6 +338,7 @@ def _tally(view: StatusView) -> list[RenderableType]:
             style="bold red" if tally.lost else "green",
         ),
         *(Text(share) for share in (share_line(view.daemon.held) if view.daemon else "",) if share),
+        *(Text(bound) for bound in (bound_line(view.daemon.bound) if view.daemon else "",) if bound),
         *(Text(line) for line in delays_lines(view.delays, hours)),
         *(Text(f"preempted, and would not start again as things are: {one}", style="bold red") for one in tally.stuck),
         *_told(view),

@@ -227,6 +227,8 @@ class BoostJob(LeverIntent):
     """
 
     stays: bool = False
+    #: TE jobs wait for it
+    is_due: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

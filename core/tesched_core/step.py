@@ -9,17 +9,19 @@ takes in what became of the actions, where that is known before the next snapsho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.guard.te_limits import above_te_limits
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
+from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Decision, Refusal, RefusalCode, Refusals
+from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
@@ -36,6 +38,7 @@ from tesched_core.orders.tell_users import Telling, tell_users
 from tesched_core.placement.columns_of import columns_of
 from tesched_core.placement.deadlines import Deadlines
 from tesched_core.policy import (
+    BoostJob,
     HoldJob,
     Intent,
     MakeRoom,
@@ -76,15 +79,18 @@ def step(
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
-    waiting, not_now = te_queue(columns.trials, memory, context.now, limits, context.deadlines)
+    above = above_te_limits(columns.trials, snapshot, limits.te, memory.changes_of(HOLD))
+    waiting, not_now = te_queue(
+        columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
+    )
     served = Served(memory=memory, refusals=Refusals(not_now))
     if paused:
         served.refusals += Refusals(
             Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.PAUSED, text=paused) for job in waiting
         )
-    intents: list[Intent] = [
-        HoldJob(job_id=one.job_id, why=one.text) for one in not_now if one.code is RefusalCode.BOUND
-    ]
+    late = [one for one in not_now if one.code in {RefusalCode.BOUND, RefusalCode.TE_LIMIT}]
+    intents: list[Intent] = [HoldJob(job_id=one.job_id, why=one.text) for one in late]
+    intents += _next_in_line(memory, context)
     notes: dict[JobId, str] = {}
     states: dict[str, Any] = {}
     due = []
@@ -131,7 +137,8 @@ def step(
         transitions=tuple(context.transitions),
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
-        admission=context.deadlines.admission() if context.deadlines is not None else None,
+        admission=_admission(context),
+        bound=_bound(late, context),
     )
     return memory, decision
 
@@ -166,6 +173,28 @@ def _view(
             deadlines=context.deadlines,
         ),
     )
+
+
+def _admission(context: CycleContext) -> Admission | None:
+    """Return until when TE jobs may start by themselves: not at all where it matters how many do."""
+    if context.limits.te.is_set:
+        return Admission(until=0.0, most_s=0.0)
+    return context.deadlines.admission() if context.deadlines is not None else None
+
+
+def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
+    """Yield a boost for each BE job for which a TE job has to wait; one that was its victim has its own."""
+    away = {victim.job_id for order in memory.open_orders() for victim in order.victims if victim.awaited}
+    for job_id in context.deadlines.due if context.deadlines is not None else ():
+        if job_id not in away and context.snapshot.jobs[job_id].pending:
+            why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"
+            yield BoostJob(job_id=job_id, why=why, stays=True, is_due=True)
+
+
+def _bound(late: Sequence[Refusal], context: CycleContext) -> BoundNow | None:
+    if context.deadlines is None:
+        return None
+    return context.deadlines.summary(sum(one.code is RefusalCode.BOUND for one in late))
 
 
 def _gains(policies: Sequence[PolicyEntry], memory: Memory) -> Mapping[JobId, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from tesched_core.intake.classify import Question
 from tesched_core.intake.job_times import Change, last_run_s, times
 from tesched_core.model.cluster import Job, JobState
+from tesched_core.model.decision import Decision
 from tesched_core.model.request import demand_per_node, requested_gpus
 from tesched_core.model.resources import JobId, Tres, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
@@ -213,7 +214,15 @@ def counts_of(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     return counts
 
 
-def held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+def of_te(snapshot: Snapshot, decision: Decision) -> Values:
+    """Return what the daemon's row says of TE jobs: what they hold, and by how much they may delay others."""
+    bound = decision.bound
+    if bound is not None:
+        bound = replace(bound, jobs=tuple(replace(one, user=storable(one.user)) for one in bound.jobs))
+    return {"held": _held_by_te(snapshot), "bound": asdict(bound) if bound is not None else {}}
+
+
+def _held_by_te(snapshot: Snapshot) -> dict[str, dict[str, int]]:
     """Return what TE jobs hold, and what all nodes have, of CPUs and GPUs."""
     te = (
         share.tres

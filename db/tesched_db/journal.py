@@ -36,7 +36,7 @@ from tesched_db.engine import reading, writing
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.finished_runs import learn_ended
 from tesched_db.held import Held
-from tesched_db.job_rows import Values, counts_of, held_by_te
+from tesched_db.job_rows import Values, counts_of, of_te
 from tesched_db.lease import (
     LEASE,
     LEASE_S,
@@ -203,7 +203,7 @@ class SqlJournal:
         held.seen_at = snapshot.taken_at
         ahead_s = time.time() - now_of(connection)
         values = {**self._reported(report), **_scalars(memory), "summary": decision.summary}
-        self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, "held": held_by_te(snapshot)})
+        self._daemon(connection, held, {**values, "clock_ahead_s": ahead_s, **of_te(snapshot, decision)})
         held.seen.write(connection, snapshot, before)
         held.told.write(connection, snapshot, held.seen)
         learn_ended(connection, held.seen.ended if self._learns else (), memory, snapshot)
@@ -303,7 +303,7 @@ class SqlJournal:
             self._stood_by_at = None
         if held.revision is None:
             held.revision = 1
-            first = {**_scalars(Memory()), "key": 1, "revision": 1, "clock_ahead_s": 0.0, "held": {}}
+            first = {**_scalars(Memory()), "key": 1, "revision": 1, "clock_ahead_s": 0.0, "held": {}, "bound": {}}
             connection.execute(insert(DaemonRow).values({**first, **values}))
         else:
             held.revision += 1

@@ -126,6 +126,8 @@ class DaemonRow(Base):
     refused: Mapped[dict[str, Any]]
     #: amounts that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": {"cpu": 64, "gpu": 8}}
     held: Mapped[dict[str, Any]]
+    #: what is left of the bounds of BE jobs (`decision.BoundNow`); {}: nothing is bounded
+    bound: Mapped[dict[str, Any]]
     #: Memory.cycle and Memory.next_order
     cycle: Mapped[int]
     next_order: Mapped[int]

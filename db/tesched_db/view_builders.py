@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import RefusalCode
+from tesched_core.model.decision import BoundNow, RefusalCode
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import PREEMPTED, Transition
 from tesched_core.model.resources import JobId
@@ -51,6 +51,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row),
         held=dict(row.held),
+        bound=msgspec.convert(row.bound, BoundNow, strict=False) if row.bound else None,
     )
 
 

@@ -10,7 +10,7 @@ from tesched_core.intake.job_times import Change, Run, Times, lost_node_s
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
-from tesched_core.model.decision import RefusalCode
+from tesched_core.model.decision import BoundNow, RefusalCode
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.refused import RefusedChange
@@ -70,6 +70,8 @@ class DaemonView:
     refused: Mapping[Field, RefusedChange] = field(default_factory=dict)
     #: CPUs and GPUs that TE jobs hold, and that all nodes have: {"te": {"cpu": 8, "gpu": 1}, "all": …}; empty: unknown
     held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    #: what is left of the bounds of BE jobs; None: nothing is bounded
+    bound: BoundNow | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

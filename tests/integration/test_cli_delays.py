@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from tesched_cli.main import main
 from tesched_core.model.bystander import Bystander, TeRunInTheWay
 from tesched_core.model.cluster import JobState, Node, NodeShare
+from tesched_core.model.decision import BoundNow, LeftOfBound
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, Ending, OrderState, Victim, VictimState
 from tesched_core.model.resources import JobId, Tres
@@ -145,3 +146,22 @@ def test_status_says_which_share_of_the_cluster_te_jobs_hold(tmp_path: Path) -> 
     engine.dispose()
     assert "TE jobs hold 19 % of the CPUs (3 of 16) and 25 % of the GPUs (1 of 4)" in tesched(path, "status")
     assert as_json(path, "status")["daemon"]["held"]["te"] == {"cpu": 3, "gpu": 1}
+
+
+def test_it_says_how_near_jobs_are_to_their_bounds(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    left = LeftOfBound(job="3", user="ada", delayed_s=640, bound_s=900, near=True)
+    far = replace(left, job="4", delayed_s=60, bound_s=3600, near=False)
+    bound = BoundNow(slowdown=3, te_time_limit_s=600, te_waiting=2, near=1, jobs=(left, far))
+    Writer(engine).look(NOW, job(3), job(4), job(5), bound=bound)
+    engine.dispose()
+    assert line_of(tesched(path, "status"), "bound: ") == (
+        "bound: TE jobs may delay a BE job by 2 times its run time, or as one of 10:00 does; 1 job(s) near that, "
+        "2 TE job(s) wait for it; nearest: job 3 of ada, delayed by 10:40 of at most 15:00, 04:20 left"
+    )
+    assert as_json(path, "status")["daemon"]["bound"]["jobs"][1]["bound_s"] == 3600
+    assert line_of(tesched(path, "explain", "3"), "bound ").endswith("at most 15:00, 04:20 left (guard.bound)")
+    assert as_json(path, "explain", "3")["bound"]["near"] is True
+    assert "bound " not in tesched(path, "explain", "5")
+    assert as_json(path, "explain", "5")["bound"] is None

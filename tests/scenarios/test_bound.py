@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, Release, SetMarks
+from tesched_core.model.actions import Hold, ReasonCode, Release, SetMarks
 from tesched_core.model.cluster import Job, PluginSettings
 from tesched_core.model.decision import Admission, RefusalCode
 from tesched_core.model.limits import Bound, Limits, YieldBy
@@ -100,11 +100,52 @@ def test_what_a_job_has_run_is_its_run_time_where_nothing_else_is_known() -> Non
     assert drive.open_orders() == [1]
 
 
+def test_its_longest_run_so_far_is_its_run_time_while_it_waits() -> None:
+    drive = full(ran_s=2000, slowdown=3)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(1)
+    assert drive.decision.bound is not None
+    # Seen to have left at 1: of 4,002 s it has lost 2,000 and was away for 1.
+    assert [(one.delayed_s, one.bound_s) for one in drive.decision.bound.jobs] == [(2001, 4002)]
+
+
 def test_no_bound_protects_a_job_from_te_jobs_of_its_own_user() -> None:
     drive = full(ran_s=5000)
     drive.change(BE, user="ada")
     drive.cycle(0)
     assert drive.open_orders() == [1]
+
+
+def test_nor_is_it_delayed_by_them() -> None:
+    drive = full(ran_s=60)
+    drive.change(BE, user="ada")
+    drive.obeys(*drive.cycle(0))
+    drive.starts(TE, HALF, at_s=2)
+    drive.cycle(3)
+    drive.ends(TE)
+    drive.starts(BE, share("n1", 32), at_s=203)
+    drive.cycle(204)
+    assert drive.victim().state is VictimState.BACK
+    assert drive.memory.past[JobId(BE)].delayed_s == 0
+
+
+@pytest.mark.parametrize(("other_s", "may"), [(100, True), (101, False)])
+def test_a_victim_is_away_until_the_slowest_of_its_order_has_left(other_s: float, may: bool) -> None:
+    drive = Driver(
+        [node("n1")],
+        [
+            running(BE, HALF, start_time=NOW - 60, submit_time=NOW - 60, user="bob"),
+            # Its owner's word lets it be delayed for long.
+            running(2, HALF, start_time=NOW - 60, submit_time=NOW - 60, user="bob"),
+            waiting(TE, cpus=32, time_limit_s=500, user="ada"),
+        ],
+        graces={BE: 0, 2: other_s},
+        limits=limits(),
+        run_times={2: 10_000},
+    )
+    drive.cycle(0)
+    assert bool(drive.open_orders()) is may
+    assert (drive.why_not(TE) is RefusalCode.BOUND) is not may
 
 
 def test_te_job_without_a_time_limit_has_no_victims() -> None:
@@ -175,6 +216,22 @@ def test_te_job_that_might_end_after_a_waiting_jobs_deadline_is_held(delayed_s: 
         assert "712 s of at most 871 s (guard.bound)" in why
 
 
+def test_the_waiting_job_is_next_in_line_while_a_te_job_waits_for_it() -> None:
+    other = waiting(LATER, cpus=24, user="cyd", priority=500)
+    drive = queue(delayed_s=700)
+    drive.jobs[LATER] = other
+    drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[WAITS]})
+    drive.cycle(710)
+    assert [one for one in drive.decision.actions if one.job_id == WAITS] == []
+    drive.obeys(*drive.cycle(800))
+    assert [one.reason.code for one in drive.decision.actions if one.job_id == WAITS] == [ReasonCode.DUE]
+    assert drive.jobs[WAITS].priority > 500
+    drive.ends(8)
+    drive.starts(WAITS, share("n1", 24), at_s=802)
+    drive.obeys(*drive.cycle(803))
+    assert drive.jobs[WAITS].nice == 0
+
+
 def test_it_is_released_when_the_waiting_job_has_started() -> None:
     drive = queue(delayed_s=800)
     drive.obeys(*drive.decision.actions)
@@ -224,6 +281,20 @@ def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
     drive.cycle(152)
     assert drive.open_orders() == [1]
     assert held(drive) == [LATER]
+    assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
+
+
+@pytest.mark.parametrize(("suspended_s", "is_held"), [(711, False), (712, True)])
+def test_no_te_job_keeps_a_suspended_victim_suspended_after_its_deadline(suspended_s: float, is_held: bool) -> None:
+    drive = full(waiting(LATER, cpus=32, time_limit_s=100, user="cyd"), ran_s=60)
+    drive.limits = replace(drive.limits, lever=YieldBy.AUTO)
+    drive.change(LATER, reason="Priority")
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(1)
+    assert drive.victim().state is VictimState.SUSPENDED
+    drive.starts(TE, HALF, at_s=1)
+    drive.cycle(1 + suspended_s)
+    assert held(drive) == ([LATER] if is_held else [])
 
 
 @pytest.mark.parametrize(("delayed_s", "left_s"), [(0, 211 + 60), (500, 871 - 500 - 660)])
@@ -241,12 +312,18 @@ def marks(drive: Driver, at_s: float) -> Sequence[tuple[int, int]]:
     return [(mark.job_id, mark.until - int(NOW)) for one in written for mark in one.marks]
 
 
-def test_marks_end_with_the_time_in_which_a_job_may_be_a_victim() -> None:
-    drive = full(ran_s=60, run_s=2000)
+def marked(ran_s: float) -> Driver:
+    """Return a site with Slurm's plugin; the job there declares no signal."""
+    drive = full(ran_s=ran_s, run_s=2000)
     drive.limits = replace(drive.limits, lever=YieldBy.PLUGIN, mark_for_s=900)
     drive.plugin = PluginSettings(te_partitions=frozenset({"p"}))
     drive.start = drive.start.with_traits(
         {**drive.start.traits, JobId(BE): replace(drive.start.traits[JobId(BE)], notice_signal="")}
     )
-    assert marks(drive, 0) == [(BE, 1000 - 60 - 211 - 600)]
-    assert marks(drive, 130) == []
+    return drive
+
+
+def test_marks_end_with_the_time_in_which_a_job_may_be_a_victim() -> None:
+    assert marks(marked(60), 0) == [(BE, 1000 - 60 - 211 - 600)]
+    assert marks(marked(189), 0) == [(BE, 0)]
+    assert marks(marked(190), 0) == []

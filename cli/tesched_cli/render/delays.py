@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tesched_core.intake.delays import Delay
+from tesched_core.model.decision import BoundNow, LeftOfBound
 from tesched_db.delay_views import Delays, GroupDelay, JobDelay
 
 from tesched_cli.common import duration, plain
@@ -57,6 +58,25 @@ def share_line(held: Mapping[str, Mapping[str, int]]) -> str:
         if (total := held.get("all", {}).get(name, 0))
     ]
     return f"TE jobs hold {' and '.join(parts)}" if parts else ""
+
+
+def bound_line(bound: BoundNow | None) -> str:
+    """Return by how much TE jobs may delay a BE job, and how near jobs are to that; empty where nothing is bounded."""
+    if bound is None:
+        return ""
+    longest = duration(bound.te_time_limit_s)
+    said = (
+        f"bound: TE jobs may delay a BE job by {bound.slowdown - 1:g} times its run time, or as one of {longest} does; "
+        f"{bound.near} job(s) near that, {bound.te_waiting} TE job(s) wait for it"
+    )
+    first = next(iter(bound.jobs), None)
+    return f"{said}; nearest: job {first.job} of {first.user}, {left(first)}" if first else said
+
+
+def left(job: LeftOfBound) -> str:
+    """Return what is left of a job's bound, in words."""
+    rest = duration(max(job.bound_s - job.delayed_s, 0.0))
+    return f"delayed by {duration(job.delayed_s)} of at most {duration(job.bound_s)}, {rest} left"
 
 
 def delay_json(job: JobDelay) -> Mapping[str, Any]:

@@ -35,6 +35,7 @@ from tesched_core.policy import BoostJob
 
 #: Longer than the time between two passes of Slurm's main scheduler (sched_interval is 60 s).
 LASTS_S = 90.0
+_CODES = frozenset({ReasonCode.FILLS_ROOM, ReasonCode.GAINS_MOST, ReasonCode.DUE})
 #: Margin above the others, as for preemptors and victims, and below both.
 MARGIN = 250
 
@@ -56,7 +57,7 @@ class QueueBoostLever(Lever):
         self._set_again(stays, going, context)
         for one in new:
             code = ReasonCode.GAINS_MOST if one.stays else ReasonCode.FILLS_ROOM
-            reason = Reason(code=code, text=one.why)
+            reason = Reason(code=ReasonCode.DUE if one.is_due else code, text=one.why)
             boosted[one.job_id] = self._boosted(jobs[one.job_id], going, reason, context)
 
     def _set_again(self, stays: Collection[JobId], going: set[JobId], context: CycleContext) -> None:
@@ -85,7 +86,7 @@ class QueueBoostLever(Lever):
         for outcome in outcomes:
             action = outcome.action
             one = boosted.get(action.job_id)
-            if one is None or action.reason.code not in {ReasonCode.FILLS_ROOM, ReasonCode.GAINS_MOST}:
+            if one is None or action.reason.code not in _CODES:
                 continue
             if outcome.status is Status.WOULD:
                 boosted[action.job_id] = _nothing_to_put_back(one, dry=True)

@@ -60,6 +60,8 @@ class ReasonCode(StrEnum):
     SHARE_ENDED = "share_ended"
     #: of those that wait, a core would lower its loss most
     GAINS_MOST = "gains_most"
+    #: TE jobs may delay it no more (guard.bound), and one waits for it
+    DUE = "due"
     #: the order has ended: what was changed for it is put back
     ORDER_ENDED = "order_ended"
     #: which jobs Slurm's plugin may preempt has changed, or the marks are renewed

@@ -79,6 +79,8 @@ class RefusalCode(StrEnum):
     BUDGET = "budget"
     # what one TE job, its user or its account causes
     CAUSED_LIMIT = "caused_limit"
+    # what TE jobs of one user, or all of them, may hold at once
+    TE_LIMIT = "te_limit"
     # what rounds (gavel, pdors) may cost
     ROUND_LIMIT = "round_limit"
     SLOWDOWN = "slowdown"
@@ -202,6 +204,39 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOfBound:
+    """What is left of one BE job's bound."""
+
+    #: the job as squeue writes it, and its user
+    job: str
+    user: str
+    #: by how much other users' TE jobs have delayed it, and by how much they may in all, seconds
+    delayed_s: float
+    bound_s: float
+    #: it may not be delayed by one more TE job of the longest time limit
+    near: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundNow:
+    """What `guard.bound` means now."""
+
+    #: of the configuration
+    slowdown: float
+    te_time_limit_s: float
+    #: TE jobs that have to wait for it
+    te_waiting: int
+    #: BE jobs that are near their bounds
+    near: int
+    #: BE jobs that were delayed and are in the queue or run, the nearest to their bounds first, `MOST_LEFT` of them
+    jobs: tuple[LeftOfBound, ...]
+
+
+#: jobs with what is left of their bounds that are told in one cycle
+MOST_LEFT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """One cycle's decision. There is one for an empty cycle too."""
 
@@ -218,3 +253,5 @@ class Decision:
     next_at: UnixSeconds | None = None
     #: which TE jobs may start by themselves; None: nothing is bounded
     admission: Admission | None = None
+    #: what is left of the bounds of BE jobs; None: nothing is bounded
+    bound: BoundNow | None = None

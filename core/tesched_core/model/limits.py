@@ -50,6 +50,32 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TeLimits:
+    """What TE jobs may hold at once; those above it wait (`guard/te_limits.py`)."""
+
+    #: most TE jobs of one user that run; 0: any number
+    max_running_per_user: int = 0
+    #: most nodes times minutes of time limit that one user's running TE jobs have together; 0: any
+    max_node_minutes_per_user: float = 0.0
+    #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
+    max_cluster_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for a limit below zero, or for more than there is."""
+        if self.max_running_per_user < 0:
+            raise ValueError("max_running_per_user must be a whole number of at least 0")
+        if not 0 <= self.max_node_minutes_per_user < inf:
+            raise ValueError("max_node_minutes_per_user must be a number of at least 0")
+        if not 0 < self.max_cluster_share <= 1:
+            raise ValueError("max_cluster_share must be above 0 and at most 1, such as 0.25 for a quarter")
+
+    @property
+    def is_set(self) -> bool:
+        """Return whether any of them limits anything."""
+        return self != TeLimits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The site's limits. Times in seconds; names are shell globs."""
 
@@ -113,6 +139,8 @@ class Limits:
     return_within_s: float = 3600.0
     #: by how much TE jobs may delay a BE job
     bound: Bound = Bound()
+    #: what TE jobs may hold at once
+    te: TeLimits = TeLimits()
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""

@@ -9,12 +9,15 @@ Source: sbatch(1); slurm.conf(5), SelectTypeParameters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
 from tesched_core.model.cluster import Job, Partition, Request
 from tesched_core.model.resources import Tres, with_bare_names
+
+_ARRAY_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 def demand_per_node(request: Request) -> Tres:
@@ -33,6 +36,16 @@ def takes_whole_nodes(request: Request, partition: Partition | None) -> bool:
 def takes_fewest_nodes(request: Request, partition: Partition | None) -> bool:
     """Return whether Slurm gives the job fewer nodes than those that it is bound to, where fewer are enough."""
     return bool(request.cpus_per_gres) or takes_whole_nodes(request, partition)
+
+
+def tasks_in(job: Job) -> int:
+    """Return how many tasks of the array a waiting record stands for: 7 of `3-9%2`, 1 of a single task."""
+    return max(sum(_counts(job.array_tasks.partition("%")[0])), 1)
+
+
+def _counts(text: str) -> Iterator[int]:
+    for first, last, step in _ARRAY_TASKS.findall(text):
+        yield (int(last) - int(first)) // int(step or 1) + 1 if last else 1
 
 
 def requested_gpus(job: Job) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
 from tesched_core.model.change import PRIORITY
@@ -11,19 +12,25 @@ from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
-from tesched_core.model.resources import UnixSeconds
+from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.orders.futility import not_yet
 from tesched_core.placement.deadlines import Deadlines
 
 
 def te_queue(
-    trials: Iterable[Job], memory: Memory, now: UnixSeconds, limits: Limits, deadlines: Deadlines | None = None
+    trials: Iterable[Job],
+    memory: Memory,
+    now: UnixSeconds,
+    limits: Limits,
+    *,
+    deadlines: Deadlines | None = None,
+    above_limits: Mapping[JobId, Refusal] = MappingProxyType({}),
 ) -> tuple[tuple[Job, ...], tuple[Refusal, ...]]:
     """Return those of the pending TE jobs to make room for, first come first served, and a refusal for every other.
 
     Jobs that Slurm has yet to consider wait for that, unless `limits.await_first_look` is false and they ask for nodes
-    alone. Those that must not start by themselves either, by the deadlines of BE jobs, have the refusal BOUND; one
-    whose victims have had their notice is not stopped any more.
+    alone. Those that must not start by themselves either have the refusal BOUND, by the deadlines of BE jobs, or that
+    of `above_limits`; one whose victims have had their notice is not stopped any more.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
@@ -36,8 +43,10 @@ def te_queue(
     refusals: list[Refusal] = []
     for job in trials:
         job_id = job.job_id
-        late = deadlines.why_te_waits(job) if deadlines is not None and job_id not in pressing else None
-        if late is not None:
+        late = above_limits.get(job_id)
+        if late is None and deadlines is not None:
+            late = deadlines.why_te_waits(job)
+        if late is not None and job_id not in pressing:
             refusals.append(late)
             continue
         early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)

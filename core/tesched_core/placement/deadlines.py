@@ -40,11 +40,12 @@ from tesched_core.intake.delays import delay_by
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import has_reason, room_would_not_help
 from tesched_core.model.bystander import ended
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
-from tesched_core.model.decision import Admission, Refusal, RefusalCode
+from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
+from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -84,6 +85,8 @@ class Deadlines:
     delayed: Mapping[JobId, float] = field(init=False)
     #: of those the ones that wait for resources, the earliest deadline first
     waiting: tuple[Deadline, ...] = field(init=False)
+    #: of those the ones for which a TE job has had to wait in this cycle
+    due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _allowed: dict[JobId, NDArray[np.bool_] | None] = field(init=False, default_factory=dict)
 
     @staticmethod
@@ -105,7 +108,8 @@ class Deadlines:
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
         self.delayed = _delayed(self.memory, self.snapshot)
-        away = {victim.job_id for order in self.memory.open_orders() for victim in order.victims if victim.awaited}
+        victims = [victim for order in self.memory.open_orders() for victim in order.victims]
+        away = {one.job_id for one in victims if one.awaited or one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, away)]
         self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
@@ -127,6 +131,7 @@ class Deadlines:
             if one.at >= ends:
                 return None
             if one.job.user != te.user and self._may_meet(te, one.job):
+                self.due.setdefault(one.job.job_id, one)
                 return Refusal(job_id=te.job_id, preemptor=te.job_id, code=RefusalCode.BOUND, text=_in_words(one, te))
         return None
 
@@ -181,6 +186,27 @@ class Deadlines:
             until = min(until, self.waiting[0].at - most_s - self._ends_within_s - 2 * self.poll_s)
         return Admission(until=until, most_s=most_s)
 
+    def summary(self, te_waiting: int) -> BoundNow:
+        """Return what is left of the bounds; so many TE jobs wait for them."""
+        last = self.now + self.te_time_limit_s + self._ends_within_s + 2 * self.poll_s
+        found: list[LeftOfBound] = []
+        for job_id in self.delayed:
+            job = self.snapshot.jobs.get(job_id)
+            if job is None or job.finished or self.snapshot.job_class(job_id) is not JobClass.BE:
+                continue
+            one = self.deadline(job)
+            near = one.at < last if job.pending else self._most_te_s(job) < self.te_time_limit_s
+            left = LeftOfBound(job=job.label, user=job.user, delayed_s=one.delayed_s, bound_s=one.bound_s, near=near)
+            found.append(left)
+        found.sort(key=lambda one: (one.bound_s - one.delayed_s, one.job))
+        return BoundNow(
+            slowdown=self.slowdown,
+            te_time_limit_s=self.te_time_limit_s,
+            te_waiting=te_waiting,
+            near=sum(one.near for one in found),
+            jobs=tuple(found[:MOST_LEFT]),
+        )
+
     @property
     def _ends_within_s(self) -> float:
         return TIME_LIMITS_EACH_S + self.snapshot.settings.kill_wait_s
@@ -219,9 +245,13 @@ class Deadlines:
         return self._costs_s(job_id) + self.min_run_time_s + 3 * self.poll_s
 
     def _waits(self, job: Job, away: Iterable[JobId]) -> bool:
-        if not job.pending or self.snapshot.job_class(job.job_id) is not JobClass.BE:
+        if self.snapshot.job_class(job.job_id) is not JobClass.BE:
             return False
-        return job.job_id in away or not has_reason(job.reason) or room_would_not_help(job) is None
+        if job.job_id in away:
+            return job.pending or job.state is JobState.SUSPENDED
+        if not job.pending:
+            return False
+        return not has_reason(job.reason) or room_would_not_help(job) is None
 
     def _may_meet(self, te: Job, be: Job) -> bool:
         """Check whether both may run on one node; in doubt they may."""
@@ -229,6 +259,8 @@ class Deadlines:
         return mine is None or its is None or bool((mine & its).any())
 
     def _nodes(self, job: Job) -> NDArray[np.bool_] | None:
+        if job.allocation:  # it is suspended, and goes on where it is
+            return np.isin(self.room.names, job.nodes)
         if job.job_id not in self._allowed:
             try:
                 demands = demands_of(job, self.snapshot, self.room)

@@ -6,9 +6,7 @@ workers of one training, of which any number may run. Its throttle has an effect
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tesched_core.guard.eligibility import protected
@@ -16,14 +14,13 @@ from tesched_core.intake.pending_reason import WANTS_ROOM
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.job_report import Curve, no_curve
 from tesched_core.model.limits import Limits
-from tesched_core.model.request import demand_per_node, requested_gpus
+from tesched_core.model.request import demand_per_node, requested_gpus, tasks_in
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import View
 
 #: Reason words of an array of which Slurm would start a task, were there room and its throttle higher.
 _STARTS = WANTS_ROOM | {"", "None", "JobArrayTaskLimit"}
-_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -123,13 +120,3 @@ def _asked(job: Job, unit: str) -> int:
     nodes = max(job.request.min_nodes, 1)
     wanted = demand_per_node(job.request)
     return max(_units(wanted.cpus, wanted.gpus, unit) * nodes, 1)
-
-
-def tasks_in(job: Job) -> int:
-    """Return how many tasks of the array a waiting record stands for: 7 of `3-9%2`, 1 of a single task."""
-    return max(sum(_counts(job.array_tasks.partition("%")[0])), 1)
-
-
-def _counts(text: str) -> Iterator[int]:
-    for first, last, step in _TASKS.findall(text):
-        yield (int(last) - int(first)) // int(step or 1) + 1 if last else 1

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, func, select
 from sqlalchemy.orm import Session
 from tesched_core.model.actions import Action, Failure, FailureKind, Notify, OrderId, Reason, ReasonCode, Requeue
 from tesched_core.model.cluster import Job, JobState, NodeShare
-from tesched_core.model.decision import Decision, Refusal, RefusalCode
+from tesched_core.model.decision import BoundNow, Decision, Refusal, RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.notice import Target
 from tesched_core.model.order import Order, OrderState, Transition, Victim, VictimState
@@ -64,6 +64,7 @@ def decision(
     refusals: Sequence[Refusal] = (),
     transitions: Sequence[Transition] = (),
     summary: str = "did nothing, because no trial-and-error job waits for room",
+    bound: BoundNow | None = None,
 ) -> Decision:
     """Return a decision; without more, an idle one."""
     return Decision(
@@ -74,6 +75,7 @@ def decision(
         refusals=tuple(refusals),
         transitions=tuple(transitions),
         summary=summary,
+        bound=bound,
     )
 
 

@@ -267,6 +267,13 @@ BAD_BOUNDS = [
     ),
 ]
 
+BAD_TE_LIMITS = [
+    ("[guard.te]\nmax_running_per_user = -1", "guard.te.max_running_per_user", "at least 0, not -1"),
+    ("[guard.te]\nmax_node_minutes_per_user = inf", "guard.te.max_node_minutes_per_user", "a number of at least 0"),
+    ("[guard.te]\nmax_cluster_share = 0", "guard.te.max_cluster_share", "such as 0.25 for a quarter, not 0"),
+    ("[guard.te]\nmax_cluster_share = 25", "guard.te.max_cluster_share", "at most 1, such as 0.25 for a quarter"),
+]
+
 BE = "[[policy.be]]\nname = "
 BAD_ENTRIES = [
     ("[policy]\nbe = 'bogus'", "policy.be[0].name", 'must be one of "fill", '),
@@ -372,7 +379,10 @@ def test_a_number_out_of_range_is_an_error_that_names_file_and_key(tmp_path: Pat
 
 
 def test_a_bad_value_is_an_error_that_names_file_and_key_and_what_would_be_right(tmp_path: Path) -> None:
-    check_all(tmp_path / "tesched.toml", [*BOUNDS, *OTHERS, *BAD_RULES, *BAD_BOUNDS, *BAD_ENTRIES, *BAD_WORKLOADS])
+    check_all(
+        tmp_path / "tesched.toml",
+        [*BOUNDS, *OTHERS, *BAD_RULES, *BAD_BOUNDS, *BAD_TE_LIMITS, *BAD_ENTRIES, *BAD_WORKLOADS],
+    )
 
 
 def test_a_file_that_is_no_toml_is_told_with_the_line_and_the_key(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def upgrade() -> None:
         sa.Column("limits_unread", sa.JSON(), nullable=False),
         sa.Column("refused", sa.JSON(), nullable=False),
         sa.Column("held", sa.JSON(), nullable=False),
+        sa.Column("bound", sa.JSON(), nullable=False),
         sa.Column("cycle", sa.BigInteger(), nullable=False),
         sa.Column("next_order", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_daemon")),

@@ -183,6 +183,24 @@ class TestUserWord:
         assert self.answer(comment, self.ASKS, rule) == (EXEMPT, "ops")
 
 
+@pytest.mark.parametrize(
+    ("ran_s", "limit_s", "job_class"),
+    [(60, 120, TE), (61, 120, BE), (61, None, BE), (150, 60, TE), (151, 60, BE)],
+    ids=["in time", "raised", "taken away", "about to be ended", "over its limit"],
+)
+def test_a_te_job_that_outlives_the_limit_with_which_it_started_is_be(
+    ran_s: float, limit_s: int | None, job_class: JobClass
+) -> None:
+    how = Classification(rules=(TE_RULE,))
+    waits = waiting(1, partitions=("debug",), time_limit_s=60)
+    runs = running(1, share("n1", 1), partitions=("debug",), time_limit_s=60, submit_time=waits.submit_time)
+    started = classified(seen(replace(runs, start_time=NOW)), how, classified(seen(waits), how))
+    later = classified(seen(replace(runs, start_time=NOW - ran_s, time_limit_s=limit_s)), how, started)
+    assert later.job_class(runs.job_id) is job_class
+    restarted = classified(seen(later.jobs[runs.job_id]), how, questions={runs.job_id: Question.of(runs)})
+    assert restarted.job_class(runs.job_id) is job_class
+
+
 class TestClassified:
     """What an earlier look found out is kept for a job that has not changed."""
 
@@ -229,23 +247,6 @@ class TestClassified:
     def test_a_job_that_starts_otherwise_than_it_waited_is_asked_again(self) -> None:
         before = waiting(1, partitions=("p", "q"))
         assert self.again(before, replace(running(1, share("n1", 1)), submit_time=before.submit_time)).rule == "default"
-
-    @pytest.mark.parametrize(
-        ("ran_s", "limit_s", "job_class"),
-        [(60, 120, TE), (61, 120, BE), (61, None, BE), (150, 60, TE), (151, 60, BE)],
-        ids=["in time", "raised", "taken away", "about to be ended", "over its limit"],
-    )
-    def test_a_te_job_that_outlives_the_limit_with_which_it_started_is_be(
-        self, ran_s: float, limit_s: int | None, job_class: JobClass
-    ) -> None:
-        how = Classification(rules=(TE_RULE,))
-        waits = waiting(1, partitions=("debug",), time_limit_s=60)
-        runs = running(1, share("n1", 1), partitions=("debug",), time_limit_s=60, submit_time=waits.submit_time)
-        started = classified(seen(replace(runs, start_time=NOW)), how, classified(seen(waits), how))
-        later = classified(seen(replace(runs, start_time=NOW - ran_s, time_limit_s=limit_s)), how, started)
-        assert later.job_class(runs.job_id) is job_class
-        restarted = classified(seen(later.jobs[runs.job_id]), how, questions={runs.job_id: Question.of(runs)})
-        assert restarted.job_class(runs.job_id) is job_class
 
     def test_its_next_run_is_asked_again(self) -> None:
         before = running(1, share("n1", 1))

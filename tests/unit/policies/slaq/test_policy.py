@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.request import tasks_in
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 from tesched_policies.slaq.allocation import counted
-from tesched_policies.slaq.jobs import Member, managed_jobs, tasks_in
+from tesched_policies.slaq.jobs import Member, managed_jobs
 from tesched_policies.slaq.policy import Slaq
 
 from tests.builders import NOW, cluster, node, running, share, view_of, waiting

@@ -1,0 +1,70 @@
+"""The rules of the bound on delays by TE jobs, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_DEADLINES, _ADMISSION = "core/tesched_core/placement/deadlines.py", "core/tesched_core/guard/admission.py"
+_CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_core/orders/te_queue.py"
+_SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
+_POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
+
+_TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
+
+BOUND_MUTATIONS = (
+    Mutation("te limits: running jobs", _TE_LIMITS, "running > limits.max_running_per_user", "False"),
+    Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
+    Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
+    Mutation("te limits: the share", _TE_LIMITS, "amount > limits.max_cluster_share * total", "False"),
+    Mutation("te limits: whole nodes", _TE_LIMITS, "if any(takes_whole_nodes(", "if False and any(takes_whole_nodes("),
+    Mutation("te limits: one that may start counts", _TE_LIMITS, "held.add(wanted)", "pass"),
+    Mutation("te limits: not one that can't", _TE_LIMITS, "_NOT_BY_ITSELF and job.job_id not in ours", "set()"),
+    Mutation("te limits: one that we hold", _TE_LIMITS, "and job.job_id not in ours", ""),
+    Mutation(
+        "te limits: first come",
+        _TE_LIMITS,
+        "(one.submit_time, one.job_id)",
+        "one.job_id",
+    ),
+    Mutation("te limits: an array's throttle", _TE_LIMITS, "min(tasks, job.array_throttle)", "tasks"),
+    Mutation("te limits: no window", _STEP, "if context.limits.te.is_set:", "if False:"),
+    Mutation("bound: B", _DEADLINES, "(self.slowdown - 1) * self._run_s(job)", "self.slowdown * self._run_s(job)"),
+    Mutation("bound: T", _DEADLINES, "self._run_s(job), least_s)", "self._run_s(job), 0.0)"),
+    Mutation(
+        "bound: what was delayed", _DEADLINES, "self.bound_s(job) - self.delayed.get(", "self.bound_s(job) - {}.get("
+    ),
+    Mutation("bound: the lost run", _DEADLINES, "left_s - self._lost_s(job) -", "left_s -"),
+    Mutation("bound: what a preemption costs", _DEADLINES, " - self._costs_s(job.job_id) - 2", " - 2"),
+    Mutation("bound: the longest run", _DEADLINES, "past.longest_run_s if past else 0.0", "0.0"),
+    Mutation("bound: what it has run", _DEADLINES, "return max(ran_s, past", "return max(0.0, past"),
+    Mutation("bound: what is expected", _DEADLINES, "expected.low_s if expected else 0.0", "0.0"),
+    Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
+    Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
+    Mutation("bound: its own user", _DEADLINES, "one.job.user != te.user and self._may_meet", "self._may_meet"),
+    Mutation("bound: other nodes", _DEADLINES, "bool((mine & its).any())", "True"),
+    Mutation("bound: the first deadline", _DEADLINES, "min(until, self.waiting[0].at", "max(until, self.waiting[0].at"),
+    Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),
+    Mutation(
+        "bound: of victims away",
+        _DEADLINES,
+        "found[job_id] = found.get(job_id, 0.0) + seconds\n    for job_id, one in",
+        "pass\n    for job_id, one in",
+    ),
+    Mutation(
+        "bound: the longest grace period",
+        _ADMISSION,
+        "_ineligible(plan, view) or _too_late(plan, view)",
+        "_ineligible(plan, view)",
+    ),
+    Mutation("bound: of this TE job", _POLICY, "return found.for_te_of(most_run_s(te), te.user)", "return found"),
+    Mutation("bound: of its own user no victim", _POLICY, "if self.users[row] != user", ""),
+    Mutation("bound: no marks", _MARKING, "eligible = eligible.for_te_of(deadlines.te_time_limit_s)", "pass"),
+    Mutation(
+        "bound: no hold under notice", _TE_QUEUE, "late is not None and job_id not in pressing", "late is not None"
+    ),
+    Mutation("bound: a preemption that is over", _ADVANCE, "add_delay(after, context)", "pass"),
+    Mutation("bound: not its own user's", _SETTLED, "seconds > 0 and not victim.of_own_user", "seconds > 0"),
+    Mutation("bound: undone", _UNDO, "add_delay(victim, context)", "pass"),
+    Mutation("bound: outlived", _CLASSIFY, "JobClass.TE and _outlives(", "JobClass.TE and False and _outlives("),
+    Mutation("bound: about to be ended", _CLASSIFY, "(0.0 if is_raised else OVER_LIMIT_S)", "0.0"),
+)

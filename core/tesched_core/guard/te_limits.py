@@ -1,0 +1,129 @@
+"""Limits on what TE jobs hold at once (`guard.te`): a TE job above them waits, as BE jobs do.
+
+Principle
+    Pending TE jobs come in the order of their submission. One that may start counts as running at once, since Slurm may
+    start it at any time; one that can't start by itself (held by its user, a dependency, a begin time) neither counts
+    nor is held back. A share of the cluster that is kept at each moment is kept in each hour.
+
+Worked example
+    max_running_per_user = 1: of three pending TE jobs of one user the first may start. When it ends the second may.
+
+Source
+    tesched's own; the debug partitions of many sites have such limits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tesched_core.intake.job_times import most_run_s
+from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.model.cluster import Job
+from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.limits import TeLimits
+from tesched_core.model.request import requested_gpus, takes_whole_nodes, tasks_in
+from tesched_core.model.resources import JobId, Tres
+from tesched_core.model.snapshot import JobClass, Snapshot
+
+#: reasons for which a pending job does not start by itself before something else happens
+_NOT_BY_ITSELF = frozenset({RefusalCode.HELD, RefusalCode.DEPENDENCY, RefusalCode.BEGIN_TIME})
+
+
+class _Wanted(NamedTuple):
+    """What a job holds, or would hold; of a pending array all tasks that may run at once."""
+
+    user: str
+    jobs: int
+    node_minutes: float
+    cpus: int
+    gpus: int
+
+
+@dataclass
+class _Held:
+    """What TE jobs hold, and those that may start."""
+
+    running: Counter[str] = field(default_factory=Counter)
+    node_minutes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpus: int = 0
+    gpus: int = 0
+
+    def add(self, one: _Wanted) -> None:
+        self.running[one.user] += one.jobs
+        self.node_minutes[one.user] += one.node_minutes
+        self.cpus += one.cpus
+        self.gpus += one.gpus
+
+
+def above_te_limits(
+    trials: Iterable[Job], snapshot: Snapshot, limits: TeLimits, held_by_us: Iterable[JobId]
+) -> Mapping[JobId, Refusal]:
+    """Return why those of the pending TE jobs that must not start yet have to wait.
+
+    Jobs that are `held_by_us` would start if tesched let them.
+    """
+    if not limits.is_set:
+        return {}
+    held = _Held()
+    for job_id, job in snapshot.jobs.items():
+        if job.on_nodes and snapshot.job_class(job_id) is JobClass.TE:
+            cpus, gpus = _amounts(share.tres for share in job.allocation)
+            held.add(_Wanted(job.user, 1, len(job.nodes) * most_run_s(job) / 60, cpus, gpus))
+    whole = _amounts(node.total for node in snapshot.nodes.values())
+    ours, found = set(held_by_us), dict[JobId, Refusal]()
+    for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
+        why = room_would_not_help(job)
+        if why is not None and why[0] in _NOT_BY_ITSELF and job.job_id not in ours:
+            continue
+        wanted = _wanted(job, snapshot)
+        if over := _over(wanted, held, whole, limits):
+            found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
+        else:
+            held.add(wanted)
+    return found
+
+
+def _wanted(job: Job, snapshot: Snapshot) -> _Wanted:
+    tasks = tasks_in(job)
+    if job.array_tasks and job.array_throttle:
+        tasks = min(tasks, job.array_throttle)
+    cpus = job.request.cpus
+    if any(takes_whole_nodes(job.request, snapshot.partitions.get(name)) for name in job.partitions):
+        cpus = job.request.min_nodes * max((node.total.cpus for node in snapshot.nodes.values()), default=0)
+    node_minutes = job.request.min_nodes * most_run_s(job) / 60
+    return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, tasks * requested_gpus(job))
+
+
+def _over(wanted: _Wanted, held: _Held, whole: tuple[int, int], limits: TeLimits) -> str:
+    """Return which limit the job would pass, in words; empty if none."""
+    user, running = wanted.user, held.running[wanted.user] + wanted.jobs
+    if limits.max_running_per_user and running > limits.max_running_per_user:
+        return (
+            f"with it {running} TE jobs of {user} would run at once; guard.te.max_running_per_user is "
+            f"{limits.max_running_per_user}"
+        )
+    minutes, most_minutes = held.node_minutes[user] + wanted.node_minutes, limits.max_node_minutes_per_user
+    if most_minutes and minutes > most_minutes:
+        return (
+            f"with it TE jobs of {user} would have {minutes:g} node-minutes; guard.te.max_node_minutes_per_user is "
+            f"{most_minutes:g}"
+        )
+    for name, amount, total in (
+        ("CPUs", held.cpus + wanted.cpus, whole[0]),
+        ("GPUs", held.gpus + wanted.gpus, whole[1]),
+    ):
+        if amount > limits.max_cluster_share * total:
+            return (
+                f"with it TE jobs would hold {amount} of {total} {name}; guard.te.max_cluster_share is "
+                f"{limits.max_cluster_share:g}"
+            )
+    return ""
+
+
+def _amounts(amounts: Iterable[Tres]) -> tuple[int, int]:
+    """Return CPUs and GPUs."""
+    both = list(amounts)
+    return sum(tres.cpus for tres in both), sum(tres.gpus for tres in both)

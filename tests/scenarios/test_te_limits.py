@@ -1,0 +1,111 @@
+"""Limits on what TE jobs hold at once: those above them wait, held, until others have ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Hold, Release
+from tesched_core.model.cluster import Job, NodeShare, Request
+from tesched_core.model.decision import Admission, RefusalCode
+from tesched_core.model.limits import Limits, TeLimits
+from tesched_core.model.resources import JobId
+
+from tests.builders import NOW, node, share, waiting
+from tests.scenarios.driver import TE, Driver
+
+
+def site(*jobs: Job, limits: TeLimits) -> Driver:
+    """Return two empty nodes of 32 CPUs and four GPUs, and TE jobs that wait."""
+    nodes = [node(name, gres={"gpu": 4}) for name in ("n1", "n2")]
+    return Driver(nodes, jobs, limits=Limits(te=limits))
+
+
+def te(job_id: int, *, at: float = 0.0, user: str = "ada", limit_s: int = 600, request: Request | None = None) -> Job:
+    """Return a TE job that was submitted so long before now."""
+    request = request or Request(cpus=1, mem_per_node_mib=1)
+    return waiting(job_id, request, user=user, time_limit_s=limit_s, submit_time=NOW - 100 + at)
+
+
+def held(drive: Driver, at_s: float) -> list[int]:
+    """Return the jobs that are held in a cycle; Slurm holds them."""
+    actions = drive.cycle(at_s)
+    drive.obeys(*[one for one in actions if isinstance(one, Hold | Release)])
+    return sorted(one.job_id for one in actions if isinstance(one, Hold))
+
+
+def released(drive: Driver) -> list[int]:
+    """Return the jobs that the last cycle has released."""
+    return sorted(one.job_id for one in drive.decision.actions if isinstance(one, Release))
+
+
+def test_of_one_users_te_jobs_so_many_run_at_once_first_come_first_served() -> None:
+    jobs = [te(11, at=2), te(12, at=1), te(13, at=3), te(14, at=4, user="bob")]
+    drive = site(*jobs, limits=TeLimits(max_running_per_user=1))
+    assert held(drive, 0) == [11, 13]
+    assert drive.why_not(11) is RefusalCode.TE_LIMIT
+    drive.starts(12, share("n1", 1), at_s=1)
+    assert held(drive, 2) == []
+    assert released(drive) == []
+    drive.ends(12)
+    assert held(drive, 3) == []
+    assert released(drive) == [11]
+    # It may start at any time from now on.
+    assert held(drive, 4) == []
+    assert released(drive) == []
+
+
+@pytest.mark.parametrize(("second_s", "above"), [(600, False), (660, True)])
+def test_node_minutes_are_nodes_times_time_limits(second_s: int, above: bool) -> None:
+    two_nodes = Request(cpus=2, tasks=2, min_nodes=2, max_nodes=2, mem_per_node_mib=1)
+    jobs = [te(11, request=two_nodes), te(12, at=1, limit_s=second_s)]
+    drive = site(*jobs, limits=TeLimits(max_node_minutes_per_user=30))
+    assert held(drive, 0) == ([12] if above else [])
+    drive.starts(11, share("n1", 1), share("n2", 1), at_s=1)
+    assert held(drive, 2) == []
+    assert (drive.why_not(12) is RefusalCode.TE_LIMIT) is above
+
+
+@pytest.mark.parametrize(
+    ("runs", "wants", "above"),
+    [
+        (share("n1", 16), Request(cpus=16, mem_per_node_mib=1), False),
+        (share("n1", 17), Request(cpus=16, mem_per_node_mib=1), True),
+        (share("n1", 1), Request(cpus=1, mem_per_node_mib=1, exclusive=True), True),
+        (share("n1", 1, gres={"gpu": 2}), Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 2),)), False),
+        (share("n1", 1, gres={"gpu": 3}), Request(cpus=1, mem_per_node_mib=1, gres_per_node=(("gpu", 2),)), True),
+    ],
+    ids=["CPUs", "a CPU more", "a whole node", "GPUs", "a GPU more"],
+)
+def test_te_jobs_hold_a_share_of_the_cluster_together(runs: NodeShare, wants: Request, above: bool) -> None:
+    jobs = [te(11, user="bob"), te(12, request=wants, at=1)]
+    drive = site(*jobs, limits=TeLimits(max_cluster_share=0.5))
+    drive.starts(11, runs, at_s=0)
+    assert held(drive, 0) == ([12] if above else [])
+
+
+def test_of_a_job_array_the_tasks_that_may_run_at_once_count() -> None:
+    array = replace(te(12, at=1), array_job_id=JobId(12), array_tasks="0-7%3", array_throttle=3)
+    assert held(site(array, limits=TeLimits(max_running_per_user=3)), 0) == []
+    assert held(site(array, limits=TeLimits(max_running_per_user=2)), 0) == [12]
+
+
+@pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime"])
+def test_one_that_does_not_start_by_itself_takes_no_place_and_is_left_alone(reason: str) -> None:
+    first = replace(te(11), reason=reason, priority=0 if reason == "JobHeldUser" else 100)
+    drive = site(first, te(12, at=1), limits=TeLimits(max_running_per_user=1))
+    assert held(drive, 0) == []
+    drive.starts(12, share("n1", 1), at_s=1)
+    assert held(drive, 2) == []
+
+
+def test_where_it_matters_how_many_start_none_starts_without_being_admitted() -> None:
+    drive = site(te(TE), limits=TeLimits(max_running_per_user=1))
+    drive.cycle(0)
+    assert drive.decision.admission == Admission(until=0.0, most_s=0.0)
+
+
+def test_without_limits_no_te_job_is_held() -> None:
+    drive = site(te(11), te(12), limits=TeLimits())
+    assert held(drive, 0) == []
+    assert drive.decision.admission is None
