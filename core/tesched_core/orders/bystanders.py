@@ -32,7 +32,7 @@ Source
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -104,7 +104,8 @@ def _unseen(
     """Return the bystanders that TE runs have delayed since the last poll for longer than the two polls show.
 
     A run that began and ended between them is in nobody's way at either, of several runs the newest alone counts until
-    now, and of TE jobs of its own user and of others each has a part. A bound must not be passed by what no poll has
+    now, of TE jobs of its own user and of others each has a part, and a job that its own user's TE job has sent back to
+    the queue is in no other's way. A bound must not be passed by what no poll has
     seen, so all of that time counts for a job that would fit if no other user's run held, or had held, anything.
     """
     last, snapshot, room = _last_poll(memory, context), context.snapshot, context.columns.room
@@ -113,7 +114,8 @@ def _unseen(
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
     rooms: dict[str, Room] = {}
     charged: dict[JobId, Bystander] = {}
-    for alike, demands in waiting_kinds(memory, context, eligible_before=context.now) if runs else ():
+    away = _away(memory, of_own_user=False)
+    for alike, demands in waiting_kinds(away, memory, context, eligible_before=context.now) if runs else ():
         if not changed and fits_now(demands, room):
             continue
         for job in alike:
@@ -125,7 +127,8 @@ def _unseen(
                 continue
             own = job.user if any(run.user == job.user for run in runs) else ""
             if own not in rooms:
-                rooms[own] = free_without([run for run in runs if run.user != job.user], snapshot, room)
+                others = [run for run in te if run.user != job.user]
+                rooms[own] = free_without(others, last, snapshot, room)
             if fits_now(demands, rooms[own]):
                 one = after or Bystander(submitted_at=job.submit_time, user=job.user)
                 charged[job.job_id] = replace(one, delayed_s=one.delayed_s + seconds - seen_s)
@@ -200,7 +203,7 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     held = te_held(te, snapshot, room)
     newest = min(float(held.started[0]), context.now)
     found: dict[JobId, InTheWay] = {}
-    for alike, demands in waiting_kinds(memory, context, eligible_before=newest):
+    for alike, demands in waiting_kinds(_away(memory), memory, context, eligible_before=newest):
         way = in_the_way(demands, held, room)
         if way is not None:
             found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
@@ -208,11 +211,13 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
 
 
 def waiting_kinds(
-    memory: Memory, context: CycleContext, *, eligible_before: UnixSeconds
+    away: Collection[JobId], memory: Memory, context: CycleContext, *, eligible_before: UnixSeconds
 ) -> Iterator[tuple[list[Job], Sequence[Demand]]]:
-    """Yield the BE jobs that wait for resources since before then, each kind of them with what it asks for."""
+    """Yield the BE jobs that wait for resources since before then, each kind of them with what it asks for.
+
+    Without those that are `away`.
+    """
     snapshot, room = context.snapshot, context.columns.room
-    away = _away(memory)
     # Cheap conditions first: there may be a hundred thousand.
     queue = [
         job
@@ -253,13 +258,13 @@ def _kind(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
     )
 
 
-def _away(memory: Memory) -> set[JobId]:
-    """Return the victims that are yet to run again."""
+def _away(memory: Memory, *, of_own_user: bool = True) -> set[JobId]:
+    """Return the victims that are yet to run again; also those that left for TE jobs of their own users, or not."""
     return {
         victim.job_id
         for order in memory.open_orders()
         for victim in order.victims
-        if victim.purpose is Purpose.TE and victim.awaited
+        if victim.purpose is Purpose.TE and victim.awaited and (of_own_user or not victim.of_own_user)
     }
 
 

@@ -1,9 +1,9 @@
 """Runs of TE jobs since the last poll, those that ended before this one among them.
 
 Principle
-    Slurm knows a finished job for a while (MinJobAge), with its start, its end and its nodes, and what it asked for.
-    When its nodes were free it does not say: that is taken to be `EPILOG_S` after an end of its own, and KillWait after
-    any other end, or at this poll, whichever is sooner.
+    Slurm knows a finished job for a while (MinJobAge), with its start and its end. What it held is free now, or held by
+    a job that has started since. When its nodes were free Slurm does not say: that is taken to be `EPILOG_S` after an
+    end of its own, and KillWait after any other end, or at this poll, whichever is sooner.
 
 Worked example
     Polls at 100 and 130. A TE run from 105 to 108, which ended by itself, was in the way of a job that is eligible
@@ -12,14 +12,12 @@ Worked example
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
-from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import te_held
 
 #: seconds for which nodes are taken to be held after a run has ended by itself; Slurm's times are whole seconds
@@ -39,21 +37,12 @@ def ended_since(last: UnixSeconds, snapshot: Snapshot) -> tuple[Job, ...]:
     )
 
 
-def free_without(runs: Sequence[Job], snapshot: Snapshot, room: Room) -> Room:
-    """Return what would be free if none of these held anything, and what those held that have ended were still free."""
-    held = te_held([job for job in runs if job.on_nodes], snapshot, room)
-    room = room.changed(held.share_node, held.frees)
-    for job in runs:
-        rows = [room.index[name] for name in job.ran_on if name in room.index]
-        if job.on_nodes or not rows:
-            continue
-        try:
-            per_node = demands_of(job, snapshot, room)[0].per_node
-        except UnsupportedRequestError:
-            room = room.changed(rows, room.total[rows])
-        else:
-            room = room.changed(rows, per_node[None, :].repeat(len(rows), axis=0))
-    return room
+def free_without(runs: Iterable[Job], since: UnixSeconds, snapshot: Snapshot, room: Room) -> Room:
+    """Return what would be free if these runs held nothing, nor any job that has started since, in another's place."""
+    gone = {job.job_id: job for job in runs if job.on_nodes}
+    started = (job for job in snapshot.jobs.values() if job.on_nodes and (job.start_time or 0.0) > since - 1)
+    held = te_held([*(gone | {job.job_id: job for job in started}).values()], snapshot, room)
+    return room.changed(held.share_node, held.frees)
 
 
 def covered_s(runs: Iterable[Job], job: Job, *, since: UnixSeconds, until: UnixSeconds, kill_wait_s: float) -> float:
