@@ -49,8 +49,6 @@ class Eligibility:
     #: one's user; None: nothing is bounded
     most_te_s: NDArray[np.float64] | None = None
     users: Sequence[str] = ()
-    #: [running] each may be a victim for its own user: TE jobs of others may start by then, and keep it in the queue
-    may_wait: NDArray[np.bool_] | None = None
 
     def by(self, te: Job) -> Eligibility:
         """Return the same as it is for this TE job."""
@@ -62,10 +60,10 @@ class Eligibility:
 
     def for_te_of(self, limit_s: float, user: str | None = None) -> Eligibility:
         """Return the same as it is for TE jobs with this time limit, seconds; None: of any user."""
-        if self.most_te_s is None or self.may_wait is None:
+        if self.most_te_s is None:
             return self
-        own = np.array([one == user for one in self.users], dtype=np.bool_)
-        short = np.flatnonzero(np.where(own, ~self.may_wait, self.most_te_s < limit_s) & (self.why < 0))
+        short = np.flatnonzero((self.most_te_s < limit_s) & (self.why < 0))
+        short = np.array([row for row in short.tolist() if self.users[row] != user], dtype=np.intp)
         text = f"TE jobs may delay it by little more (guard.bound): not by one with a time limit of {limit_s:g} s"
         return self.without(short, (RefusalCode.BOUND, text)) if len(short) else self
 

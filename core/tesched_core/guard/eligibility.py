@@ -114,7 +114,6 @@ def eligible_victims(
         not_by=_let_go_for(running, memory, limits, now),
         why_not_by=_let_go(limits),
         most_te_s=deadlines.most_te_s(running) if deadlines is not None else None,
-        may_wait=deadlines.may_wait(running) if deadlines is not None else None,
         users=[running.owners[row].user for row in running.owner.tolist()] if deadlines is not None else (),
     )
 
