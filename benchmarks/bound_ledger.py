@@ -3,8 +3,9 @@
 Definitions (docs/reference/delays.md; "TE job" is one of another user)
     lost        from the start of a run that a TE job ended, or from when it was last saved, to its notice, or to its
                 requeue without one
-    away        from then until the job runs again, or is over; the seconds for which it would not fit either if no TE
-                job ran (BE jobs have its place) are kept apart, as `behind_be_s`
+    away        from then until the job runs again, or is over; without the seconds, `behind_be_s`, for which it is
+                eligible again and BE jobs alone keep it waiting: it would not fit either if no TE job ran, or it fits,
+                and no TE job is ahead of it in the queue
     bystander   while it is eligible and pending, does not fit into what is free, and would fit if the TE jobs that
                 started since it became eligible had not. A second counts once
     D           the sum of the three, less `behind_be_s`
@@ -128,10 +129,10 @@ class Ledger:
             if not te and not away:
                 continue
             others = [one for one in te if one.user != job.user and (away or one.started_at >= job.eligible_at)]
-            key = (job.asks, tuple(one.job_id for one in others))
+            key = job.asks, tuple(one.job_id for one in others)
             if key not in known:
                 known[key] = not _fits(job, slurm.free) and _fits(job, _without(slurm.free, others))
-            if away and not known[key] and not _fits(job, slurm.free):
+            if away and not known[key] and not (_fits(job, slurm.free) and _is_behind_te(job, slurm)):
                 account.behind_be_s += seconds
             elif not away and known[key]:
                 account.bystander_s += seconds
@@ -193,6 +194,10 @@ class Ledger:
         if account.away_since is not None:
             account.away_s += at - account.away_since
             account.away_since = None
+
+
+def _is_behind_te(job: ModelJob, slurm: SmallSlurm) -> bool:
+    return any(one.te and one.user != job.user and one.priority > job.priority for one in slurm.waiting())
 
 
 def _without(free: list[int], jobs: list[ModelJob]) -> list[int]:

@@ -72,7 +72,7 @@ class Order(StrEnum):
 
     #: nothing passes a job that does not fit
     FIFO = "fifo"
-    #: what ends before the first job can start, by the time limits, passes it
+    #: what ends before the first job can start, by the time limits, passes it, and what runs on other nodes
     EASY = "easy"
     #: whatever fits starts
     LIST = "list"
@@ -371,24 +371,29 @@ class SmallSlurm:
     def schedule(self) -> None:
         """Go over the queue."""
         first: ModelJob | None = None
-        shadow = inf
+        shadow, planned = inf, frozenset[int]()
         for job in self.waiting():
-            may_start = first is None or self.site.order is Order.LIST
-            if not may_start and self.site.order is Order.EASY:
-                may_start = self.now + (inf if job.limit_s is None else job.limit_s) <= shadow
-            where = self.fits(job, self.free) if may_start else None
+            free = self.free
+            if first is not None and self.site.order is Order.FIFO:
+                where = None
+            else:
+                if first is not None and self.site.order is Order.EASY:
+                    ends = self.now + (inf if job.limit_s is None else job.limit_s)
+                    if ends > shadow:
+                        free = [0 if row in planned else cpus for row, cpus in enumerate(free)]
+                where = self.fits(job, free)
             if where is not None:
                 self._starts(job, where)
                 continue
             reason = "Resources" if first is None else "Priority"
             if first is None:
                 first = job
-                shadow = self._fits_at(job) if self.site.order is Order.EASY else inf
+                shadow, planned = self._plan(job)
             if job.reason != reason:
                 job.reason, job.record = reason, None
 
-    def _fits_at(self, job: ModelJob) -> float:
-        """Return when a job fits by the time limits of those that run."""
+    def _plan(self, job: ModelJob) -> tuple[float, frozenset[int]]:
+        """Return when a job fits by the time limits of those that run, and where; where it does not, nowhere."""
         free = list(self.free)
         ends = sorted(
             (one.started_at + (inf if one.limit_s is None else one.limit_s), one.job_id)
@@ -399,9 +404,10 @@ class SmallSlurm:
             one = self.jobs[job_id]
             for row in one.where:
                 free[row] += one.cpus
-            if self.fits(job, free) is not None:
-                return max(at, self.now)
-        return inf
+            where = self.fits(job, free)
+            if where is not None:
+                return max(at, self.now), frozenset(where)
+        return inf, frozenset()
 
     # What tesched sees and does.
 
