@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 
-from benchmarks.bound_slurm import ModelJob, Phase, SmallSlurm
+from tesched_testcluster.harness.bound.jobs import ModelJob, Phase
+from tesched_testcluster.harness.bound.small_slurm import SmallSlurm
 
 #: what rounding may add, seconds
 EPSILON_S = 1e-6

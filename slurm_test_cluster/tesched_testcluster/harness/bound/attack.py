@@ -30,8 +30,9 @@ from tesched_core.policy import PolicyEntry, in_turn
 from tesched_core.step import step
 from tesched_policies.fitgpp import FitGpp
 
-from benchmarks.bound_ledger import Ledger, Terms
-from benchmarks.bound_slurm import Heeds, ModelJob, Order, Site, SmallSlurm
+from tesched_testcluster.harness.bound.jobs import Heeds, ModelJob, Order, Site
+from tesched_testcluster.harness.bound.ledger import Ledger, Terms
+from tesched_testcluster.harness.bound.small_slurm import SmallSlurm
 
 #: seconds between two looks of slurmctld for jobs that have reached their time limits
 TIME_LIMITS_EACH_S = 30.0
