@@ -8,6 +8,7 @@ _DEADLINES, _ADMISSION = "core/tesched_core/placement/deadlines.py", "core/tesch
 _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_core/orders/te_queue.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
+_HOLD = "core/tesched_core/levers/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
@@ -52,6 +53,10 @@ BOUND_MUTATIONS = (
         "if True:\n        return context",
     ),
     Mutation("bound: a victim's lost run", _DEADLINES, "0.0 if of_own_user else self._lost_s(job)", "0.0"),
+    Mutation(
+        "bound: it has no victim", _HOLD, "return is_te and not order.victims", "return False and not order.victims"
+    ),
+    Mutation("bound: run until its notice", _ADVANCE, "min(stops, default=context.now)", "context.now"),
     Mutation("bound: B", _DEADLINES, "(self.slowdown - 1) * self._run_s(job)", "self.slowdown * self._run_s(job)"),
     Mutation("bound: T", _DEADLINES, "self._run_s(job), least_s)", "self._run_s(job), 0.0)"),
     Mutation(

@@ -151,7 +151,8 @@ def _too_late_now(
     """Yield the holds of TE jobs that must not start any more, as they would keep the victims of this cycle away."""
     if context.deadlines is None:
         return
-    known = {one.job_id for one in late} | {order.preemptor for order in memory.open_orders()}
+    # One for which victims leave is held no more; one that awaits what comes free would start in what these free.
+    known = {one.job_id for one in late} | {order.preemptor for order in memory.open_orders() if order.victims}
     for job in trials:
         why = context.deadlines.why_te_waits(job) if job.job_id not in known else None
         if why is not None:

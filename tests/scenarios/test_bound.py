@@ -105,8 +105,8 @@ def test_its_longest_run_so_far_is_its_run_time_while_it_waits() -> None:
     drive.obeys(*drive.cycle(0))
     drive.cycle(1)
     assert drive.decision.bound is not None
-    # Seen to have left at 1: of 4,002 s it has lost 2,000 and was away for 1.
-    assert [(one.delayed_s, one.bound_s) for one in drive.decision.bound.jobs] == [(2001, 4002)]
+    # Seen to have left at 1, it ran for 2,000 s until its requeue: of 4,000 s it has lost 2,000 and was away for 1.
+    assert [(one.delayed_s, one.bound_s) for one in drive.decision.bound.jobs] == [(2001, 4000)]
 
 
 def test_no_bound_protects_a_job_from_te_jobs_of_its_own_user() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold, Requeue
+from tesched_core.model.actions import Hold, OrderId, Requeue
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Admission
@@ -58,6 +58,17 @@ def test_te_run_that_begins_and_ends_between_two_polls_counts(state: JobState, s
     drive.ends(SHORT, state)
     drive.cycle(30)
     assert delay_s(drive) == seconds
+
+
+def test_it_counts_though_another_job_has_its_place_by_then() -> None:
+    drive = site(running(BE, HALF, user="eve"), user="eve")
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT)
+    drive.jobs[LATER] = running(LATER, HALF, start_time=NOW + 16, user="eve")
+    drive.cycle(30)
+    assert delay_s(drive) == 12
 
 
 def test_it_counts_from_when_the_job_is_eligible_and_only_if_it_began_since() -> None:
@@ -177,5 +188,16 @@ def test_te_job_that_would_keep_a_victim_away_is_held_while_that_saves_its_work(
     drive = chosen(te_s=12, later_s=12)
     drive.jobs[OTHER] = waiting(OTHER, cpus=32, time_limit_s=752, user="ada", reason="None")
     drive.start = drive.start.with_traits({**drive.start.traits, OTHER: drive.start.traits[TE]})
+    drive.cycle(1)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]
+
+
+def test_te_job_that_awaits_what_comes_free_is_held_before_a_victim_frees_more() -> None:
+    drive = chosen(te_s=12, later_s=12)
+    order = drive.order()
+    drive.jobs[OTHER] = waiting(OTHER, cpus=32, time_limit_s=752, user="ada")
+    drive.start = drive.start.with_traits({**drive.start.traits, OTHER: drive.start.traits[TE]})
+    second = replace(order, order_id=OrderId(2), preemptor=OTHER, victims=())
+    drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): second}, next_order=OrderId(3))
     drive.cycle(1)
     assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]

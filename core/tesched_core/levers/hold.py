@@ -7,7 +7,7 @@ then. A hold is believed when it is seen, and a job that its user holds is left 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJob
 
 #: Most jobs that are held in one poll: each is one call of Slurm, and TE jobs wait meanwhile.
@@ -46,7 +46,7 @@ class HoldLever(Lever):
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
         wanted = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
         let_go = {one.job_id: one.why for one in intents if isinstance(one, ReleaseJob)}
-        served = {order.preemptor: order for order in open_now(orders)}
+        served = {order.preemptor: order for order in open_now(orders) if not _must_wait(order, wanted, context)}
         self._release(wanted, let_go, served, context)
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
         new = [job_id for job_id in wanted if job_id not in held and job_id in jobs and job_id not in served]
@@ -97,6 +97,12 @@ class HoldLever(Lever):
                 held[job_id] = replace(one, value=_FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
+
+
+def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -> bool:
+    """Check whether a TE job must not start in what is free, though it has an order: no victim leaves for it."""
+    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
+    return is_te and not order.victims and order.preemptor in wanted
 
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:

@@ -232,7 +232,9 @@ class Deadlines:
 
     def _run_s(self, job: Job) -> float:
         expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
-        ran_s = self.now - job.start_time if job.on_nodes and job.start_time is not None else 0.0
+        runs = job.state is JobState.RUNNING and not job.completing  # what it does after its notice is no run time
+        ran_s = self.now - job.start_time if runs and job.start_time is not None else 0.0
+        ran_s -= past.suspended_s if past else 0.0
         return max(ran_s, past.longest_run_s if past else 0.0, expected.low_s if expected else 0.0)
 
     def _costs_s(self, job_id: JobId | None) -> float:
