@@ -69,6 +69,7 @@ NEAR = {
     "history": ("tests/unit/predict/test_quantiles.py",),
     "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
+        "tests/scenarios/test_bound.py",
         "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
         "tests/scenarios/test_victim.py",
@@ -84,7 +85,7 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_refused_changes.py",),
+    "hold": ("tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",

@@ -19,7 +19,7 @@ from tesched_core.guard.te_limits import above_te_limits
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
-from tesched_core.model.actions import Action, Hold
+from tesched_core.model.actions import Action, Hold, SetNice, SetPriority
 from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals
@@ -160,10 +160,16 @@ def _too_late_now(
 
 
 def _in_order(context: CycleContext) -> Sequence[Action]:
-    """Return the actions; holds come first where a bound rests on it: such a job would start in what a victim frees."""
+    """Return the actions; where a bound rests on it, jobs are held before victims leave, or they start in their places.
+
+    And after their priorities are set: that would release them.
+    """
     if context.deadlines is None:
         return context.actions
-    return sorted(context.actions, key=lambda action: not isinstance(action, Hold))
+    return sorted(
+        context.actions,
+        key=lambda one: 0 if isinstance(one, SetNice | SetPriority) else 1 if isinstance(one, Hold) else 2,
+    )
 
 
 def _view(

@@ -197,7 +197,7 @@ def test_te_job_that_awaits_what_comes_free_is_held_before_a_victim_frees_more()
     order = drive.order()
     drive.jobs[OTHER] = waiting(OTHER, cpus=32, time_limit_s=752, user="ada")
     drive.start = drive.start.with_traits({**drive.start.traits, OTHER: drive.start.traits[TE]})
-    second = replace(order, order_id=OrderId(2), preemptor=OTHER, victims=())
+    second = replace(order, order_id=OrderId(2), preemptor=OTHER, victims=(), size=None)
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): second}, next_order=OrderId(3))
     drive.cycle(1)
     assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]

@@ -384,11 +384,13 @@ class SmallSlurm:
             case SetNice() | SetPriority() | Hold() | Release() | SetNodes() | SetBegin() if job.phase is Phase.OVER:
                 return FailureKind.ALREADY_DONE
             case SetNice():
+                job.held = False  # as Slurm has it
                 if not job.explicit:
                     job.own_priority += job.nice - action.nice
-                    job.priority = 0 if job.held else job.own_priority
+                    job.priority = job.own_priority
                     job.nice, job.reason = action.nice, self._no_reason(job)
             case SetPriority():
+                job.held = False
                 job.explicit, job.nice, job.reason = True, 0, self._no_reason(job)
                 job.own_priority = job.priority = action.priority
             case SetNodes():
