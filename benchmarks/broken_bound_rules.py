@@ -8,6 +8,8 @@ _DEADLINES, _ADMISSION = "core/tesched_core/placement/deadlines.py", "core/tesch
 _CLASSIFY, _TE_QUEUE = "core/tesched_core/intake/classify.py", "core/tesched_core/orders/te_queue.py"
 _SETTLED, _ADVANCE, _UNDO = (f"core/tesched_core/orders/{name}.py" for name in ("settled", "advance", "undo"))
 _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/marking.py"
+_HOLD = "core/tesched_core/levers/hold.py"
+_BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 
@@ -28,6 +30,33 @@ BOUND_MUTATIONS = (
     ),
     Mutation("te limits: an array's throttle", _TE_LIMITS, "min(tasks, job.array_throttle)", "tasks"),
     Mutation("te limits: no window", _STEP, "if context.limits.te.is_set:", "if False:"),
+    Mutation(
+        "bound: a TE run between two polls", _BYSTANDERS, "found |= _unseen(found, known, te, memory, context)", "pass"
+    ),
+    Mutation("bound: until its nodes are free", _TE_RUNS, "is JobState.COMPLETED else kill_wait_s", "is None else 0.0"),
+    Mutation("bound: only if it began since", _TE_RUNS, "if start >= eligible and min", "if min"),
+    Mutation("bound: what started in its place", _TE_RUNS, "gone | {job.job_id: job for job in started}", "gone"),
+    Mutation("bound: own TE jobs take no part", _BYSTANDERS, "for run in te if run.user != job.user", "for run in ()"),
+    Mutation("bound: away for its own user", _BYSTANDERS, "_away(memory, of_own_user=False)", "_away(memory)"),
+    Mutation("bound: victims that save their work", _DEADLINES, "victim.state in HOLDS_ROOM and", "False and"),
+    Mutation("bound: victims of this cycle", _ADMISSION, "            _note_victims(plan, view)\n", ""),
+    Mutation(
+        "bound: held before a victim leaves",
+        _STEP,
+        "    intents += _too_late_now(columns.trials, late, memory, context)\n",
+        "",
+    ),
+    Mutation(
+        "bound: holds first",
+        _STEP,
+        "if context.deadlines is None:\n        return context",
+        "if True:\n        return context",
+    ),
+    Mutation("bound: a victim's lost run", _DEADLINES, "0.0 if of_own_user else self._lost_s(job)", "0.0"),
+    Mutation(
+        "bound: it has no victim", _HOLD, "return is_te and not order.victims", "return False and not order.victims"
+    ),
+    Mutation("bound: run until its notice", _ADVANCE, "min(stops, default=context.now)", "context.now"),
     Mutation("bound: B", _DEADLINES, "(self.slowdown - 1) * self._run_s(job)", "self.slowdown * self._run_s(job)"),
     Mutation("bound: T", _DEADLINES, "self._run_s(job), least_s)", "self._run_s(job), 0.0)"),
     Mutation(

@@ -53,6 +53,7 @@ DAEMON_TESTS = (
     "tests/integration/test_lease.py",
     "tests/integration/test_db_journal.py",
 )
+_BETWEEN = "tests/scenarios/test_bound_between_polls.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -60,17 +61,20 @@ NEAR = {
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),
-    "deadlines": ("tests/scenarios/test_bound.py",),
+    "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN),
+    "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py",),
-    "step": ("tests/scenarios/test_te_limits.py",),
+    "step": ("tests/scenarios/test_te_limits.py", _BETWEEN),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
+    "expectation": ("tests/integration/test_cli_expected.py",),
     "calibration": ("tests/unit/predict/test_calibration.py",),
     "groups": ("tests/unit/predict/test_calibration.py",),
     "history": ("tests/unit/predict/test_quantiles.py",),
     "snapshot": ("tests/integration/test_run_time_source.py", "tests/unit/core/placement/test_expected_runs.py"),
     "advance": (
+        "tests/scenarios/test_bound.py",
         "tests/scenarios/test_left_held.py",
         "tests/scenarios/test_notice.py",
         "tests/scenarios/test_victim.py",
@@ -86,13 +90,13 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_held_by_hook.py", "tests/scenarios/test_refused_changes.py"),
+    "hold": ("tests/scenarios/test_held_by_hook.py", "tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
         "tests/scenarios/test_several_orders.py",
     ),
-    "admission": ("tests/unit/core/guard/test_guard.py",),
+    "admission": ("tests/unit/core/guard/test_guard.py", _BETWEEN),
     "victim_search": ("tests/scenarios/test_several_orders.py", "tests/unit/core/placement/test_node_count.py"),
     "change": ("tests/scenarios/test_binding.py",),
     "tell_users": ("tests/scenarios/test_told.py",),
@@ -209,7 +213,7 @@ NEAR = {
     "set_aside": ("tests/integration/test_set_aside.py",),
     "errors": ("tests/integration/test_set_aside.py",),
     "early_rerun": ("tests/scenarios/test_early_rerun.py",),
-    "bystanders": ("tests/scenarios/test_bystanders.py", "tests/scenarios/test_bystanders_examined.py"),
+    "bystanders": ("tests/scenarios/test_bystanders.py", "tests/scenarios/test_bystanders_examined.py", _BETWEEN),
     "bystander": ("tests/scenarios/test_bystanders.py",),
     "bystander_rows": ("tests/integration/test_db_delays.py",),
     "column_layout": ("tests/unit/core/placement/test_room.py",),

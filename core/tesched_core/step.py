@@ -9,7 +9,7 @@ takes in what became of the actions, where that is known before the next snapsho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,7 @@ from tesched_core.guard.te_limits import above_te_limits
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
+from tesched_core.model.actions import Action, Hold, SetNice, SetPriority
 from tesched_core.model.change import HOLD
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals
@@ -119,6 +120,7 @@ def step(
         if proposal.next_at is not None:
             due.append(proposal.next_at)
     memory = served.memory
+    intents += _too_late_now(columns.trials, late, memory, context)
     if paused:
         states = {**memory.policy_states}
     memory = _carried_out(replace(memory, policy_states=states), intents, context, levers)
@@ -133,7 +135,7 @@ def step(
         cycle=memory.cycle,
         at=snapshot.taken_at,
         policy="+".join(entry.policy.label for entry in policies),
-        actions=(*context.actions, *tells),
+        actions=(*_in_order(context), *tells),
         refusals=served.refusals + Refusals(told),
         transitions=tuple(context.transitions),
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
@@ -142,6 +144,33 @@ def step(
         bound=_bound(late, context),
     )
     return memory, decision
+
+
+def _too_late_now(
+    trials: Iterable[Job], late: Iterable[Refusal], memory: Memory, context: CycleContext
+) -> Iterator[HoldJob]:
+    """Yield the holds of TE jobs that must not start any more, as they would keep the victims of this cycle away."""
+    if context.deadlines is None:
+        return
+    # One for which victims leave is held no more; one that awaits what comes free would start in what these free.
+    known = {one.job_id for one in late} | {order.preemptor for order in memory.open_orders() if order.victims}
+    for job in trials:
+        why = context.deadlines.why_te_waits(job) if job.job_id not in known else None
+        if why is not None:
+            yield HoldJob(job_id=job.job_id, why=why.text)
+
+
+def _in_order(context: CycleContext) -> Sequence[Action]:
+    """Return the actions; where a bound rests on it, jobs are held before victims leave, or they start in their places.
+
+    And after their priorities are set: that would release them.
+    """
+    if context.deadlines is None:
+        return context.actions
+    return sorted(
+        context.actions,
+        key=lambda one: 0 if isinstance(one, SetNice | SetPriority) else 1 if isinstance(one, Hold) else 2,
+    )
 
 
 def _view(

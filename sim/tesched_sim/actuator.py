@@ -81,6 +81,12 @@ class SimulatedActuator:
                 if state is not State.SUSPENDED:
                     return FailureKind.ALREADY_DONE
                 slurm.resume(row)
-            case Hold() | Release() | SetThrottle() | SetBegin() | Rerun() | SetDependency() | TellUser():
+            case Hold() | Release() if state is not State.PENDING:
+                return FailureKind.ALREADY_DONE
+            case Hold():
+                slurm.hold(row)
+            case Release():
+                slurm.release(row)
+            case SetThrottle() | SetBegin() | Rerun() | SetDependency() | TellUser():
                 return FailureKind.REFUSED
         return None

@@ -16,6 +16,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.actions import OrderId, Outcome, Resume, Status, Suspend
+from tesched_core.model.decision import Admission
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
@@ -81,6 +82,7 @@ class Daemon:
         self._submitted_seen = 0
         self._touched = False
         self._stirred = False
+        self._admission: Admission | None = None
         #: a job is suspended, and goes on when resources are given back
         self._suspended = False
         slurm.watchers.append(self._saw)
@@ -93,6 +95,13 @@ class Daemon:
     def wakes(self) -> None:
         """Let the next instant be one at which it looks."""
         self._touched = True
+
+    def admits(self, row: int) -> bool:
+        """Return whether the submission hook lets a TE job start by itself."""
+        one = self._admission
+        if one is None:
+            return not self.limits.bound.is_set
+        return self.slurm.now <= one.until and float(self.slurm.workload.limit_s[row]) <= one.most_s
 
     def due(self) -> bool:
         """Return whether there is something new for it: for a policy that is asked at every event."""
@@ -119,7 +128,16 @@ class Daemon:
         self._submitted_seen = slurm.submitted
         seen = self.eyes.observe()
         # It polls only when there is something to do: what it saw says nothing of how long a job waited in between.
-        self.memory, decision = step(self.memory, seen, self.policies, self.limits, counts_bystanders=False)
+        bounded = self.limits.bound.is_set
+        self.memory, decision = step(
+            self.memory,
+            seen,
+            self.policies,
+            self.limits,
+            longest_wait_s=slurm.behaviour.poll_s if bounded else 0.0,
+            counts_bystanders=bounded,
+        )
+        self._admission = decision.admission
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()
         for action in decision.actions:
@@ -270,16 +288,21 @@ class Simulation:
         slurm, count = self.slurm, len(self.workload)
         if self.hold_load is None:
             while slurm.submitted < count and self._submit_s[slurm.submitted] <= at:
-                slurm.submit(slurm.submitted)
+                self._submit_one(slurm.submitted)
                 self.events += 1
             return
         demand, nodes = self.workload.demand, self.workload.nodes
         while slurm.submitted < count and self._load < self.hold_load:
             row = slurm.submitted
-            slurm.submit(row)
+            self._submit_one(row)
             self._submitted_s[row] = at
             self._outstanding += demand[row] * nodes[row]
             self.events += 1
+
+    def _submit_one(self, row: int) -> None:
+        slurm = self.slurm
+        hooked = slurm.behaviour.hook and slurm.te[row] and self.daemon is not None
+        slurm.submit(row, held=hooked and self.daemon is not None and not self.daemon.admits(row))
 
     def _ended(self, row: int) -> None:
         if self.slurm.state[row] is State.DONE:

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.cluster import Job, JobState, Node, NodeShare, Partition, Request, SlurmSettings
 from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiting, size_of
+from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.policy import HELD_BY_US
 
 from tesched_sim.slurm import Slurm, State
 
@@ -127,6 +129,11 @@ class SimulatedObserver:
         names = self.slurm.workload.machines.names
         return replace(request, required_nodes=tuple(names[node] for node in self.slurm.bound[row]))
 
+    def _reason(self, row: int) -> str:
+        if row in self.slurm.held:
+            return HELD_BY_US
+        return "BeginTime" if row in self.slurm.ineligible else "Resources"
+
     def job(self, row: int) -> Job:
         """Return the job's record."""
         slurm = self.slurm
@@ -144,7 +151,7 @@ class SimulatedObserver:
             partitions=self._partition_of[row],
             state=_STATES[state],
             flags=flags,
-            reason=("BeginTime" if row in slurm.ineligible else "Resources") if state is State.PENDING else "",
+            reason=self._reason(row) if state is State.PENDING else "",
             priority=slurm.priority[row],
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
@@ -153,6 +160,7 @@ class SimulatedObserver:
             end_time=float(slurm.end_s[row]) if state is State.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
+            admin_comment=HOOK_MARK if row in slurm.held_by_hook else "",
             allocation=tuple(NodeShare(node=names[node], tres=tres) for node in where),
         )
 

@@ -1,6 +1,8 @@
 """The simulated Slurm's jobs and nodes, and what can be done to them. Other modules decide when, and to which.
 
 Jobs are rows of the workload, nodes are rows of its machines, times are seconds after its beginning.
+
+Over 400 lines: one class, the cluster's state and each change of it.
 """
 
 from __future__ import annotations
@@ -112,6 +114,9 @@ class Slurm:
         self.te_pending: dict[int, None] = {}
         #: requeued jobs that may not start yet
         self.ineligible: set[int] = set()
+        #: jobs that are held, and of those the ones that the submission hook holds
+        self.held: set[int] = set()
+        self.held_by_hook: set[int] = set()
         self.be_waiting = 0
         #: room was given back, or the queue's order has changed, since the last pass over the queue
         self.stirred = True
@@ -134,14 +139,41 @@ class Slurm:
 
     def waits_in(self, line: Line, row: int) -> bool:
         """Return whether the job waits in this line."""
-        return self.state[row] is State.PENDING and row not in self.ineligible and self.line_of(row) is line
+        waits = self.state[row] is State.PENDING and row not in self.ineligible and row not in self.held
+        return waits and self.line_of(row) is line
 
-    def submit(self, row: int) -> None:
-        """Submit the job."""
-        first = TE_PRIORITY if self.te[row] and self.behaviour.te_first else PRIORITY
-        self.priority[row] = first - row
+    def submit(self, row: int, *, held: bool = False) -> None:
+        """Submit the job; `held`: the submission hook holds it."""
+        self.priority[row] = self._own_priority(row)
         self.submitted += 1
+        if held:
+            self.priority[row] = 0
+            self.held.add(row)
+            self.held_by_hook.add(row)
         self._enqueue(row)
+
+    def _own_priority(self, row: int) -> int:
+        first = TE_PRIORITY if self.te[row] and self.behaviour.te_first else PRIORITY
+        return first - row - self.nice[row]
+
+    def hold(self, row: int) -> None:
+        """Keep a waiting job from starting: its priority is 0."""
+        self.set_priority(row, 0)
+        line = self.line_of(row)
+        if self.waits_in(line, row):
+            line.remove(row, 0)
+        self.held.add(row)
+
+    def release(self, row: int) -> None:
+        """End a hold; the job's priority is worked out anew."""
+        if row not in self.held:
+            return
+        self.held.discard(row)
+        self.held_by_hook.discard(row)
+        self.priority[row] = self._own_priority(row)
+        if self.waits_in(self.line_of(row), row):
+            self.line_of(row).add(row, self.priority[row])
+            self.stirred = True
 
     def _enqueue(self, row: int) -> None:
         self.state[row] = State.PENDING
@@ -149,7 +181,8 @@ class Slurm:
             self.te_pending[row] = None
         else:
             self.be_waiting += 1
-        self.line_of(row).add(row, self.priority[row])
+        if row not in self.held:
+            self.line_of(row).add(row, self.priority[row])
         self.arrived.append(row)
         if row in self.bound:
             self.rebound.add(row)
@@ -166,8 +199,9 @@ class Slurm:
             self.stirred = True
 
     def set_nice(self, row: int, nice: int) -> None:
-        """Change a job's nice value, and its priority with it."""
-        self.set_priority(row, self.priority[row] + self.nice[row] - nice)
+        """Change a job's nice value, and its priority with it, unless it is held."""
+        if row not in self.held:
+            self.set_priority(row, self.priority[row] + self.nice[row] - nice)
         self.nice[row] = nice
 
     def bind(self, row: int, nodes: tuple[int, ...]) -> None:

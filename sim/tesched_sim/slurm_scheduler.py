@@ -110,7 +110,8 @@ class Scheduler:
         slurm = self.slurm
         for row, nodes in list(self.reserved.items()):
             demand = slurm.workload.demand[row]
-            if all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes):
+            fits = all(slurm.up[node] and (slurm.free[node] >= demand).all() for node in nodes)
+            if fits and row not in slurm.held:
                 self.let_go(row)
                 slurm.start(row, nodes)
         slurm.stirred = False
@@ -215,7 +216,7 @@ class Scheduler:
         """Let best-effort jobs go for the first TE job that does not fit: on the first node that has enough of them."""
         slurm = self.slurm
         for row in list(slurm.te_pending):
-            if row in self.reserved or row in slurm.ineligible:
+            if row in self.reserved or row in slurm.ineligible or row in slurm.held:
                 continue
             chosen = self._native_victims(row, native)
             if chosen is None:

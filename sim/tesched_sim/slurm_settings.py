@@ -71,6 +71,8 @@ class Behaviour:
     #: is tried; 0: at every event
     pass_s: float = 0.0
     native: NativePreemption | None = None
+    #: the submission hook holds TE jobs that come while the daemon admits none
+    hook: bool = False
     #: the daemon looks once in so many seconds; 0: at every event
     poll_s: float = 0.0
     #: policies know how long a job will run, not only when its time limit would end it

@@ -105,8 +105,8 @@ def test_its_longest_run_so_far_is_its_run_time_while_it_waits() -> None:
     drive.obeys(*drive.cycle(0))
     drive.cycle(1)
     assert drive.decision.bound is not None
-    # Seen to have left at 1: of 4,002 s it has lost 2,000 and was away for 1.
-    assert [(one.delayed_s, one.bound_s) for one in drive.decision.bound.jobs] == [(2001, 4002)]
+    # Seen to have left at 1, it ran for 2,000 s until its requeue: of 4,000 s it has lost 2,000 and was away for 1.
+    assert [(one.delayed_s, one.bound_s) for one in drive.decision.bound.jobs] == [(2001, 4000)]
 
 
 def test_no_bound_protects_a_job_from_te_jobs_of_its_own_user() -> None:
@@ -299,7 +299,7 @@ def test_no_te_job_keeps_a_suspended_victim_suspended_after_its_deadline(suspend
 
 @pytest.mark.parametrize(("delayed_s", "left_s"), [(0, 211 + 60), (500, 871 - 500 - 660)])
 def test_te_jobs_may_start_by_themselves_until_the_first_deadline(delayed_s: float, left_s: float) -> None:
-    drive = queue(delayed_s=delayed_s) if delayed_s else full(ran_s=60)
+    drive = queue(delayed_s=delayed_s) if delayed_s else full(ran_s=61)  # no job may be a victim
     if not delayed_s:
         drive.cycle(0)
     assert drive.decision.admission == Admission(until=NOW + delayed_s + left_s, most_s=600)

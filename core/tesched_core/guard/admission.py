@@ -60,6 +60,7 @@ def admitted(
         else:
             kept.append(plan)
             victims += len(chosen)
+            _note_victims(plan, view)
             for one in payments:
                 tally.add(one, now)
             continue
@@ -94,6 +95,17 @@ def _too_late(plan: Plan, view: View) -> Refusal | None:
     if view.snapshot.job_class(plan.preemptor) is not JobClass.TE:
         return None
     return view.deadlines.why_no_victims(te, [view.snapshot.jobs[job_id] for job_id in plan.victim_ids])
+
+
+def _note_victims(plan: Plan, view: View) -> None:
+    """Let the TE jobs after it be admitted only if they end before what the plan's victims may yet be delayed by."""
+    te = view.snapshot.jobs.get(plan.preemptor)
+    if view.deadlines is None or te is None or not isinstance(plan, MakeRoom):
+        return
+    if view.snapshot.job_class(plan.preemptor) is JobClass.TE:
+        for job_id in plan.victim_ids:
+            victim = view.snapshot.jobs[job_id]
+            view.deadlines.will_wait(victim, of_own_user=victim.user == te.user)
 
 
 def orders_under_way(memory: Memory, snapshot: Snapshot, purpose: Purpose) -> int:

@@ -12,7 +12,7 @@ hold of that job is its user's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from tesched_core.model.hook import HOOK_MARK, has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
-from tesched_core.model.snapshot import Snapshot
+from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJob
 
 #: Most jobs that are held in one poll: each is one call of Slurm, and TE jobs wait meanwhile.
@@ -51,7 +51,7 @@ class HoldLever(Lever):
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
         wanted = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
         let_go = {one.job_id: one.why for one in intents if isinstance(one, ReleaseJob)}
-        served = {order.preemptor: order for order in open_now(orders)}
+        served = {order.preemptor: order for order in open_now(orders) if not _must_wait(order, wanted, context)}
         self._release(wanted, let_go, served, context)
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
         new = [job_id for job_id in wanted if job_id in jobs and job_id not in served]
@@ -59,15 +59,7 @@ class HoldLever(Lever):
         # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
         new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
-            held[job_id] = Change(
-                lever=self.name,
-                job_id=job_id,
-                field=Field.HOLD,
-                previous=_FREE,
-                value=_HELD,
-                at=context.now,
-                since=context.now,
-            )
+            held[job_id] = _hold(job_id, context)
             reason = Reason(code=ReasonCode.NOT_ITS_TURN, text=wanted[job_id])
             context.actions.append(Hold(job_id=job_id, reason=reason))
 
@@ -87,16 +79,7 @@ class HoldLever(Lever):
         for job_id, job in context.snapshot.jobs.items():
             # Of 100,000 jobs next to none has the mark.
             if job.admin_comment == HOOK_MARK and job.pending and job_id not in held:
-                held[job_id] = Change(
-                    lever=self.name,
-                    job_id=job_id,
-                    field=Field.HOLD,
-                    previous=_FREE,
-                    value=_HELD,
-                    at=_NEVER,
-                    since=context.now,
-                    restored=not is_held_by_hook(job),
-                )
+                held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
     def _release(
         self,
@@ -132,6 +115,24 @@ class HoldLever(Lever):
                 held[job_id] = replace(one, value=_FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
+
+
+def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
+    return Change(
+        lever=HOLD,
+        job_id=job_id,
+        field=Field.HOLD,
+        previous=_FREE,
+        value=_HELD,
+        at=context.now,
+        since=context.now,
+    )
+
+
+def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -> bool:
+    """Check whether a TE job must not start in what is free, though it has an order: no victim leaves for it."""
+    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
+    return is_te and not order.victims and order.preemptor in wanted
 
 
 def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> bool:

@@ -69,14 +69,14 @@ class Past:
     ran_s: float
     #: and for how long of that, and of its present run, tesched had it suspended
     suspended_s: float = 0.0
-    #: the longest of those runs, seconds
+    #: the longest of those runs, seconds, each without what came after its notice or its suspension
     longest_run_s: float = 0.0
     #: by how much other users' TE jobs have delayed it as a victim, in preemptions that are over (`intake/delays.py`)
     delayed_s: float = 0.0
 
-    def with_run(self, ran_s: float) -> Past:
-        """Return the past after one more run of so many seconds."""
-        return replace(self, ran_s=self.ran_s + ran_s, longest_run_s=max(self.longest_run_s, ran_s))
+    def with_run(self, ran_s: float, worked_s: float) -> Past:
+        """Return the past after one more run of so many seconds, and so many until its notice, or its suspension."""
+        return replace(self, ran_s=self.ran_s + ran_s, longest_run_s=max(self.longest_run_s, worked_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,7 +293,9 @@ def leave(victim: Victim, departure: Departure, order: Order, context: CycleCont
             context.preemptions[victim.job_id] = context.preemptions.get(victim.job_id, 0) + 1
             context.last_preempted[victim.job_id] = context.now
         before = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
-        context.past[victim.job_id] = before.with_run(max(context.now - victim.started_at, 0.0))
+        stops = [at for at in (victim.noticed_at, victim.suspended_at) if at is not None]
+        worked_s = max(min(stops, default=context.now) - victim.started_at, 0.0)
+        context.past[victim.job_id] = before.with_run(max(context.now - victim.started_at, 0.0), worked_s)
     ours = departure is Departure.REQUEUED or victim.state is VictimState.SUSPENDED
     # An expedited job that fails of its notice is in the queue at once, and held; an early rerun may come too late.
     in_queue = departure in {Departure.REQUEUED_ITSELF, Departure.DIED_OF_NOTICE}

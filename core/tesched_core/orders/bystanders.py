@@ -32,7 +32,7 @@ Source
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -47,8 +47,9 @@ from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
-from tesched_core.placement.demand import demands_of
-from tesched_core.placement.in_the_way import InTheWay, in_the_way, te_held, te_jobs
+from tesched_core.placement.demand import Demand, demands_of
+from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
+from tesched_core.placement.te_runs import covered_s, ended_since, free_without
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
 #: them: a tenth of a second's work. One whose tasks may be spread unevenly costs as much as `UNEVEN_COSTS` others
@@ -88,7 +89,54 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
             found[job_id] = _delayed(one, way, job, memory, context)
         elif one is not None:
             found[job_id] = one if job_id in goes_on else ended(one, _end(one, job, memory, context))
+    if context.deadlines is not None:
+        found |= _unseen(found, known, te, memory, context)
     return replace(memory, bystanders=found, examined=examined, seen_at=context.now)
+
+
+def _unseen(
+    found: Mapping[JobId, Bystander],
+    known: Mapping[JobId, Bystander],
+    te: Sequence[Job],
+    memory: Memory,
+    context: CycleContext,
+) -> Mapping[JobId, Bystander]:
+    """Return the bystanders that TE runs have delayed since the last poll for longer than the two polls show.
+
+    A run that began and ended between them is in nobody's way at either, of several runs the newest alone counts until
+    now, of TE jobs of its own user and of others each has a part, and a job that its own user's TE job has sent back to
+    the queue is in no other's way. A bound must not be passed by what no poll has
+    seen, so all of that time counts for a job that would fit if no other user's run held, or had held, anything.
+    """
+    last, snapshot, room = _last_poll(memory, context), context.snapshot, context.columns.room
+    over = ended_since(last, snapshot)
+    runs = (*te, *over)
+    changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
+    rooms: dict[str, Room] = {}
+    charged: dict[JobId, Bystander] = {}
+    away = _away(memory, of_own_user=False)
+    for alike, demands in waiting_kinds(away, memory, context, eligible_before=context.now) if runs else ():
+        if not changed and fits_now(demands, room):
+            continue
+        for job in alike:
+            since = max(last, _eligible_at(job))
+            seconds = covered_s(runs, job, since=since, until=context.now, kill_wait_s=snapshot.settings.kill_wait_s)
+            before, after = known.get(job.job_id), found.get(job.job_id)
+            seen_s = _delayed_s(after, context.now) - _delayed_s(before, last)
+            if seconds <= seen_s:
+                continue
+            own = job.user if any(run.user == job.user for run in runs) else ""
+            if own not in rooms:
+                others = [run for run in te if run.user != job.user]
+                rooms[own] = free_without(others, last, snapshot, room)
+            if fits_now(demands, rooms[own]):
+                one = after or Bystander(submitted_at=job.submit_time, user=job.user)
+                charged[job.job_id] = replace(one, delayed_s=one.delayed_s + seconds - seen_s)
+    return charged
+
+
+def _delayed_s(one: Bystander | None, until: UnixSeconds) -> float:
+    return 0.0 if one is None else ended(one, until).delayed_s
 
 
 def unwatched(memory: Memory, snapshot: Snapshot) -> Memory:
@@ -154,14 +202,29 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     snapshot, room = context.snapshot, context.columns.room
     held = te_held(te, snapshot, room)
     newest = min(float(held.started[0]), context.now)
-    away = _away(memory)
+    found: dict[JobId, InTheWay] = {}
+    for alike, demands in waiting_kinds(_away(memory), memory, context, eligible_before=newest):
+        way = in_the_way(demands, held, room)
+        if way is not None:
+            found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
+    return found
+
+
+def waiting_kinds(
+    away: Collection[JobId], memory: Memory, context: CycleContext, *, eligible_before: UnixSeconds
+) -> Iterator[tuple[list[Job], Sequence[Demand]]]:
+    """Yield the BE jobs that wait for resources since before then, each kind of them with what it asks for.
+
+    Without those that are `away`.
+    """
+    snapshot, room = context.snapshot, context.columns.room
     # Cheap conditions first: there may be a hundred thousand.
     queue = [
         job
         for job_id, job in snapshot.jobs.items()
         if job.state is JobState.PENDING
         and (job.reason in WANTS_ROOM or job_id in memory.bystanders)
-        and _eligible_at(job) < newest
+        and _eligible_at(job) < eligible_before
         and snapshot.job_class(job_id) is JobClass.BE
         and job_id not in away
     ]
@@ -170,7 +233,6 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
     for job in queue:
         if _waits(job, memory, context):
             kinds.setdefault(_kind(job, snapshot, room), []).append(job)
-    found: dict[JobId, InTheWay] = {}
     count = nodes = 0
     for alike in kinds.values():
         try:
@@ -181,10 +243,7 @@ def _blocked(te: Sequence[Job], memory: Memory, context: CycleContext) -> dict[J
         nodes += len(room.names) * (UNEVEN_COSTS if any(one.uneven is not None for one in demands) else 1)
         if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
             break
-        way = in_the_way(demands, held, room)
-        if way is not None:
-            found |= {job.job_id: way for job in alike if _eligible_at(job) < way.eligible_before}
-    return found
+        yield alike, demands
 
 
 def _kind(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
@@ -199,13 +258,13 @@ def _kind(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
     )
 
 
-def _away(memory: Memory) -> set[JobId]:
-    """Return the victims that are yet to run again."""
+def _away(memory: Memory, *, of_own_user: bool = True) -> set[JobId]:
+    """Return the victims that are yet to run again; also those that left for TE jobs of their own users, or not."""
     return {
         victim.job_id
         for order in memory.open_orders()
         for victim in order.victims
-        if victim.purpose is Purpose.TE and victim.awaited
+        if victim.purpose is Purpose.TE and victim.awaited and (of_own_user or not victim.of_own_user)
     }
 
 

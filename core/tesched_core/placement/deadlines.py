@@ -45,7 +45,7 @@ from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
-from tesched_core.model.order import VictimState
+from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -113,6 +113,17 @@ class Deadlines:
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, away)]
         self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
+        for victim in victims:
+            job = self.snapshot.jobs.get(victim.job_id)
+            if job is not None and job.on_nodes and victim.state in HOLDS_ROOM and victim.purpose is Purpose.TE:
+                self.will_wait(job, of_own_user=victim.of_own_user)
+
+    def will_wait(self, job: Job, *, of_own_user: bool) -> None:
+        """Take a victim that holds its nodes yet for one that waits: TE jobs that start by then may be in its way."""
+        delayed_s, bound_s = self.delayed.get(job.job_id, 0.0), self.bound_s(job)
+        delayed_s += 0.0 if of_own_user else self._lost_s(job)
+        one = Deadline(job=job, delayed_s=delayed_s, bound_s=bound_s, at=self.now + bound_s - delayed_s)
+        self.waiting = tuple(sorted([*self.waiting, one], key=lambda one: (one.at, one.job.job_id)))
 
     def deadline(self, job: Job) -> Deadline:
         """Return until when TE jobs may delay a BE job, and by how much they have."""
@@ -221,7 +232,9 @@ class Deadlines:
 
     def _run_s(self, job: Job) -> float:
         expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
-        ran_s = self.now - job.start_time if job.on_nodes and job.start_time is not None else 0.0
+        runs = job.state is JobState.RUNNING and not job.completing  # what it does after its notice is no run time
+        ran_s = self.now - job.start_time if runs and job.start_time is not None else 0.0
+        ran_s -= past.suspended_s if past else 0.0
         return max(ran_s, past.longest_run_s if past else 0.0, expected.low_s if expected else 0.0)
 
     def _costs_s(self, job_id: JobId | None) -> float:

@@ -1,0 +1,203 @@
+"""The bound between two polls: what TE runs delay a BE job by that no poll has shown, and TE jobs that start then.
+
+Everywhere: a node of 32 CPUs; WAITS is bob's BE job that wants 16 of them, and its KillWait is 30 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tesched_core.model.actions import Hold, OrderId, Requeue
+from tesched_core.model.bystander import ended
+from tesched_core.model.cluster import Job, JobState, Request
+from tesched_core.model.decision import Admission
+from tesched_core.model.limits import Bound, Limits
+from tesched_core.model.resources import JobId
+
+from tests.builders import NOW, node, running, share, waiting
+from tests.scenarios.driver import BE, HALF, Driver
+from tests.scenarios.driver import TE as TE_ID
+
+WAITS, TE = JobId(20), JobId(TE_ID)
+SHORT, LONG = JobId(8), JobId(9)
+LATER, OTHER = JobId(30), JobId(31)
+BOUND = Bound(slowdown=1.5, te_time_limit_s=600)
+
+
+def site(*jobs: Job, user: str = "bob") -> Driver:
+    """Return a node of which BE has half; SHORT and LONG are TE jobs of half a node, LONG of this user."""
+    queue = [
+        waiting(SHORT, cpus=16, time_limit_s=60, user="ada"),
+        waiting(LONG, cpus=16, time_limit_s=600, user=user),
+        waiting(WAITS, cpus=16, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10),
+    ]
+    drive = Driver([node("n1")], [*jobs, *queue], limits=Limits(bound=BOUND), run_times={WAITS: 100}, graces={WAITS: 0})
+    drive.change(SHORT, reason="None")
+    drive.change(LONG, reason="None")
+    drive.longest_wait_s = 30
+    return drive
+
+
+def delay_s(drive: Driver) -> float:
+    """Return by how much other users' TE jobs have delayed WAITS as a bystander, as the next poll shows it."""
+    one = drive.memory.bystanders.get(WAITS)
+    return 0.0 if one is None else ended(one, NOW + drive.at_s).delayed_s
+
+
+@pytest.mark.parametrize(
+    ("state", "seconds"),
+    # Until its nodes are free, as far as Slurm lets that be known: 2 s after its own end, KillWait after another.
+    [(JobState.COMPLETED, 12), (JobState.TIMEOUT, 25)],
+)
+def test_te_run_that_begins_and_ends_between_two_polls_counts(state: JobState, seconds: float) -> None:
+    drive = site(running(BE, HALF, user="eve"))
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT, state)
+    drive.cycle(30)
+    assert delay_s(drive) == seconds
+
+
+def test_it_counts_though_another_job_has_its_place_by_then() -> None:
+    drive = site(running(BE, HALF, user="eve"), user="eve")
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT)
+    drive.jobs[LATER] = running(LATER, HALF, start_time=NOW + 16, user="eve")
+    drive.cycle(30)
+    assert delay_s(drive) == 12
+
+
+def test_it_counts_from_when_the_job_is_eligible_and_only_if_it_began_since() -> None:
+    drive = site(running(BE, HALF, user="eve"))
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT)
+    drive.change(WAITS, eligible_time=NOW + 6)
+    drive.cycle(30)
+    assert delay_s(drive) == 0
+
+
+def test_it_does_not_count_for_a_job_that_would_not_have_fitted_without_it() -> None:
+    drive = site(running(BE, share("n1", 24), user="eve"))
+    quarter = share("n1", 8)
+    drive.change(SHORT, request=replace(drive.jobs[SHORT].request, cpus=8))
+    drive.cycle(0)
+    drive.starts(SHORT, quarter, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT)
+    drive.cycle(30)
+    assert delay_s(drive) == 0
+
+
+def test_of_te_jobs_that_follow_each_other_each_counts() -> None:
+    drive = site(running(BE, HALF, user="eve"), user="eve")
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.ends(SHORT)
+    drive.starts(LONG, HALF, at_s=17)
+    drive.cycle(30)
+    assert delay_s(drive) == 25
+    drive.cycle(60)
+    assert delay_s(drive) == 55
+
+
+def test_te_job_of_its_own_user_that_is_in_its_way_too_takes_no_part_of_a_second() -> None:
+    drive = site()
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=0)
+    drive.starts(LONG, HALF, at_s=1)
+    drive.cycle(2)
+    drive.cycle(32)
+    # Without SHORT it would fit, whatever its own user's LONG holds. What was before LONG started is a second too much.
+    assert delay_s(drive) == 32
+
+
+def test_te_jobs_of_its_own_user_alone_do_not_count() -> None:
+    drive = site(running(BE, HALF, user="eve"))
+    drive.cycle(0)
+    drive.starts(LONG, HALF, at_s=1)
+    drive.cycle(2)
+    drive.cycle(32)
+    assert delay_s(drive) == 0
+
+
+def test_job_that_is_away_for_its_own_user_s_te_job_is_in_the_way_of_no_other() -> None:
+    # LONG is bob's, and WAITS leaves for it; ada's SHORT starts in front of it then.
+    waits = running(WAITS, share("n1", 32), start_time=NOW - 100, submit_time=NOW - 100, user="bob")
+    drive = Driver(
+        [node("n1")],
+        [waits, waiting(LONG, cpus=32, time_limit_s=600, user="bob"), waiting(SHORT, cpus=32, user="ada")],
+        limits=Limits(bound=BOUND),
+        graces={WAITS: 0},
+    )
+    drive.change(SHORT, reason="None")
+    drive.change(WAITS, request=Request(cpus=32, mem_per_node_mib=1))
+    drive.longest_wait_s = 30
+    drive.obeys(*drive.cycle(0))
+    assert drive.jobs[WAITS].state is JobState.PENDING
+    drive.starts(LONG, share("n1", 32), at_s=1)
+    drive.cycle(2)
+    drive.ends(LONG)
+    drive.change(WAITS, eligible_time=NOW + 3, reason="Resources")
+    drive.starts(SHORT, share("n1", 32), at_s=4)
+    drive.cycle(30)
+    assert delay_s(drive) == 26
+
+
+def chosen(*, te_s: int, later_s: int) -> Driver:
+    """Return a node that WAITS fills, which has run for 60 s; TE wants all of it for `te_s`, LATER for `later_s`."""
+    waits = running(WAITS, share("n1", 32), start_time=NOW - 60, submit_time=NOW - 60, user="bob")
+    drive = Driver(
+        [node("n1")],
+        [
+            waits,
+            waiting(TE, cpus=32, time_limit_s=te_s, user="ada"),
+            waiting(LATER, cpus=32, time_limit_s=later_s, user="ada"),
+        ],
+        limits=Limits(bound=BOUND),
+        graces={WAITS: 0},
+    )
+    drive.change(LATER, reason="None")
+    drive.cycle(0)
+    assert drive.open_orders() == [1]
+    return drive
+
+
+@pytest.mark.parametrize(("later_s", "is_held"), [(751, False), (752, True)])
+def test_te_job_that_would_keep_a_victim_of_this_cycle_away_is_held_before_it_leaves(
+    later_s: int, is_held: bool
+) -> None:
+    # Without polls in between it may be delayed by 871 s, has lost 60, and TE jobs end within 60 s of their limits.
+    drive = chosen(te_s=12, later_s=later_s)
+    kinds = [type(action) for action in drive.decision.actions if isinstance(action, Hold | Requeue)]
+    assert kinds == ([Hold, Requeue] if is_held else [Requeue])
+
+
+def test_te_jobs_start_by_themselves_only_while_they_do_not_keep_a_victim_of_this_cycle_away() -> None:
+    drive = chosen(te_s=12, later_s=12)
+    assert drive.decision.admission == Admission(until=NOW + 871 - 60 - 660, most_s=600)
+
+
+def test_te_job_that_would_keep_a_victim_away_is_held_while_that_saves_its_work() -> None:
+    drive = chosen(te_s=12, later_s=12)
+    drive.jobs[OTHER] = waiting(OTHER, cpus=32, time_limit_s=752, user="ada", reason="None")
+    drive.start = drive.start.with_traits({**drive.start.traits, OTHER: drive.start.traits[TE]})
+    drive.cycle(1)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]
+
+
+def test_te_job_that_awaits_what_comes_free_is_held_before_a_victim_frees_more() -> None:
+    drive = chosen(te_s=12, later_s=12)
+    order = drive.order()
+    drive.jobs[OTHER] = waiting(OTHER, cpus=32, time_limit_s=752, user="ada")
+    drive.start = drive.start.with_traits({**drive.start.traits, OTHER: drive.start.traits[TE]})
+    second = replace(order, order_id=OrderId(2), preemptor=OTHER, victims=(), size=None)
+    drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): second}, next_order=OrderId(3))
+    drive.cycle(1)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]
