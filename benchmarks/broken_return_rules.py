@@ -144,7 +144,7 @@ RETURN_MUTATIONS = (
         "allowed={})",
     ),
     Mutation(
-        "limits: none is kept of whom it was not asked",
+        "limits: none is kept of users that were not queried",
         _IN_DATABASE,
         "answer.allowed is None and bool(allowed)",
         "bool(allowed)",
@@ -156,8 +156,17 @@ RETURN_MUTATIONS = (
         "self._read.allowed if answer.allowed is None",
         "{} if answer.allowed is None",
     ),
-    Mutation("limits: slurmdbd asked seldom", _IN_DATABASE, "or now - self._asked_at > AGE_S", "or True"),
-    Mutation("limits: slurmdbd asked once", _IN_DATABASE, "if self._asked is None and (", "if True and ("),
+    Mutation(
+        "limits: what raises fails no poll", _IN_DATABASE, "except Exception as error:", "except OSError as error:"
+    ),
+    Mutation(
+        "limits: nor does a missing thread", _IN_DATABASE, "except RuntimeError as error:", "except OSError as error:"
+    ),
+    Mutation("limits: users by parts", _IN_DATABASE, "USERS_AT_ONCE = 256", "USERS_AT_ONCE = 1000"),
+    Mutation("limits: all parts count", _IN_DATABASE, "allowed |= read", "allowed = read"),
+    Mutation("limits: long names are not sent", _READ, "len(names) > _MOST_NAMES", "False"),
+    Mutation("limits: slurmdbd queried seldom", _IN_DATABASE, "or now - self._queried_at > AGE_S", "or True"),
+    Mutation("limits: slurmdbd queried once", _IN_DATABASE, "if self._query is None and (", "if True and ("),
     Mutation(
         "limits: slurmdbd away",
         _IN_DATABASE,
@@ -231,7 +240,10 @@ RETURN_MUTATIONS = (
     ),
     Mutation("back: a QOS that is not known to be allowed", _KNOWN, "return not allowed or qos", "return qos"),
     Mutation(
-        "back: QOS of users with plain names", _IN_DATABASE, "sorted(filter(_PLAIN.fullmatch, users))", "sorted(users)"
+        "back: QOS of users with plain names",
+        _IN_DATABASE,
+        "sorted(filter(PLAIN_NAME.fullmatch, users))",
+        "sorted(users)",
     ),
     Mutation("back: QOS of its own cluster", _IN_DATABASE, " and of_cluster.lower() == cluster.lower()", ""),
     Mutation(
@@ -262,7 +274,7 @@ RETURN_MUTATIONS = (
     Mutation("limits: where they are enforced", _READ, "bool(_ENFORCE_LIMITS & settings.enforced)", "True"),
     Mutation("limits: forgotten after a while", _READ, " or now - self._known_at > FORGOTTEN_AFTER_S", ""),
     Mutation("limits: none once they are not enforced", _READ, "not enforced or now - self", "now - self"),
-    Mutation("limits: a user's strange name", _READ, " or not all(map(_PLAIN.fullmatch, users))", ""),
+    Mutation("limits: a user's strange name", _READ, " or not all(map(PLAIN_NAME.fullmatch, users))", ""),
     Mutation("limits: the account above", _READ, "above[1] if above", "above[0] if above"),
     Mutation("groups: a primary group", _MEMBERS, "{primary.get(line[0]), *line[1:]}", "{*line[1:]}"),
     Mutation("groups: where they are needed", _MEMBERS, "    if not users:", "    if False:"),

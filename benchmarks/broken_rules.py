@@ -5,6 +5,7 @@ Over 400 lines: it is a list, one entry a rule.
 
 from __future__ import annotations
 
+from benchmarks.broken_admission_rules import ADMISSION_MUTATIONS
 from benchmarks.broken_begin_rules import BEGIN_MUTATIONS
 from benchmarks.broken_bound_rules import BOUND_MUTATIONS
 from benchmarks.broken_bystander_rules import BYSTANDER_MUTATIONS
@@ -639,6 +640,7 @@ MUTATIONS = (
     ),
     *BYSTANDER_MUTATIONS,
     *DELAY_MUTATIONS,
+    *ADMISSION_MUTATIONS,
     *BOUND_MUTATIONS,
     *ENDING_MUTATIONS,
     *FUTILITY_MUTATIONS,

@@ -3,7 +3,7 @@
 The first half of a trace by submission is learned, and the second half's runs as they end, as a daemon would; the first
 `--jobs` of the second half run on a simulated Slurm (its own backfill goes by time limits), beside `fifo`, without
 tesched, once with each of three ways to know run times: by time limit alone, as predicted at each job's submission, and
-the true ones. Time limits are the trace's or, where it tells none, drawn with the seed: the run time times a lognormal
+the true ones. Time limits are the trace's or, where it has none, drawn with the seed: the run time times a lognormal
 factor (median 2, spread 0.7, at least 1), rounded up to what people type. The daemon polls once a minute. Which jobs
 are TE, grace periods and the cluster are made up as for `tesched simulate --trace` (docs/reference/workloads.md).
 
@@ -27,6 +27,7 @@ from tesched_predict.quantiles import RunTimes
 from tesched_sim import traces, workloads
 from tesched_sim.experiment import Setting, Site, run_one
 from tesched_sim.reports.summary import summarise
+from tesched_sim.traces.finished import require_times
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import Workload, WorkloadError
 from tesched_sim.workloads.fill import Fill, fill
@@ -81,8 +82,7 @@ def predicted(recorded: Recorded, first: int, count: int) -> NDArray[np.float64]
 def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: Fill) -> Iterator[Line]:
     """Yield the runs of one trace. Raises WorkloadError."""
     recorded = traces.read(path)
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+    require_times(recorded, path)
     half = len(recorded.run_s) // 2
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
     workload = fill(part_of(recorded, rows), model, seed)

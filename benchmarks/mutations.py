@@ -57,6 +57,10 @@ _BETWEEN = "tests/scenarios/test_bound_between_polls.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
+    "admission_file": ("tests/unit/daemon/test_admission_file.py",),
+    "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
+    "bound": ("tests/unit/daemon/doctor/test_bound.py",),
+    "hook": ("tests/scenarios/test_held_by_hook.py",),
     "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN),
     "te_runs": (_BETWEEN,),
     "te_limits": ("tests/scenarios/test_te_limits.py",),
@@ -64,6 +68,7 @@ NEAR = {
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
     "run_time_source": ("tests/integration/test_run_time_source.py",),
+    "expectation": ("tests/integration/test_cli_expected.py",),
     "calibration": ("tests/unit/predict/test_calibration.py",),
     "groups": ("tests/unit/predict/test_calibration.py",),
     "history": ("tests/unit/predict/test_quantiles.py",),
@@ -85,7 +90,7 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_refused_changes.py", _BETWEEN),
+    "hold": ("tests/scenarios/test_held_by_hook.py", "tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",

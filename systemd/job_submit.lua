@@ -1,36 +1,44 @@
--- A poke at each submission: tesched looks at once, not at its next poll. docs/howto/at-once.md says what it costs.
+-- A poke at each submission: tesched polls at once, not at its next poll. docs/howto/at-once.md says what it costs.
+-- With guard.bound set, a trial-and-error job that must not start by itself is held until tesched admits it:
+-- docs/howto/bound.md.
 --
 -- Install as job_submit.lua beside slurm.conf on slurmctld's host, where the daemon has to run, too; in slurm.conf
 -- JobSubmitPlugins=lua; then restart slurmctld. Needed: Debian's lua-posix or lua-socket, EPEL's lua5.1-posix and the
--- like, for the Lua that slurmctld was built with. A site with a job_submit.lua of its own takes over tesched_poke and
--- calls it right before each `return slurm.SUCCESS` of its slurm_job_submit, with submit_uid.
+-- like, for the Lua that slurmctld was built with. A site with a job_submit.lua of its own takes over all up to
+-- slurm_job_submit, and calls tesched_submitted right before each `return slurm.SUCCESS` of its own, as it is called
+-- here.
 --
--- No submission waits for it or fails by it: one system call that never blocks, and every error is swallowed. Who is not
--- there (no daemon, no library) is not missed: tesched finds the job at its next poll.
+-- No submission waits for it or fails by it: one system call that never blocks, one small file that is read, and every
+-- error is swallowed. Without a daemon or a library nothing is held, and tesched finds the job at its next poll.
 
--- loop.socket of tesched.toml
+-- loop.socket and slurm.admission of tesched.toml
 local TESCHED_SOCKET = "/run/tesched/poke.sock"
+local TESCHED_ADMISSION = "/run/tesched/admission"
+-- by this the daemon knows the jobs that are held here
+local TESCHED_HELD = "tesched: held until admitted"
 
 local function tesched_sender()
     local there, sys = pcall(require, "posix.sys.socket")
     if there then
-        local fcntl, unistd = require("posix.fcntl"), require("posix.unistd")
+        local fcntl, unistd, errno = require("posix.fcntl"), require("posix.unistd"), require("posix.errno")
         return function(said)
             local channel = sys.socket(sys.AF_UNIX, sys.SOCK_DGRAM, 0)
             -- Raises for an address that it does not like; the descriptor must not be left open.
-            pcall(function()
+            local called, sent, _, number = pcall(function()
                 fcntl.fcntl(channel, fcntl.F_SETFL, fcntl.O_NONBLOCK)
-                sys.sendto(channel, said, { family = sys.AF_UNIX, path = TESCHED_SOCKET })
+                return sys.sendto(channel, said, { family = sys.AF_UNIX, path = TESCHED_SOCKET })
             end)
             unistd.close(channel)
+            return called and (sent ~= nil or number == errno.EAGAIN)
         end
     end
     local unix = require("socket.unix")
     return function(said)
         local channel = unix.dgram()
         channel:settimeout(0)
-        channel:sendto(said, TESCHED_SOCKET)
+        local sent, why = channel:sendto(said, TESCHED_SOCKET)
         channel:close()
+        return sent ~= nil or why == "timeout"
     end
 end
 
@@ -39,15 +47,282 @@ if not found then
     slurm.log_info("tesched is not poked: neither lua-posix nor lua-socket is installed")
 end
 
--- Whose submission it is: each user has a share of the looks that submissions cause.
+-- Whose submission it is: each user has a share of the polls that submissions cause. Returns whether a daemon lives: a
+-- dead one's socket refuses, and a full queue is a living one's.
 local function tesched_poke(submit_uid)
-    if found then
-        pcall(tesched_send, submit_uid and string.format("submitted %d", submit_uid) or "submitted")
+    if not found then
+        return false
+    end
+    local called, lives = pcall(tesched_send, submit_uid and string.format("submitted %d", submit_uid) or "submitted")
+    return called and lives == true
+end
+
+-- What follows finds out whether a job may be trial and error, by the rules in the admission file. slurmctld fills in
+-- defaults later, so a condition is true, false, or nil where that can't be known; nil counts as met.
+
+local NO_VAL, INFINITE = 4294967294, 4294967295
+local MOST_BYTES = 262144
+
+-- The file's text, taken apart: tables of conditions by rule; nil if it says nothing that is understood.
+local function tesched_parsed(text)
+    local file = { rules = {}, within = {}, say = {} }
+    local conditions, ended = file.within, false
+    for line in text:gmatch("([^\n]*)\n") do
+        local words = {}
+        for word in line:gmatch("%S+") do
+            words[#words + 1] = word
+        end
+        local name = table.remove(words, 1)
+        if name == "valid" or name == "until" or name == "most" then
+            file[name] = tonumber(words[1])
+        elseif name == "default" then
+            file.default = words[1]
+        elseif name == "say" then
+            file.say[words[1]] = true
+        elseif name == "rule" then
+            conditions = {}
+            file.rules[#file.rules + 1] = { class = words[1], conditions = conditions }
+        elseif name == "end" then
+            ended = true
+        elseif name ~= "tesched-admission" then
+            conditions[#conditions + 1] = { name = name, values = words }
+        end
+    end
+    local whole = ended and file.valid and file["until"] and file.most and text:sub(1, 20) == "tesched-admission 1\n"
+    return whole and file or nil
+end
+
+local tesched_text, tesched_file
+
+local function tesched_admission()
+    local stream = io.open(TESCHED_ADMISSION, "r")
+    if not stream then
+        return nil
+    end
+    local text = stream:read(MOST_BYTES)
+    stream:close()
+    if text ~= tesched_text then
+        tesched_text, tesched_file = text, text and tesched_parsed(text)
+    end
+    return tesched_file
+end
+
+-- A glob's pieces, one after the other: the first at the text's beginning, the last at its end.
+local function tesched_fits(text, glob)
+    if glob:sub(1, 1) ~= "=" then
+        return nil
+    end
+    local pieces = {}
+    for piece in (glob:sub(2) .. "*"):gmatch("([^*]*)%*") do
+        pieces[#pieces + 1] = piece:gsub("%%(%x%x)", function(code)
+            return string.char(tonumber(code, 16))
+        end)
+    end
+    if #pieces == 1 then
+        return text:find("^" .. pieces[1] .. "$") ~= nil
+    end
+    local from = 1
+    for number, piece in ipairs(pieces) do
+        local pattern = number == 1 and "^" .. piece or number == #pieces and piece .. "$" or piece
+        local first, last = text:find(pattern, from)
+        if not first then
+            return false
+        end
+        from = last + 1
+    end
+    return true
+end
+
+local function tesched_any_fits(texts, globs)
+    if texts == nil then
+        return nil
+    end
+    local answer = false
+    for _, text in ipairs(texts) do
+        for _, glob in ipairs(globs) do
+            local fits = tesched_fits(text, glob)
+            if fits then
+                return true
+            elseif fits == nil then
+                answer = nil
+            end
+        end
+    end
+    return answer
+end
+
+local function tesched_one(text)
+    return text and { text }
+end
+
+-- The partitions that it asks for, or the default one.
+local function tesched_partitions(job_desc, part_list)
+    local names = {}
+    for name in (job_desc.partition or ""):gmatch("[^,]+") do
+        names[#names + 1] = name
+    end
+    if #names == 0 then
+        for name, part in pairs(part_list) do
+            if part.flag_default == 1 then
+                names[1] = name
+            end
+        end
+    end
+    return #names > 0 and names or nil
+end
+
+-- Its time limit in seconds, its partition's where it has none; nil: not known.
+local function tesched_time_limit(job_desc, part_list)
+    local minutes = job_desc.time_limit
+    if minutes == NO_VAL then
+        local names = tesched_partitions(job_desc, part_list)
+        local part = names and #names == 1 and part_list[names[1]]
+        if not part then
+            return nil
+        end
+        minutes = part.default_time
+        if minutes == nil or minutes == NO_VAL then
+            minutes = part.max_time
+        end
+    end
+    if minutes == nil or minutes == NO_VAL then
+        return nil
+    end
+    return minutes == INFINITE and math.huge or minutes * 60
+end
+
+-- How many GPUs it has at least.
+local function tesched_gpus(job_desc)
+    local most = 0
+    for _, name in ipairs({ "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }) do
+        local sum = 0
+        for part in (job_desc[name] or ""):gmatch("[^,]+") do
+            if part:find("^gpu") or part:find("^gres[:/]gpu") then
+                sum = sum + (tonumber(part:match(":(%d+)$") or part:match("=(%d+)$")) or 1)
+            end
+        end
+        most = math.max(most, sum)
+    end
+    return most
+end
+
+-- Of an amount that slurmctld may yet raise, only that it is too large is certain.
+local function tesched_at_least(amount, high)
+    if amount and amount ~= NO_VAL and high and amount > high then
+        return false
+    end
+    return nil
+end
+
+local function tesched_meets(condition, job_desc, part_list)
+    local name, values = condition.name, condition.values
+    if name == "partitions" then
+        return tesched_any_fits(tesched_partitions(job_desc, part_list), values)
+    elseif name == "qos" then
+        return tesched_any_fits(tesched_one(job_desc.qos), values)
+    elseif name == "accounts" then
+        return tesched_any_fits(tesched_one(job_desc.account), values)
+    elseif name == "users" then
+        return tesched_any_fits(tesched_one(job_desc.user_name), values)
+    elseif name == "names" then
+        return tesched_any_fits(tesched_one(job_desc.name), values)
+    elseif name == "comments" then
+        return tesched_any_fits({ (job_desc.comment or ""):match("^%s*(.-)%s*$") }, values)
+    elseif name == "interactive" then
+        local script = job_desc.script
+        return (script == nil or script == "") == (values[1] == "yes")
+    end
+    local low, high = tonumber(values[1]), tonumber(values[2])
+    if name == "time_limit_s" then
+        local limit = tesched_time_limit(job_desc, part_list)
+        if limit == nil then
+            return nil
+        end
+        return (not low or limit >= low) and (not high or limit <= high)
+    elseif name == "nodes" then
+        return tesched_at_least(job_desc.min_nodes, high)
+    elseif name == "cpus" then
+        return tesched_at_least(job_desc.min_cpus, high)
+    elseif name == "gpus" then
+        return tesched_at_least(tesched_gpus(job_desc), high)
+    end
+    return nil
+end
+
+local function tesched_matches(conditions, job_desc, part_list)
+    local answer = true
+    for _, condition in ipairs(conditions) do
+        local called, meets = pcall(tesched_meets, condition, job_desc, part_list)
+        if called and meets == false then
+            return false
+        elseif not called or meets == nil then
+            answer = nil
+        end
+    end
+    return answer
+end
+
+-- Whether a comment has one of tesched's words by itself. With `surely` it must be one to Python, too, where spaces are
+-- more than those of ASCII.
+local function tesched_says(comment, wanted, surely)
+    if surely and comment:find("[^\32-\126]") then
+        return false
+    end
+    for word in comment:gmatch("[^%s%c,;\128-\255]+") do
+        if word:lower():gsub("^tesched:", "") == wanted then
+            return true
+        end
+    end
+    return false
+end
+
+local function tesched_may_be_te(file, job_desc, part_list)
+    local comment = job_desc.comment or ""
+    if file.say.te and tesched_says(comment, "te") and tesched_matches(file.within, job_desc, part_list) ~= false then
+        return true
+    end
+    if file.say.be and tesched_says(comment, "be", true) then
+        return false
+    end
+    for _, rule in ipairs(file.rules) do
+        local matches = tesched_matches(rule.conditions, job_desc, part_list)
+        if matches ~= false and rule.class == "te" then
+            return true
+        elseif matches then
+            return false
+        end
+    end
+    return file.default == "te"
+end
+
+local function tesched_hold(job_desc, part_list)
+    -- Held already, or an operator's own priority; with --immediate it starts now or fails.
+    if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 then
+        return
+    end
+    local file, now = tesched_admission(), os.time()
+    if not file or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
+        return
+    end
+    local limit = tesched_time_limit(job_desc, part_list)
+    if now < file["until"] and limit and limit <= file.most then
+        return
+    end
+    if not job_desc.admin_comment then
+        job_desc.admin_comment = TESCHED_HELD
+        job_desc.priority = 0
+    end
+end
+
+-- A job that is to be made: pokes the daemon, and holds the job if it must not start by itself.
+local function tesched_submitted(job_desc, part_list, submit_uid)
+    if tesched_poke(submit_uid) then
+        pcall(tesched_hold, job_desc, part_list)
     end
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-    tesched_poke(submit_uid)
+    tesched_submitted(job_desc, part_list, submit_uid)
     return slurm.SUCCESS
 end
 

@@ -57,6 +57,7 @@ class Extra(TypedDict, total=False):
     time_limit_s: int | None
     reservation: str
     comment: str
+    admin_comment: str
 
 
 def node(

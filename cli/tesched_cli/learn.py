@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from math import inf, isnan
 from pathlib import Path
 
 import click
@@ -20,8 +19,8 @@ from tesched_db import deeds, finished_runs
 from tesched_db.finished_runs import MOST_RUNS, SHORTEST_S, LearnedRun, name_of
 from tesched_predict.history import FinishedRun
 from tesched_sim import traces
+from tesched_sim.traces.finished import finished_run, require_times
 from tesched_sim.traces.recorded import Recorded
-from tesched_sim.workload import WorkloadError
 
 from tesched_cli.common import (
     Duration,
@@ -146,48 +145,32 @@ def of_trace(recorded: Recorded, path: Path, *, now: float) -> tuple[list[Learne
 
     A trace without job ids, which is none of sacct's, counts from any beginning: its last run is taken to end now.
     """
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+    require_times(recorded, path)
     left_out = Counter(recorded.left_out)
-    found: list[tuple[str, str, FinishedRun]] = []
-    for row, run_s in enumerate(recorded.run_s.tolist()):
-        state = recorded.states[row]
+    found: list[tuple[str, FinishedRun]] = []
+    for row, (job_id, state) in enumerate(zip(recorded.job_ids, recorded.states, strict=True)):
         if state and state not in ENDED_BY_ITSELF:
             left_out[state] += 1
             continue
-        waited_s = float(recorded.waited_s[row])
-        start_s = float(recorded.submit_s[row]) + (0.0 if isnan(waited_s) else waited_s)
-        if recorded.job_ids[row] and start_s + run_s > now:
+        run = finished_run(recorded, row)
+        if job_id and run.end_s > now:
             left_out["ends in the future"] += 1
             continue
-        found.append((recorded.job_ids[row], *_run_of(recorded, row, start_s=start_s, run_s=run_s)))
-    latest = max((run.end_s for _, _, run in found), default=0.0)
+        found.append((job_id, run))
+    latest = max((run.end_s for _, run in found), default=0.0)
     times: Counter[str] = Counter()
     runs = []
-    for job_id, facts, found_run in found:
-        run = found_run
-        name = name_of(job_id, run.end_s - run.run_s)
-        if not job_id:
-            times[facts] += 1
-            name = f"trace:{facts}#{times[facts]}"
-            run = replace(run, end_s=run.end_s + now - latest)
-        runs.append(LearnedRun(run=run, name=name, cluster="", source="trace"))
+    for job_id, run in found:
+        if job_id:
+            name, end_s = name_of(job_id, run.end_s - run.run_s), run.end_s
+        else:
+            digest = _digest(run)
+            times[digest] += 1
+            name, end_s = f"trace:{digest}#{times[digest]}", run.end_s + now - latest
+        runs.append(LearnedRun(run=replace(run, end_s=end_s), name=name, cluster="", source="trace"))
     return runs, left_out
 
 
-def _run_of(recorded: Recorded, row: int, *, start_s: float, run_s: float) -> tuple[str, FinishedRun]:
-    """Return a run of a trace, and a digest of all that is told of it."""
-    limit_s = float(recorded.limit_s[row])
-    run = FinishedRun(
-        user=recorded.users[row],
-        account=recorded.accounts[row],
-        partition=recorded.partitions[row],
-        job_name=recorded.job_names[row],
-        gpus=max(int(recorded.gpus[row]), 0),
-        cpus=max(int(recorded.cpus[row]), 0),
-        nodes=max(int(recorded.nodes[row]), 0),
-        time_limit_s=None if isnan(limit_s) or limit_s == inf else limit_s,
-        run_s=run_s,
-        end_s=start_s + run_s,
-    )
-    return sha256(repr(run).encode("utf-8", "surrogateescape")).hexdigest()[:24], run
+def _digest(run: FinishedRun) -> str:
+    """Digest of all that a trace says of a run."""
+    return sha256(repr(run).encode("utf-8", "surrogateescape")).hexdigest()[:24]

@@ -80,7 +80,8 @@ def step(
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
-    above = above_te_limits(columns.trials, snapshot, limits.te, memory.changes_of(HOLD))
+    held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
+    above = above_te_limits(columns.trials, snapshot, limits.te, held)
     waiting, not_now = te_queue(
         columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
     )

@@ -64,6 +64,8 @@ class SlurmConfig:
     timeout_s: float = 10.0
     #: where slurmctld's plugin preempt/tesched reads its marks (`guard.lever = "plugin"`)
     marks: str = "/run/tesched/marks"
+    #: where the submission hook reads until when TE jobs may start by themselves (`guard.bound`)
+    admission: str = "/run/tesched/admission"
 
     def __post_init__(self) -> None:
         """Raise ValueError for a time-out that would hang the loop, or none, and for a relative path."""
@@ -74,6 +76,8 @@ class SlurmConfig:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
         if not self.marks.startswith("/") or "\0" in self.marks:
             raise ValueError('marks must be an absolute path, such as "/run/tesched/marks"')
+        if not self.admission.startswith("/") or "\0" in self.admission:
+            raise ValueError('admission must be an absolute path, such as "/run/tesched/admission"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ promises:
 - The actions of one order are taken in their order; after one that failed, the rest of that order waits for the next
   turn. When Slurm stops answering, so do the actions of all other orders.
 - A job that makes a turn raise is set aside, and the others are served (`set_aside.py`).
+
+Over 400 lines: one class, whose turn is read from top to bottom.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from tesched_core.ports import (
 )
 from tesched_core.step import step
 
+from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.marks_file import MarksFile
 from tesched_daemon.performing import perform, watched
 from tesched_daemon.plausibility import doubt, unread, without_namesakes
@@ -122,6 +125,8 @@ class Loop:
     declarations: Declarations | None = None
     #: the file of the lever `plugin`; None: there is none, as in a simulation
     marks: MarksFile | None = None
+    #: the file of the submission hook; None: there is none, as in a simulation
+    admission: AdmissionFile | None = None
     #: None: while a TE job waits for Slurm's first look at it, each look is one at everything
     watcher: Watcher | None = None
     clock: Callable[[], float] = time.time
@@ -194,6 +199,8 @@ class Loop:
         if lead.leader:
             # What the leader does changes what is remembered; it is read anew when it is our turn.
             self._memory, self._last, self._failures, self._clocks, self._perhaps = None, None, 0, None, None
+            if self.admission is not None:
+                self.admission.leave()
             return Turn(summary=f"standby: {lead.leader}", next_in_s=self.pace.poll_interval_s)
         fresh = self._memory is None
         memory = self.journal.load() if self._memory is None else self._memory
@@ -239,6 +246,7 @@ class Loop:
         # From here on the journal knows what is meant; a crash leaves an intent without an outcome.
         self._memory, self._last, self._failures = memory, snapshot, 0
         self._clocks, self._looked_at = meant.clocks, began
+        self._publish(decision, snapshot)
         outcomes = perform(decision.actions, self.actuator, self._barred, self.clock)
         if outcomes:
             memory, transitions = learned(memory, outcomes, self.clock(), self.limits, seen=snapshot)
@@ -248,6 +256,13 @@ class Loop:
         if self.mode is not Mode.OBSERVE and snapshot.settings.rate_limit is None:
             next_in_s = self._next_probe_s(snapshot, memory, next_in_s)
         return Turn(summary=decision.summary, next_in_s=next_in_s, outcomes=outcomes, pause_s=self._pause_s)
+
+    def _publish(self, decision: Decision, snapshot: Snapshot) -> None:
+        """Let the submission hook know until when TE jobs may start by themselves."""
+        if self.admission is not None:
+            until = decision.admission if self.mode is Mode.ENFORCE else None
+            away_s = longest_wait_s(self.pace, snapshot.settings.rate_limit)
+            self.admission.follow(until, self.classes, now=self.clock(), longest_wait_s=away_s)
 
     def _next_probe_s(self, snapshot: Snapshot, memory: Memory, next_in_s: float) -> float:
         """Return the seconds until the next turn, a probe or a poll; the next poll is so far away, or nearer."""
@@ -306,6 +321,9 @@ class Loop:
         Raises JournalError. For the end of the service and for `tesched undo`; no turn may follow.
         """
         memory = self.journal.load()
+        if self.admission is not None:
+            # First of all: what is submitted from here on is not held.
+            self.admission.withdraw()
         began = self.stopwatch()
         seen = self.observer.observe()
         since_s = unseen_s if self._last is None else began - self._looked_at
@@ -332,7 +350,8 @@ class Loop:
         if outcomes:
             then, transitions = learned(then, outcomes, self.clock(), self.limits, seen=snapshot)
             self.journal.conclude(then, decision, outcomes, transitions)
-        left = changed_still(then, snapshot) + bool(self.marks is not None and self.marks.failure)
+        files = (self.marks, self.admission)
+        left = changed_still(then, snapshot) + sum(bool(file is not None and file.failure) for file in files)
         return Turn(summary=decision.summary, next_in_s=0.0, outcomes=outcomes, settled=not left, left=left)
 
     def _next_in_s(self, snapshot: Snapshot, memory: Memory, decision: Decision, now: float) -> float:
@@ -385,8 +404,13 @@ class Loop:
             doubtful=len(doubts),
             doubts=tuple(doubts[:MOST_DOUBTS]),
             limits_unread=seen.limits.unread if seen is not None else (),
-            marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
+            marks_trouble="" if self.mode is Mode.OBSERVE else self._file_trouble(seen),
         )
+
+    def _file_trouble(self, seen: Snapshot | None) -> str:
+        """Return what is wrong with the files that Slurm's side reads, in words; empty if nothing."""
+        wrong = marks_trouble(seen, self.marks, self.limits), self.admission.failure if self.admission else ""
+        return "; ".join(filter(None, wrong))
 
     def _barred(self) -> str:
         """Return why what was meant may no longer be done; asked before each action, and right before its command."""

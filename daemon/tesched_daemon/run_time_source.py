@@ -18,9 +18,10 @@ from sqlalchemy import Engine
 from tesched_core.model.cluster import Job
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
-from tesched_db import finished_runs
+from tesched_db import finished_runs, run_time_levels
+from tesched_db.run_time_levels import WrittenLevels
 from tesched_predict.history import JobFacts
-from tesched_predict.quantiles import Prediction, RunTimes
+from tesched_predict.quantiles import LEVELS, Prediction, RunTimes
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ class LearnedRunTimes:
     _cluster: str | None = field(default=None, init=False)
     _last_key: int = field(default=0, init=False)
     _read_at: UnixSeconds | None = field(default=None, init=False)
+    #: levels that are in the store; None: not written yet
+    _written: Mapping[float, float] | None = field(default=None, init=False)
     _jobs: Mapping[JobId, Job] | None = field(default=None, init=False)
     _traits: Mapping[JobId, Traits] | None = field(default=None, init=False)
     _waiting: bool = field(default=False, init=False)
@@ -114,7 +117,7 @@ class LearnedRunTimes:
     def _learn(self, cluster: str, now: UnixSeconds) -> None:
         """Take the runs that were written since the last time; all of them if it is another cluster's store."""
         if cluster != self._cluster:
-            self.run_times, self._last_key, self._read_at = RunTimes(), 0, None
+            self.run_times, self._last_key, self._read_at, self._written = RunTimes(), 0, None, None
             self._cluster = cluster
             self._shared.clear()
             self._forget_jobs()
@@ -127,6 +130,11 @@ class LearnedRunTimes:
         runs, self._last_key = finished_runs.load(self.engine, cluster, after=self._last_key)
         self.run_times.learned_all(runs)
         self._read_at = now
+        # For those who have not learned all this.
+        levels = dict(zip(LEVELS, self.run_times.levels(), strict=True))
+        if levels != self._written:
+            run_time_levels.write(self.engine, WrittenLevels(cluster=cluster, levels=levels), now)
+            self._written = levels
 
     def _renew(self, snapshot: Snapshot) -> None:
         """Predict again what is due, as far as one poll may; many jobs on nodes leave those that wait their half."""
@@ -150,7 +158,7 @@ class LearnedRunTimes:
         try:
             expected, one.renew_at, spent = self._of_job(job, now)
         except Exception:
-            # What is not told again is one job's record; a change of the job has it tried again.
+            # One job's record fails again as long as it is the same; a change of the job has it tried again.
             if len(self._unpredictable) > MOST_UNITS:
                 self._unpredictable.clear()
             if job.job_id not in self._unpredictable:
@@ -194,10 +202,3 @@ def _expected(prediction: Prediction | None) -> ExpectedRun | None:
     if prediction is None:
         return None
     return ExpectedRun(low_s=prediction.at(0.1), median_s=prediction.at(0.5), high_s=prediction.at(0.8))
-
-
-def learned(engine: Engine, cluster: str) -> RunTimes:
-    """Learn all runs of a cluster that are in the store. Raises StoreError."""
-    run_times = RunTimes()
-    run_times.learned_all(finished_runs.load(engine, cluster)[0])
-    return run_times

@@ -25,6 +25,7 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.sacct_history import Accounted, accounted
 
 from tesched_daemon import log_lines
+from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import Config, load
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
@@ -86,6 +87,7 @@ def opened_loop(
             declarations=client.declarations,
             actuator=acting(config.mode, telling_too(client.actuator, teller)),
             marks=client.actuator.file if isinstance(client.actuator, MarkingActuator) else None,
+            admission=AdmissionFile(path=Path(config.slurm.admission)),
             telling=config.tell.telling(config.guard.max_preemptions_per_job),
             told=teller.counts if teller else dict,
             journal=SqlJournal(engine, takes_over=takes_over, states=STATES, learns=config.run_times.learn),
@@ -155,12 +157,15 @@ def run(path: Path, *, once: bool = False) -> None:
     inbox = Inbox() if config.reports.socket and not once else None
     teller = Teller(config.tell)
     with opened_loop(config, client, inbox=inbox, teller=teller) as loop:
-        if once:
-            turn = loop.turn()
-            log.info("%s", turn.summary)
-        else:
-            actuator = telling_too(client.actuator, teller)
-            _serve(loop, Reloader(path=path, running=config, actuator=actuator, teller=teller), inbox)
+        try:
+            if once:
+                turn = loop.turn()
+                log.info("%s", turn.summary)
+            else:
+                actuator = telling_too(client.actuator, teller)
+                _serve(loop, Reloader(path=path, running=config, actuator=actuator, teller=teller), inbox)
+        finally:
+            _leave_file(loop)
         _resign(loop)
     teller.close()
 
@@ -174,14 +179,25 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     log.info("tesched starts in mode %s, policy %s", loop.mode, names)
     service = Service(loop, reload=reloader.reload)
     reports = reloader.running.reports
+    if loop.admission is not None:
+        # One that an earlier process has left, before the socket is there: this one's mode may be another.
+        loop.admission.withdraw()
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),
     ):
         service.run()
+        # While the socket is there: a job that is held finds a daemon, or is not held.
+        _leave_file(loop)
     if reloader.running.undo_on_stop and loop.mode is Mode.ENFORCE and not loop.journal.lead().leader:
         for turn in put_all_back(loop):
             log.info("%s", turn.summary)
+
+
+def _leave_file(loop: Loop) -> None:
+    """Remove the admission file, if this process has written it."""
+    if loop.admission is not None:
+        loop.admission.leave()
 
 
 def _resign(loop: Loop) -> None:

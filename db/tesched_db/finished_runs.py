@@ -1,4 +1,4 @@
-"""Finished runs that tell a run time: the newest `MOST_RUNS`, from the daemon's own polls, from sacct and from traces.
+"""Finished runs to learn from: the newest `MOST_RUNS`, from the daemon's own polls, from sacct and from traces.
 
 A run has one name wherever it comes from (`name_of`), so that what is learned twice counts once. `cluster` is empty for
 the runs of a trace, which does not say; the others are of the cluster that Slurm names.
@@ -6,29 +6,44 @@ the runs of a trace, which does not say; the others are of the cluster that Slur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Engine, delete, func, select
+from sqlalchemy import Connection, Engine, Row, Select, delete, func, select
 from sqlalchemy.orm import Session
-from tesched_core.intake.finished_runs import tells_run_time
+from tesched_core.intake.finished_runs import ended_by_itself
 from tesched_core.model.cluster import Job
 from tesched_core.model.memory import Memory
 from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
-from tesched_predict.history import FinishedRun, JobFacts
+from tesched_predict.groups import RUNS_OF_ALL, RUNS_PER_GROUP, Likeness, keys_of
+from tesched_predict.history import FinishedRun, JobFacts, name_pattern
 
 from tesched_db.engine import reading, writing
 from tesched_db.errors import store_errors
 from tesched_db.job_rows import CHUNK, Values
-from tesched_db.tables import FinishedRunRow, storable
+from tesched_db.tables import FinishedRunRow, RunTimeLevelsRow, storable
 from tesched_db.upsert import insert_new
 
 #: Runs that are kept, the newest by their end: 27 us each to learn at a daemon's start.
 MOST_RUNS = 20_000
 #: Shortest run, seconds: Slurm counts whole seconds, and 0 has no logarithm.
 SHORTEST_S = 1.0
+_COLUMNS = (
+    FinishedRunRow.key,
+    FinishedRunRow.user,
+    FinishedRunRow.account,
+    FinishedRunRow.partition,
+    FinishedRunRow.name,
+    FinishedRunRow.gpus,
+    FinishedRunRow.cpus,
+    FinishedRunRow.nodes,
+    FinishedRunRow.time_limit_s,
+    FinishedRunRow.run_s,
+    FinishedRunRow.end_s,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +83,7 @@ def _facts(job: Job) -> Values:
 
 
 def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memory: Memory, snapshot: Snapshot) -> None:
-    """Write the runs among those that have just ended that tell a run time; each comes with the seconds that it ran."""
+    """Write the runs among those that have just ended by themselves; each comes with the seconds that it ran."""
     runs = [
         LearnedRun(
             run=FinishedRun(**_facts(job), run_s=max(ran_s, SHORTEST_S), end_s=job.end_time or snapshot.taken_at),
@@ -77,7 +92,7 @@ def learn_ended(connection: Connection, ended: Iterable[tuple[Job, float]], memo
             source="daemon",
         )
         for job, ran_s in ended
-        if tells_run_time(job, memory)
+        if ended_by_itself(job, memory)
     ]
     for some in in_parts(runs[-MOST_RUNS:]):
         _insert(connection, some)
@@ -123,11 +138,45 @@ def load(engine: Engine, cluster: str, *, after: int = 0) -> tuple[list[Finished
     With `after`, only those that were written after the one with this key.
     """
     with store_errors("read what was learned"), Session(reading(engine)) as session:
-        rows = session.scalars(
-            select(FinishedRunRow).where(FinishedRunRow.key > after, FinishedRunRow.cluster.in_(["", cluster]))
-        ).all()
+        rows = session.execute(_of_cluster(cluster).where(FinishedRunRow.key > after)).all()
         last = session.scalar(select(func.max(FinishedRunRow.key)))
     return [_run(row) for row in sorted(rows, key=lambda row: (row.end_s, row.key))], max(last or 0, after)
+
+
+def load_groups(engine: Engine, cluster: str, job: JobFacts) -> list[FinishedRun]:
+    """Runs of this cluster and of traces that the groups of one job keep, oldest end first. Raises StoreError.
+
+    A few thousand at most, of which a job's run time is predicted as if all runs had been learned.
+    """
+    newest = _of_cluster(cluster).order_by(FinishedRunRow.end_s.desc(), FinishedRunRow.run_s.desc())
+    with store_errors("read what was learned"), Session(reading(engine)) as session:
+        found = {row.key: row for row in session.execute(newest.limit(RUNS_OF_ALL))}
+        if job.account or job.partition:
+            same = (FinishedRunRow.account == job.account, FinishedRunRow.partition == job.partition)
+            found.update((row.key, row) for row in session.execute(newest.where(*same).limit(RUNS_PER_GROUP)))
+        if job.user:
+            rows = session.execute(newest.where(FinishedRunRow.user == job.user))
+            found.update((row.key, row) for row in _of_user(rows, job))
+    return [_run(row) for row in sorted(found.values(), key=lambda row: (row.end_s, row.key))]
+
+
+def _of_user(rows: Iterable[Row[Any]], job: JobFacts) -> Iterator[Row[Any]]:
+    """Yield the runs of the job's user, newest first, until its own group is full, and with it the wider ones."""
+    pattern, shape = name_pattern(job.job_name), keys_of(job)[Likeness.SAME_SHAPE]
+    alike = 0
+    for place, row in enumerate(rows):
+        same_name = name_pattern(row.name) == pattern
+        if same_name or place < RUNS_PER_GROUP:
+            yield row
+        if same_name and keys_of(_run(row)).get(Likeness.SAME_SHAPE) == shape:
+            alike += 1
+            if alike == RUNS_PER_GROUP:
+                return
+
+
+def _of_cluster(cluster: str) -> Select[*tuple[Any, ...]]:
+    """Query of the columns of a run: an object of each row takes several times as long."""
+    return select(*_COLUMNS).where(FinishedRunRow.cluster.in_(["", cluster]))
 
 
 def clusters(engine: Engine) -> tuple[str, ...]:
@@ -144,13 +193,18 @@ def count(engine: Engine) -> int:
 
 
 def forget(engine: Engine, *, before: UnixSeconds | None = None) -> int:
-    """Delete all runs, or those that ended before that time; return how many. Raises StoreError."""
+    """Delete all runs, with the levels that came of them, or those that ended before that time; return how many.
+
+    Raises StoreError.
+    """
     with store_errors("forget what was learned"), writing(engine).begin() as connection:
         old = delete(FinishedRunRow)
+        if before is None:
+            connection.execute(delete(RunTimeLevelsRow))
         return connection.execute(old if before is None else old.where(FinishedRunRow.end_s < before)).rowcount
 
 
-def _run(row: FinishedRunRow) -> FinishedRun:
+def _run(row: Row[Any]) -> FinishedRun:
     return FinishedRun(
         user=row.user,
         account=row.account,

@@ -597,3 +597,14 @@ class FinishedRunRow(Base):
     time_limit_s: Mapped[float | None]
     run_s: Mapped[float]
     end_s: Mapped[float] = mapped_column(index=True)
+
+
+class RunTimeLevelsRow(Base):
+    """Levels at which the daemon of a cluster reads quantiles of run times (`run_time_levels.py`)."""
+
+    __tablename__ = "run_time_levels"
+
+    cluster: Mapped[str] = mapped_column(primary_key=True)
+    #: by the level that is asked for: {"0.1": 0.08, "0.9": 0.94}
+    levels: Mapped[dict[str, Any]]
+    written_at: Mapped[float]

@@ -3,7 +3,7 @@
 Definitions
     score          of a run that has ended: which share of what was known at its start lay below it, and which share
                    was not above it. The two differ where run times are often equal
-    level          asked for, such as 0.9; the quantile is read at a corrected one
+    level          nominal, such as 0.9; the quantile is read at a corrected one
 
 Principle
     If predictions are right, 1 score in 10 is above 0.9. If 1 in 10 is above 0.96, the quantile has to be read at 0.96.
@@ -55,7 +55,7 @@ class Calibration:
     _runs: int = 0
 
     def is_due(self) -> bool:
-        """Count a run, and tell whether it is to be scored."""
+        """Count a run; True if it is to be scored."""
         self._runs += 1
         return len(self._newest) < MOST_SCORES or self._runs % STRIDE == 0
 
@@ -69,9 +69,9 @@ class Calibration:
             del self._below[bisect_left(self._below, old_below)]
             del self._not_above[bisect_left(self._not_above, old_not_above)]
 
-    def levels(self, asked: Sequence[float]) -> tuple[float, ...]:
+    def levels(self, nominal: Sequence[float]) -> tuple[float, ...]:
         """Correct these levels, which ascend; so do the corrected ones."""
-        return tuple(self._level(level) for level in asked)
+        return tuple(self._level(level) for level in nominal)
 
     def _level(self, level: float) -> float:
         count = len(self._newest)

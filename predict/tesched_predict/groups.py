@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
-from math import log
+from math import inf, log
 
 from tesched_predict.history import FinishedRun, JobFacts, name_pattern, size_class
+
+RUNS_PER_GROUP = 256
+RUNS_OF_ALL = 1024
+GROUPS_PER_LIKENESS = 5_000
 
 
 class Likeness(Enum):
@@ -48,7 +51,7 @@ class NewestRuns:
     """The newest runs of a group: of equally new ones the longest, so that the order of learning does not matter."""
 
     most: int
-    #: a heap, the oldest first
+    #: ascending
     by_end: list[_EndAndLog] = field(default_factory=list)
     #: the logarithms of the run times, ascending
     logs: list[float] = field(default_factory=list)
@@ -61,20 +64,27 @@ class NewestRuns:
     def add(self, run: _EndAndLog) -> None:
         """Keep a run, in the place of the oldest if there are too many."""
         self.newest_end_s = max(self.newest_end_s, run[0])
-        if len(self.by_end) < self.most:
-            heapq.heappush(self.by_end, run)
-        else:
-            dropped = heapq.heappushpop(self.by_end, run)
-            if dropped is run:
+        if len(self.by_end) >= self.most:
+            if run <= self.by_end[0]:
                 return
-            del self.logs[bisect_left(self.logs, dropped[1])]
+            del self.logs[bisect_left(self.logs, self.by_end.pop(0)[1])]
+        insort(self.by_end, run)
         insort(self.logs, run[1])
 
-    def known_at(self, at_s: float) -> list[float]:
-        """Logarithms of the runs that had ended by then, in no order; of all where those have been dropped since."""
-        if len(self.by_end) >= self.most and self.by_end[0][0] > at_s:
-            return self.logs
-        return [log_s for end_s, log_s in self.by_end if end_s <= at_s]
+    def ranks_at(self, at_s: float, low: float, high: float) -> tuple[int, int, int]:
+        """Count the runs that had ended by then: all, those with a logarithm below `low`, and those not above `high`.
+
+        Where so many have ended since that those have been dropped, all that are kept count.
+        """
+        known = bisect_right(self.by_end, (at_s, inf))
+        if len(self.by_end) >= self.most and not known:
+            known = len(self.by_end)
+        if known <= len(self.by_end) // 2:
+            logs = [log_s for _, log_s in self.by_end[:known]]
+            return known, sum(one < low for one in logs), sum(one <= high for one in logs)
+        logs = [log_s for _, log_s in self.by_end[known:]]
+        below = bisect_left(self.logs, low) - sum(one < low for one in logs)
+        return known, below, self.at_most(high) - sum(one <= high for one in logs)
 
     def at_most(self, log_s: float) -> int:
         """Return how many of the runs are not longer."""
@@ -85,9 +95,9 @@ class NewestRuns:
 class Groups:
     """All groups of all likenesses. Two bounds hold the memory: runs in a group, and groups of a likeness."""
 
-    runs_per_group: int
-    runs_of_all: int
-    groups_per_likeness: int
+    runs_per_group: int = RUNS_PER_GROUP
+    runs_of_all: int = RUNS_OF_ALL
+    groups_per_likeness: int = GROUPS_PER_LIKENESS
     _groups: dict[Likeness, dict[Hashable, NewestRuns]] = field(
         default_factory=lambda: {likeness: {} for likeness in Likeness}
     )

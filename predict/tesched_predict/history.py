@@ -48,7 +48,7 @@ class JobFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun(JobFacts):
-    """One run that ended by itself or at its limit; a run that a preemption cut short tells no run time."""
+    """One run that ended by itself or at its limit; a run that a preemption cut short is none."""
 
     #: above 0
     run_s: float

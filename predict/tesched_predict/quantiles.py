@@ -36,11 +36,8 @@ from tesched_predict.words import sentence
 LEVELS = (0.1, 0.5, 0.8, 0.9)
 #: runs that the parent group counts for (k)
 PARENT_RUNS = 5.0
-RUNS_PER_GROUP = 256
 #: of logarithms that exp and log may make of equal ones
 _ROUNDING = 1e-9
-RUNS_OF_ALL = 1024
-GROUPS_PER_LIKENESS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +70,7 @@ class RunTimes:
 
     #: runs that the parent group counts for
     parent_runs: float = PARENT_RUNS
-    groups: Groups = field(default_factory=lambda: Groups(RUNS_PER_GROUP, RUNS_OF_ALL, GROUPS_PER_LIKENESS))
+    groups: Groups = field(default_factory=Groups)
     calibration: Calibration = field(default_factory=Calibration)
 
     def learned(self, run: FinishedRun, *, scored: bool = True) -> None:
@@ -90,31 +87,36 @@ class RunTimes:
     def _score(self, run: FinishedRun) -> None:
         """Compare the run with what was known at its start, as far as it is kept (`calibration.py`)."""
         began_s, log_s = run.end_s - run.run_s, log(run.run_s)
-        known = [logs for _, group in self.groups.of(run) if (logs := group.known_at(began_s))]
+        low, high = log_s - _ROUNDING, log_s + _ROUNDING
+        ranks = [group.ranks_at(began_s, low, high) for _, group in self.groups.of(run)]
+        known = [each for each in ranks if each[0]]
         if not known:
             return
-        weights = _weights([len(logs) for logs in known], self.parent_runs)
-        shares = [weight / len(logs) for weight, logs in zip(weights, known, strict=True)]
-        below = not_above = 0.0
-        for share, logs in zip(shares, known, strict=True):
-            below += share * sum(one < log_s - _ROUNDING for one in logs)
-            not_above += share * sum(one <= log_s + _ROUNDING for one in logs)
+        weights = _weights([runs for runs, _, _ in known], self.parent_runs)
+        shares = [weight / runs for weight, (runs, _, _) in zip(weights, known, strict=True)]
+        below = sum(share * count for share, (_, count, _) in zip(shares, known, strict=True))
+        not_above = sum(share * count for share, (_, _, count) in zip(shares, known, strict=True))
         self.calibration.add(below, not_above)
 
     def shared_key(self, job: JobFacts) -> Hashable:
         """Key that jobs have in common for which, before they start, the same is predicted until more is learned."""
         return self.groups.keys(job), job.limit_s
 
-    def predict(self, job: JobFacts, *, ran_s: float = 0.0) -> Prediction | None:
+    def levels(self) -> tuple[float, ...]:
+        """Levels at which the quantiles LEVELS are read."""
+        return self.calibration.levels(LEVELS)
+
+    def predict(self, job: JobFacts, *, ran_s: float = 0.0, levels: Sequence[float] | None = None) -> Prediction | None:
         """Return the quantiles for a job that has run `ran_s` seconds; None: nothing was learned.
 
-        None is above the time limit, or below `ran_s`.
+        None is above the time limit, or below `ran_s`. `levels` are read instead of its own, where a part of the
+        history was learned that has none.
         """
         mixture = _Mixture.of(self.groups.of(job), self.parent_runs)
         if not mixture.parts:
             return None
-        levels = self.calibration.levels(LEVELS)
-        quantiles_s = tuple(max(min(each, job.limit_s), ran_s) for each in mixture.quantiles_s(ran_s, levels))
+        read_at = self.levels() if levels is None else levels
+        quantiles_s = tuple(max(min(each, job.limit_s), ran_s) for each in mixture.quantiles_s(ran_s, read_at))
         likeness, group = mixture.heaviest
         before = group.at_most(log(ran_s)) if ran_s > 0 else 0
         runs = len(group) - before

@@ -45,7 +45,7 @@ from tesched_core.ports import Barred, never_barred
 from tesched_slurm.columns import Row, read_rows, strange
 from tesched_slurm.details import Details
 from tesched_slurm.job_records import read_job, states
-from tesched_slurm.notes import write_note
+from tesched_slurm.notes import without_hook_mark, write_note
 from tesched_slurm.queue import details_alone
 from tesched_slurm.run_command import Commands
 
@@ -202,7 +202,10 @@ class CommandsActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "hold", job)
             case Release():
-                return self._do("scontrol", "release", job)
+                failure = self._do("scontrol", "release", job)
+                if failure is None:
+                    without_hook_mark(self.commands, seen, job)
+                return failure
             case TellUser():
                 return write_note(self.commands, action, seen, job)
             case SetMarks():

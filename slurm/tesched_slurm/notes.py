@@ -14,11 +14,13 @@ import time
 
 from tesched_core.model.actions import Failure, FailureKind, Record, TellUser
 from tesched_core.model.cluster import Job
+from tesched_core.model.hook import has_hook_mark
 from tesched_core.orders.tell_users import is_note, note
 
 from tesched_slurm.columns import strange
 from tesched_slurm.run_command import Commands
 
+_MARK = "admin comment"
 _WORDS = {Record.ADMIN_COMMENT: "AdminComment", Record.EXTRA: "Extra"}
 
 
@@ -42,6 +44,19 @@ def write_note(commands: Commands, action: TellUser, seen: Job, address: str) ->
     when = time.strftime("%Y-%m-%dT%H:%M", time.localtime(action.at))
     answer = commands.run(("scontrol", "update", f"jobid={address}", f"{word.lower()}={note(action, when)}"))
     return answer if isinstance(answer, Failure) else None
+
+
+def without_hook_mark(commands: Commands, seen: Job, address: str) -> None:
+    """Remove the submission hook's mark from a job that has just been released.
+
+    Slurm denies it to an Operator (22.05 and 26.05): then it stays, which means nothing on a job that is not held.
+    """
+    if not has_hook_mark(seen) or _MARK in commands.denied:
+        return
+    answer = commands.run(("scontrol", "update", f"jobid={address}", "admincomment="))
+    if isinstance(answer, Failure) and answer.kind is FailureKind.DENIED:
+        # Each try is an error in slurmctld's log.
+        commands.denied.add(_MARK)
 
 
 def _extra(commands: Commands, job: Job) -> str | Failure:

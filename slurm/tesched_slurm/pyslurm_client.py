@@ -58,6 +58,7 @@ from tesched_slurm.commands_observer import Settings
 from tesched_slurm.details import DetailsQuery
 from tesched_slurm.hidden_tasks import LATE, HiddenTask, HiddenTasks, TaskRows, arrays_of
 from tesched_slurm.job_records import UNREADABLE, unread_job
+from tesched_slurm.notes import without_hook_mark
 from tesched_slurm.pyslurm_jobs import (
     job_of,
     lacking,
@@ -364,7 +365,10 @@ class PyslurmActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do(seen, "hold")
             case Release():
-                return self._do(seen, "release")
+                failure = self._do(seen, "release")
+                if failure is None:
+                    without_hook_mark(self.commands, seen, str(seen.job_id))
+                return failure
             case (
                 Notify() | Requeue() | Rerun() | SetDependency() | SetNodes() | SetBegin() | SetThrottle() | TellUser()
             ):

@@ -30,6 +30,8 @@ class Commands:
     slurm_conf: str = ""
     #: how many RPCs slurmctld has had so far, by what they were for: "scontrol show job", "scancel", "pyslurm Do"
     calls: Counter[str] = field(default_factory=Counter, compare=False, repr=False)
+    #: what Slurm has denied this user for good, and is not tried again; for those that try it
+    denied: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def run(
         self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None

@@ -27,7 +27,7 @@ _FIELDS = (
 _STATES = "CD,F,TO,OOM"
 #: Seconds that sacct may take: a large site's month is a long question to slurmdbd.
 TIMEOUT_S = 600.0
-#: Seconds that are asked for at most, ten years: sacct cannot count any number of them.
+#: Seconds that sacct is to go back at most, ten years: sacct cannot count any number of them.
 LONGEST_S = 3650 * 86_400.0
 
 

@@ -1,9 +1,9 @@
 """Reads sacctmgr: flags and factors of the QOS, which change what limits mean, and which QOS each user may use.
 
-slurmctld does not show that (22.05 to 26.05), and slurmdbd, which does, may be slow or away. So it is asked beside the
-polls, and a poll takes the last answer that has come; the first poll waits for it, some seconds at most. Until there is
-an answer each QOS counts as one without flags and factors, which each user may use. That changes seldom: what was read
-is believed while slurmdbd does not answer. Users are asked for by name, those with jobs running.
+slurmctld does not show that (22.05 to 26.05), and slurmdbd, which does, may be slow or away. So it is queried beside
+the polls, and a poll takes the last answer that has come; the first poll waits for it, some seconds at most. Until
+there is an answer each QOS counts as one without flags and factors, which each user may use. That changes seldom: what
+was read counts while slurmdbd does not answer. Users are queried by name, those with jobs running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tesched_slurm.run_command import Commands
 
 log = logging.getLogger(__name__)
 
-#: seconds for which an answer is believed, and until slurmdbd is asked again where it did not answer
+#: seconds for which an answer counts, and until slurmdbd is queried again where it did not answer
 AGE_S = 300.0
 #: seconds that slurmdbd may take; no poll waits for it but the first
 TIMEOUT_S = 5.0
@@ -36,9 +36,11 @@ _QOS = ("sacctmgr", "-n", "-P", "show", "qos", "format=name,flags,limitfactor,us
 _ALLOWED = ("sacctmgr", "-n", "-P", "show", "assoc", "format=cluster,account,user,partition,qos")
 #: columns of each
 _QOS_COLUMNS, _ALLOWED_COLUMNS = 4, 5
-#: of more users than these nothing is asked, nor of one with a strange name
-_MOST_USERS = 1000
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
+#: more users than these are not queried, nor is one with a strange name
+MOST_USERS = 1000
+#: Linux has no longer one; with 256 of them the longest word of a command line is half of what it takes (128 KiB)
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]{0,255}")
+USERS_AT_ONCE = 256
 #: characters of an answer of another form that are shown
 _SHOWN = 100
 
@@ -109,7 +111,7 @@ def _one_thread() -> Executor:
 
 @dataclass(kw_only=True)
 class QosInDatabase:
-    """What slurmdbd says of the QOS, asked for anew after a while."""
+    """What slurmdbd says of the QOS, queried anew after a while."""
 
     commands: Commands
     #: a clock that only runs
@@ -117,8 +119,8 @@ class QosInDatabase:
     clock: Callable[[], float] = time.time
     beside: Executor = field(default_factory=_one_thread)
     _read: InDatabase = NOTHING_SAID
-    _asked_at: float | None = None
-    _asked: Future[_Answer] | None = None
+    _queried_at: float | None = None
+    _query: Future[_Answer] | None = None
     #: what it said when it did not answer; None: it did
     unread: UnreadLimits | None = field(default=None, init=False)
 
@@ -128,14 +130,18 @@ class QosInDatabase:
             self.unread = None
             return NOTHING_SAID
         now = self.stopwatch()
-        first = self._asked_at is None
-        if self._asked is None and (self._asked_at is None or now - self._asked_at > AGE_S):
-            self._asked_at, self._asked = now, self.beside.submit(self._ask, settings.cluster_name, frozenset(users))
-        if self._asked is not None and first:
-            wait([self._asked], timeout=TIMEOUT_S)
-        if self._asked is not None and self._asked.done():
-            self._take(self._asked.result())
-            self._asked = None
+        first = self._queried_at is None
+        if self._query is None and (self._queried_at is None or now - self._queried_at > AGE_S):
+            self._queried_at = now
+            try:
+                self._query = self.beside.submit(self._query_slurmdbd, settings.cluster_name, frozenset(users))
+            except RuntimeError as error:  # no thread can be started
+                self._take(_raised(error))
+        if self._query is not None and first:
+            wait([self._query], timeout=TIMEOUT_S)
+        if self._query is not None and self._query.done():
+            self._take(self._query.result())
+            self._query = None
         return self._read
 
     def _take(self, answer: _Answer) -> None:
@@ -152,7 +158,15 @@ class QosInDatabase:
         kept = bool(rules) if kind is LimitKind.QOS_FLAGS else answer.allowed is None and bool(allowed)
         self.unread = UnreadLimits(kind=kind, since=since, said=said, kept=kept)
 
-    def _ask(self, cluster: str, users: frozenset[str]) -> _Answer:
+    def _query_slurmdbd(self, cluster: str, users: frozenset[str]) -> _Answer:
+        try:
+            return self._answer(cluster, users)
+        except Exception as error:
+            # Raised again by the future, it would fail the poll.
+            log.exception("sacctmgr: what it says of the QOS can't be read")
+            return _raised(error)
+
+    def _answer(self, cluster: str, users: frozenset[str]) -> _Answer:
         # Not counted: it is no RPC of slurmctld's.
         patient = replace(self.commands, timeout_s=min(self.commands.timeout_s, TIMEOUT_S), calls=Counter())
         answer = patient.run(_QOS)
@@ -162,16 +176,23 @@ class QosInDatabase:
         if not rules:  # there is one at least, `normal`
             failure = strange("sacctmgr show qos", ValueError(answer[:_SHOWN] or "nothing"))
             return _Answer(lacks=(LimitKind.QOS_FLAGS, failure.message))
-        named = sorted(filter(_PLAIN.fullmatch, users))
-        if len(named) > _MOST_USERS:
-            said = f"{len(named)} users have jobs running; no more than {_MOST_USERS} are asked for"
+        named = sorted(filter(PLAIN_NAME.fullmatch, users))
+        if len(named) > MOST_USERS:
+            said = f"{len(named)} users have jobs running; no more than {MOST_USERS} are queried"
             return _Answer(rules=rules, allowed={}, lacks=(LimitKind.ALLOWED_QOS, said))
         strangers = sorted(users.difference(named))
-        said = f"slurmdbd is not asked for {len(strangers)} user(s) with a strange name, such as {strangers[:1]}"
+        said = f"slurmdbd is not queried for {len(strangers)} user(s) with a strange name, such as {strangers[:1]}"
         lacks = (LimitKind.ALLOWED_QOS, said) if strangers else None
         if not cluster or not named:
             return _Answer(rules=rules, allowed={}, lacks=lacks)
-        answer = patient.run((*_ALLOWED, f"user={','.join(named)}"))
-        if isinstance(answer, Failure):
-            return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
-        return _Answer(rules=rules, allowed=read_allowed(answer, cluster), lacks=lacks)
+        allowed: dict[tuple[str, str, str], frozenset[str]] = {}
+        for first in range(0, len(named), USERS_AT_ONCE):
+            answer = patient.run((*_ALLOWED, f"user={','.join(named[first : first + USERS_AT_ONCE])}"))
+            if isinstance(answer, Failure):
+                return _Answer(rules=rules, lacks=(LimitKind.ALLOWED_QOS, answer.message))
+            allowed |= read_allowed(answer, cluster)
+        return _Answer(rules=rules, allowed=allowed, lacks=lacks)
+
+
+def _raised(error: Exception) -> _Answer:
+    return _Answer(lacks=(LimitKind.QOS_FLAGS, f"sacctmgr: {type(error).__name__}: {error}"))

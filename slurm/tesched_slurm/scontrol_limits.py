@@ -30,17 +30,16 @@ from tesched_core.model.visible import shortened
 
 from tesched_slurm.group_members import read_members
 from tesched_slurm.run_command import Commands
-from tesched_slurm.sacctmgr_qos import QosInDatabase
+from tesched_slurm.sacctmgr_qos import MOST_USERS, PLAIN_NAME, QosInDatabase
 
 log = logging.getLogger(__name__)
 
 #: Seconds for which what was read is believed, and those after which nothing is known while it can't be read again.
 LIMITS_AGE_S, FORGOTTEN_AFTER_S = 300.0, 900.0
-#: With more users than this, or one with a strange name, all are asked for.
-_MOST_USERS = 1000
+#: Characters of users' names in one command, half of what Linux takes; with more, or a strange name, all are read.
+_MOST_NAMES = 1 << 16
 #: Characters of an answer of another form that are shown.
 _SHOWN = 100
-_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@$-]*")
 #: The beginning of an association's record, and what stands in it for the account above. Of one with blanks or
 #: parentheses in a name nothing is known.
 _NAME = r"[^\s(]{1,256}"
@@ -118,7 +117,7 @@ class LimitsInForce:
     _unread: UnreadLimits | None = None
 
     def __post_init__(self) -> None:
-        """Make ready to ask slurmdbd."""
+        """Make ready to query slurmdbd."""
         self.in_database = QosInDatabase(commands=self.commands, clock=self.clock)
 
     def now(self, settings: SlurmSettings, partitions: Iterable[Partition], jobs: Collection[Job]) -> SlurmLimits:
@@ -174,6 +173,7 @@ class LimitsInForce:
 
 def _argv(users: set[str]) -> tuple[str, ...]:
     argv = ("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")
-    if len(users) > _MOST_USERS or not all(map(_PLAIN.fullmatch, users)):
+    names = ",".join(sorted(users))
+    if len(users) > MOST_USERS or len(names) > _MOST_NAMES or not all(map(PLAIN_NAME.fullmatch, users)):
         return argv
-    return (*argv, f"users={','.join(sorted(users))}")
+    return (*argv, f"users={names}")

@@ -146,22 +146,31 @@ def sacctmgr_commands(definition: ClusterDefinition) -> tuple[tuple[str, ...], .
     accounting = definition.accounting
     if accounting is None:
         return ()
+    # Each call takes half a second: what is added alike is added at once.
     # slurmctld registers the cluster by itself, but maybe later than the accounts need it.
     calls: list[tuple[str, ...]] = [("add", "cluster", definition.name)]
-    calls += [("add", "qos", qos.name) for qos in accounting.qos]
+    if accounting.qos:
+        calls.append(("add", "qos", ",".join(qos.name for qos in accounting.qos)))
     for qos in accounting.qos:
-        changes = [f"priority={qos.priority}"]
+        changes = [f"priority={qos.priority}"] if qos.priority else []
         if qos.preempts:
             changes.append(f"preempt={','.join(qos.preempts)}")
         if qos.preempt_mode is not None:
             changes.append(f"preemptmode={qos.preempt_mode}")
         if qos.grace_time_s is not None:
             changes.append(f"gracetime={qos.grace_time_s}")
-        calls.append(("modify", "qos", qos.name, "set", *changes))
+        if changes:
+            calls.append(("modify", "qos", qos.name, "set", *changes))
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for account in accounting.accounts:
-        calls.append(("add", "account", account.name, f"cluster={definition.name}"))
-        rights = (f"qos={','.join(account.qos)}", f"defaultqos={account.qos[0]}") if account.qos else ()
-        calls += [("add", "user", user, f"account={account.name}", *rights) for user in account.users]
+        alike.setdefault((account.users, account.qos), []).append(account.name)
+    if alike:
+        names = ",".join(account.name for account in accounting.accounts)
+        calls.append(("add", "account", names, f"cluster={definition.name}"))
+    for (users, may_use), accounts in alike.items():
+        if users:
+            rights = (f"qos={','.join(may_use)}", f"defaultqos={may_use[0]}") if may_use else ()
+            calls.append(("add", "user", ",".join(users), f"account={','.join(accounts)}", *rights))
     calls += [("modify", "user", user, "set", "adminlevel=Operator") for user in accounting.operators]
     return tuple(("--immediate", *call) for call in calls)
 

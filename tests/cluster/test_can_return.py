@@ -64,8 +64,10 @@ def test_a_job_that_slurm_would_not_start_again_is_no_victim(
         for job_id, why in stays.items():
             assert why in daemon.ask("explain", str(job_id)).stdout, why
     # So it would have been: back in the queue, they would wait for ever.
-    for job_id in list(stays)[1:]:
+    stuck = list(stays)[1:]
+    for job_id in stuck:
         cluster.run("scontrol", "requeue", str(job_id))
+    for job_id in stuck:
         cluster.wait_for(partial(_is_stuck, cluster, job_id), "it to be stuck")
 
 
@@ -161,6 +163,7 @@ def test_one_to_which_its_partition_is_closed_by_now_is_no_victim(
         cluster.wait_state(job_id, "RUNNING")
     for name in CLOSED:
         cluster.run("scontrol", "requeue", str(jobs[name]))
+    for name in CLOSED:
         cluster.wait_for(partial(_is_kept_out, cluster, jobs[name]), f"{name} to be stuck")
 
 
@@ -198,6 +201,7 @@ def test_one_that_a_limit_of_its_account_or_qos_keeps_from_starting_again_is_no_
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, names: tuple[str, ...]
 ) -> None:
     user = ordinary_user()
+    # Each has one QOS of its own: 22.05 takes further ones, too, from the users of a QOS that is deleted.
     accounts = tuple(Account(name=name, users=("root", user), qos=("normal", f"of-{name}")) for name in names)
     definition = ClusterDefinition(
         groups=(NodeGroup(count=len(names)),),

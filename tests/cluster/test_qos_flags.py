@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup, PartitionDefinition, Qos
-from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.gate import gated
+from tests.cluster.victims import await_victims
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
@@ -59,15 +59,16 @@ def test_flags_and_factors_of_its_qos_decide_which_limits_keep_a_job_from_being_
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, names: tuple[str, ...]
 ) -> None:
     user = ordinary_user()
-    accounts = tuple(Account(name=name, users=("root", user), qos=("normal", f"of-{name}")) for name in names)
+    qos = tuple(f"of-{name}" for name in names)
     definition = ClusterDefinition(
         groups=(NodeGroup(count=len(names) + ("most" in names)),),
         partitions=tuple(
             PartitionDefinition(name=name, default=name == "main") for name in ("main", *OF_PARTITION, *PARTITIONS)
         ),
         accounting=Accounting(
-            qos=(*(Qos(name=f"of-{name}") for name in names), *(Qos(name=name) for name in OF_PARTITION)),
-            accounts=(*accounts, Account(name="te", users=("root", user))),
+            qos=tuple(Qos(name=name) for name in (*qos, *OF_PARTITION)),
+            # Accounts with the same users and rights are added in one call.
+            accounts=tuple(Account(name=name, users=("root", user), qos=("normal", *qos)) for name in (*names, "te")),
         ),
     )
     cluster = make_cluster(definition)
@@ -89,21 +90,13 @@ def test_flags_and_factors_of_its_qos_decide_which_limits_keep_a_job_from_being_
         if of_user := CASES[name].user:
             argv = ("sacctmgr", "-i", "modify", "user", user, "set", *of_user.split(), "where", f"account={name}")
             cluster.run(*argv)
-    victims = sorted(jobs[name] for name in names if CASES[name].returns)
-    with running_daemon(cluster, tmp_path, one_client) as daemon:
-        for _ in names:
-            cluster.sbatch("--job-name=te", "--account=te", *WHOLE, wrap="sleep 1000", user=user)
-        cluster.wait_for(lambda: sorted(cluster.put_back(jobs.values())) == victims, "the victims")
-        daemon.await_polls(cluster)
-        assert sorted(cluster.put_back(jobs.values())) == victims
-    # So it would have been: on an empty cluster the others wait for ever, and these start.
-    cluster.run("scancel", "--name=te")
-    others = sorted(set(jobs.values()) - set(victims))
-    for job_id in others:
-        cluster.run("scontrol", "requeue", str(job_id))
-    for job_id in victims:
-        cluster.wait_state(job_id, "RUNNING")
-    cluster.wait_for(
-        lambda: all(cluster.job(job)["Reason"].startswith(("Assoc", "QOS", "Partition")) for job in others),
-        "the others to wait for a limit",
+    await_victims(
+        cluster,
+        tmp_path,
+        one_client,
+        {job_id: CASES[name].returns for name, job_id in jobs.items()},
+        "--account=te",
+        *WHOLE,
+        user=user,
+        reasons=("Assoc", "QOS", "Partition"),
     )

@@ -35,14 +35,14 @@ def hold(tmp_path: Path) -> Iterator[Path]:
     hold.unlink(missing_ok=True)
 
 
-def site(folder: Path, nodes: int) -> ClusterDefinition:
+def site(folder: Path, nodes: int, *, short_s: int = SHORT_S) -> ClusterDefinition:
     """Return such a cluster; the daemon's time-outs are short."""
     epilog = folder / "epilog"
     epilog.write_text(EPILOG)
     epilog.chmod(0o755)
     (folder / "conf.d").mkdir()
     (folder / "conf.d" / "short.toml").write_text(
-        f"[guard]\norder_timeout_s = {SHORT_S}\nbind_for_s = {SHORT_S}\nretry_after_s = 1\n"
+        f"[guard]\norder_timeout_s = {short_s}\nbind_for_s = {short_s}\nretry_after_s = 1\n"
     )
     return ClusterDefinition(groups=(NodeGroup(count=nodes),), settings={"Epilog": str(epilog), "KillWait": "1"})
 
@@ -54,11 +54,11 @@ def one_that_dies_of_its_notice(cluster: LocalCluster) -> int:
     return victim
 
 
-def put_off(daemon: Daemon) -> bool:
+def put_off(daemon: Daemon, short_s: int) -> bool:
     """Return whether the end of the order was put off twice: then the first one, and that of a binding, are past."""
     (one,) = daemon.json("orders")["orders"]
     order = one["order"]
-    return bool(order["expires_at"] > order["created_at"] + 2 * SHORT_S)
+    return bool(order["expires_at"] > order["created_at"] + 2 * short_s)
 
 
 def grace_is_over(daemon: Daemon) -> bool:
@@ -72,14 +72,15 @@ def grace_is_over(daemon: Daemon) -> bool:
 def test_the_te_job_keeps_its_place_and_its_nodes_until_the_epilog_is_over(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, hold: Path
 ) -> None:
-    cluster = make_cluster(site(tmp_path, nodes=1))
+    short_s = SHORT_S // 2
+    cluster = make_cluster(site(tmp_path, nodes=1, short_s=short_s))
     victim = cluster.sbatch("--job-name=be-1", *WHOLE, wrap="sleep 1000")
     cluster.wait_state(victim, "RUNNING")
     rival = cluster.sbatch("--job-name=be-2", *WHOLE, wrap="sleep 1000")
     with running_daemon(cluster, tmp_path, one_client, poll_interval_s=0.2) as daemon:
         te = cluster.sbatch("--job-name=te", *WHOLE, wrap="sleep 1000", user=ordinary_user())
         cluster.wait_for(lambda: cluster.job(victim)["JobState"] == "COMPLETING", "the victim's Epilog")
-        cluster.wait_for(lambda: put_off(daemon), "the order to live on")
+        cluster.wait_for(lambda: put_off(daemon, short_s), "the order to live on")
         daemon.await_polls(cluster)
         waiting = cluster.job(te)
         assert (waiting["ReqNodeList"], waiting["JobState"]) == ("n1", "PENDING")

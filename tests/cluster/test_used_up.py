@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import Account, Accounting, ClusterDefinition, NodeGroup, Qos
-from tesched_testcluster.harness.daemon_process import running_daemon
 from tesched_testcluster.users import ordinary_user
 
 from tests.cluster.conftest import MakeCluster
+from tests.cluster.victims import await_victims
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
@@ -55,10 +55,11 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice, *, safe: bool
 ) -> None:
     user = ordinary_user()
-    accounts = tuple(Account(name=name, users=("root", user), qos=("normal", f"q-{name}")) for name in CASES)
+    qos = tuple(f"q-{name}" for name in CASES)
     accounting = Accounting(
-        qos=tuple(Qos(name=f"q-{name}") for name in CASES),
-        accounts=(*accounts, Account(name="te", users=("root", user))),
+        qos=tuple(Qos(name=name) for name in qos),
+        # Accounts with the same users and rights are added in one call.
+        accounts=tuple(Account(name=name, users=("root", user), qos=("normal", *qos)) for name in (*CASES, "te")),
         enforce=f"associations,limits,qos{',safe' if safe else ''}",
     )
     cluster = make_cluster(
@@ -93,20 +94,6 @@ def test_one_whose_account_has_used_up_what_it_may_use_is_no_victim(
         return [int(minutes) for account, minutes in found if account in CASES]
 
     cluster.wait_for(lambda: len(used()) == len(CASES) and min(used()) > 0, "usage to be worked out")
-    victims = sorted(jobs[name] for name, case in CASES.items() if (case.returns_safely if safe else case.returns))
-    with running_daemon(cluster, tmp_path, one_client) as daemon:
-        for _ in CASES:
-            cluster.sbatch("--job-name=te", "--account=te", *WHOLE, "--time=60", wrap="sleep 1000", user=user)
-        cluster.wait_for(lambda: sorted(cluster.put_back(jobs.values())) == victims, "the victims")
-        daemon.await_polls(cluster)
-        assert sorted(cluster.put_back(jobs.values())) == victims
-    cluster.run("scancel", "--name=te")
-    others = sorted(set(jobs.values()) - set(victims))
-    for job_id in others:
-        cluster.run("scontrol", "requeue", str(job_id))
-    for job_id in victims:
-        cluster.wait_state(job_id, "RUNNING")
-    cluster.wait_for(
-        lambda: all(cluster.job(job_id)["Reason"].startswith(("Assoc", "QOS")) for job_id in others),
-        "the others to wait for a limit",
-    )
+    returns = {jobs[name]: case.returns_safely if safe else case.returns for name, case in CASES.items()}
+    te_job = ("--account=te", *WHOLE, "--time=60")
+    await_victims(cluster, tmp_path, one_client, returns, *te_job, user=user, reasons=("Assoc", "QOS"))

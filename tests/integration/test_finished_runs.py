@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
-from tesched_db import finished_runs
+from tesched_db import finished_runs, run_time_levels
 from tesched_db.finished_runs import LearnedRun, name_of
 from tesched_db.journal import SqlJournal
 from tesched_db.retention import prune
-from tesched_predict.history import FinishedRun
+from tesched_db.run_time_levels import WrittenLevels
+from tesched_predict.groups import RUNS_OF_ALL
+from tesched_predict.history import FinishedRun, JobFacts
+from tesched_predict.quantiles import RunTimes
 from tesched_testcluster.harness.store_examples import Writer, job, snapshot
 
 
@@ -87,6 +91,16 @@ def test_a_reader_gets_what_was_written_since_and_nothing_of_another_cluster(sto
     assert finished_runs.clusters(store) == ("elsewhere", "here")
 
 
+def test_with_all_runs_the_levels_that_came_of_them_are_forgotten(store: Engine) -> None:
+    finished_runs.add(store, [[run(20), run(30)]])
+    written = WrittenLevels(cluster="here", levels={0.9: 0.95})
+    run_time_levels.write(store, written, 1.0)
+    assert finished_runs.forget(store, before=25.0) == 1
+    assert run_time_levels.newest(store) == written
+    assert finished_runs.forget(store) == 1
+    assert run_time_levels.newest(store) is None
+
+
 def test_a_reader_gets_what_was_written_after_all_was_forgotten(store: Engine) -> None:
     finished_runs.add(store, [[run(20), run(21), run(22)]])
     _, last = finished_runs.load(store, "here")
@@ -97,11 +111,11 @@ def test_a_reader_gets_what_was_written_after_all_was_forgotten(store: Engine) -
 
 def test_any_number_of_runs_may_end_in_one_poll(store: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finished_runs, "CHUNK", 2)
-    asked: list[int] = []
+    lengths: list[int] = []
     insert = finished_runs._insert
 
     def counted(connection: Connection, runs: Sequence[LearnedRun]) -> int:
-        asked.append(len(runs))
+        lengths.append(len(runs))
         return insert(connection, runs)
 
     monkeypatch.setattr(finished_runs, "_insert", counted)
@@ -111,7 +125,7 @@ def test_any_number_of_runs_may_end_in_one_poll(store: Engine, monkeypatch: pyte
     ]
     Writer(store).write(replace(snapshot(170.0, *ended), settings=SlurmSettings(cluster_name="here")))
     assert finished_runs.count(store) == 5
-    assert asked == [2, 2, 1]
+    assert lengths == [2, 2, 1]
 
 
 def test_pruning_forgets_runs_that_ended_long_ago(store: Engine) -> None:
@@ -135,3 +149,49 @@ def facts(**fields: object) -> Job:
 def test_of_several_partitions_the_first_is_a_fact() -> None:
     assert finished_runs.facts_of(facts(partitions=("a", "b"), time_limit_s=60)).partition == "a"
     assert finished_runs.facts_of(facts(partitions=(), time_limit_s=None)).time_limit_s is None
+
+
+def learned_in_part(store: Engine, job: JobFacts) -> RunTimes:
+    run_times = RunTimes()
+    for one in finished_runs.load_groups(store, "here", job):
+        run_times.learned(one, scored=False)
+    return run_times
+
+
+@pytest.mark.parametrize("users", [1, 40])
+def test_a_job_is_predicted_by_its_groups_as_by_all_runs(store: Engine, users: int) -> None:
+    chance = random.Random(users)  # noqa: S311 - no secret
+
+    def facts() -> dict[str, Any]:
+        return {
+            "user": f"u{chance.randrange(users)}" if chance.random() < 0.95 else "",
+            "account": chance.choice(["", "lab"]),
+            "partition": chance.choice(["", "cpu", "gpu"]),
+            "job_name": chance.choice(["", "eval", f"train_{chance.randrange(99)}"]),
+            "gpus": chance.choice([0, 0, 0, 0, 4]),
+            "cpus": chance.choice([0, 4]),
+            "time_limit_s": chance.choice([None, 0.0, 3600.0, 3600.0, 3600.0]),
+        }
+
+    runs = [
+        LearnedRun(
+            # Many end at once.
+            run=FinishedRun(**facts(), run_s=chance.lognormvariate(6.0, 1.0), end_s=float(chance.randrange(40))),
+            name=str(number),
+            cluster=chance.choice(["", "here", "here", "elsewhere"]),
+            source="sacct",
+        )
+        for number in range(3000)
+    ]
+    finished_runs.add(store, finished_runs.in_parts(runs))
+    whole = RunTimes()
+    whole.learned_all(finished_runs.load(store, "here")[0])
+    for ran_s in [0.0, 500.0] * 10:
+        job = JobFacts(**facts())
+        in_part = learned_in_part(store, job).predict(job, ran_s=ran_s, levels=whole.levels())
+        assert in_part == whole.predict(job, ran_s=ran_s)
+
+
+def test_of_a_user_no_more_runs_are_read_than_count(store: Engine) -> None:
+    finished_runs.add(store, finished_runs.in_parts([run(number) for number in range(1000, 4000)]))
+    assert len(finished_runs.load_groups(store, "here", JobFacts(user="ada", job_name="run"))) == RUNS_OF_ALL

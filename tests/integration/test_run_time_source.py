@@ -14,9 +14,11 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_daemon import run_time_source
 from tesched_daemon.run_time_source import AGE_S, REFRESH_S, LearnedRunTimes
-from tesched_db import finished_runs
+from tesched_db import finished_runs, run_time_levels
 from tesched_db.finished_runs import LearnedRun
+from tesched_db.run_time_levels import WrittenLevels
 from tesched_predict.history import FinishedRun, JobFacts
+from tesched_predict.quantiles import LEVELS
 from tesched_slurm.job_bounds import LATEST, MOST, MOST_COUNT, within_bounds
 
 from tests.builders import NOW, cluster, node, running, share, waiting
@@ -115,12 +117,11 @@ def test_where_nothing_was_learned_nothing_is_expected(store: Engine) -> None:
 def test_a_job_that_outlives_what_was_expected_gets_another_expectation(store: Engine) -> None:
     learn(store, *[100.0] * 10, *[1000.0] * 10)
     source = LearnedRunTimes(engine=store)
-    job = train(1, 10)
-    assert medians(source, seen(job)) == {1: 100}
-    # Not refreshed by age: it has run for 101 s now, as only the longer ones did.
-    snapshot = seen(job, at=NOW + 91)
-    assert REFRESH_S < 91
-    assert medians(source, snapshot) == {1: 1000}
+    snapshot = seen(train(1, 60))
+    assert medians(source, snapshot) == {1: 100}
+    # It has run for 101 s now, as only the longer ones did, and is not due by age.
+    assert REFRESH_S > 41
+    assert medians(source, replace(snapshot, taken_at=NOW + 41)) == {1: 1000}
 
 
 def test_what_ended_since_is_learned_within_seconds_and_expected_within_a_minute(store: Engine) -> None:
@@ -242,3 +243,16 @@ def test_runs_of_another_cluster_are_not_used_and_it_is_said(store: Engine, capl
     with caplog.at_level(logging.WARNING):
         assert medians(LearnedRunTimes(engine=store), seen(train(1, 10))) == {}
     assert "finished runs of cluster elsewhere" in caplog.text
+
+
+def test_the_levels_that_it_reads_at_are_in_the_store_and_written_again_when_they_change(store: Engine) -> None:
+    source = LearnedRunTimes(engine=store)
+    nominal = dict(zip(LEVELS, LEVELS, strict=True))
+    source.read(seen(), waiting=True)
+    assert run_time_levels.newest(store) == WrittenLevels(cluster="here", levels=nominal)
+    # Each run is longer than all before it.
+    learn(store, *[0.5 * 1.01**place for place in range(500)])
+    source.read(seen(at=NOW + AGE_S), waiting=True)
+    written = run_time_levels.newest(store)
+    assert written == WrittenLevels(cluster="here", levels=dict(zip(LEVELS, source.run_times.levels(), strict=True)))
+    assert written.levels != nominal

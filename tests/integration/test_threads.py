@@ -43,8 +43,8 @@ def test_a_daemon_without_one_of_its_threads_ends_or_looks(tmp_path: Path, munge
         f'[reports]\nspool = "{tmp_path}/spool"\nsocket = "{tmp_path}/reports"\nmunge_socket = "{munged}"\n'
         '[slurm]\nclient = "commands"\ntimeout_s = 1\n'
     )
-    # Without a slurm.conf each look fails, and is one all the same.
-    nowhere = {**os.environ, "SLURM_CONF": str(tmp_path / "none.conf")}
+    # Without Slurm's programs each poll fails, at once, and is one all the same.
+    nowhere = {**os.environ, "SLURM_CONF": str(tmp_path / "none.conf"), "PATH": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", _DAEMON, str(config), str(refused)], env=nowhere, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -250,6 +250,11 @@ class Driver:
         )
         self._transitions += transitions
 
+    def submits(self, job: Job, *, like: int) -> None:
+        """Let a job come, of the class of another one, and with all else that is known of that."""
+        self.jobs[job.job_id] = job
+        self.start = self.start.with_traits({**self.start.traits, job.job_id: self.start.traits[JobId(like)]})
+
     def change(self, job_id: int, **fields: Unpack[Changed]) -> None:
         """Change what Slurm says of a job."""
         job = self.jobs[JobId(job_id)]

@@ -35,6 +35,13 @@ def site(*jobs: Job, waits: Job | None = None, user: str = "ada") -> Driver:
     )
 
 
+def te_starts(drive: Driver, *, at_s: float = 0) -> None:
+    """Run a cycle at 0, in which TE is waiting, and one a second after its start."""
+    drive.cycle(0)
+    drive.starts(TE, HALF, at_s=at_s)
+    drive.cycle(at_s + 1)
+
+
 def account(drive: Driver, job_id: int = WAITS) -> Bystander:
     """Return the delay of a job until the last poll."""
     return ended(drive.memory.bystanders[JobId(job_id)], NOW + drive.at_s)
@@ -60,9 +67,7 @@ def test_bystander_is_delayed_from_the_te_jobs_start_to_its_end() -> None:
 
 def test_bystander_that_starts_is_delayed_no_longer_and_keeps_its_account() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(5)
+    te_starts(drive, at_s=3)
     drive.ends(TE)
     drive.forgets(TE)
     drive.starts(WAITS, HALF, at_s=40)
@@ -107,9 +112,7 @@ def test_te_job_that_started_before_a_job_was_eligible_delays_it_not() -> None:
 
 def test_te_job_of_its_own_user_is_counted_apart() -> None:
     drive = site(user="bob")
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(31)
     assert (account(drive).delayed_s, account(drive).by_own_user_s) == (0, 31)
 
@@ -118,17 +121,13 @@ def test_te_job_of_its_own_user_is_counted_apart() -> None:
 def test_job_that_waits_for_something_else_is_no_bystander(reason: str) -> None:
     drive = site()
     drive.change(WAITS, reason=reason, priority=0 if "Held" in reason else 100)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     assert drive.memory.bystanders == {}
 
 
 def test_bystander_without_a_reason_for_one_poll_is_delayed_on() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.change(WAITS, reason="None")
     drive.cycle(11)
     drive.change(WAITS, reason="Priority")
@@ -138,9 +137,7 @@ def test_bystander_without_a_reason_for_one_poll_is_delayed_on() -> None:
 
 def test_bystander_that_one_answer_does_not_show_keeps_its_account() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(31)
     hidden = drive.jobs.pop(WAITS)
     drive.cycle(41)
@@ -152,9 +149,7 @@ def test_bystander_that_one_answer_does_not_show_keeps_its_account() -> None:
 
 def test_account_is_dropped_with_the_job_and_another_job_of_its_id_has_none() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(31)
     drive.change(WAITS, submit_time=NOW + 32, eligible_time=NOW + 32)
     drive.cycle(41)
@@ -169,22 +164,17 @@ def test_account_is_dropped_with_the_job_and_another_job_of_its_id_has_none() ->
 
 def test_delay_goes_on_over_a_time_without_a_daemon_if_the_same_te_job_is_there_after_it() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(3601)
     assert account(drive).delayed_s == 3601
 
 
 def test_time_without_a_daemon_counts_not_if_another_te_job_is_there_after_it() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(11)
     drive.forgets(TE)
-    drive.jobs[JobId(7)] = running(7, HALF, start_time=NOW + 3000, user="cyd")
-    drive.start = drive.start.with_traits({**drive.start.traits, JobId(7): drive.start.traits[JobId(TE)]})
+    drive.submits(running(7, HALF, start_time=NOW + 3000, user="cyd"), like=TE)
     drive.cycle(3601)
     drive.cycle(3611)
     assert account(drive).delayed_s == 11 + 611
@@ -210,14 +200,11 @@ def test_task_that_starts_has_waited_as_its_array_has() -> None:
         WAITS, cpus=16, user="bob", array_job_id=WAITS, array_tasks="1-2", eligible_time=NOW - 10, submit_time=NOW - 10
     )
     drive = site(waits=array)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.ends(TE)
     drive.change(TE, end_time=NOW + 30)
     task = running(21, HALF, array_job_id=WAITS, array_task_id=1, user="bob", start_time=NOW + 30, submit_time=NOW - 10)
-    drive.jobs[task.job_id] = task
-    drive.start = drive.start.with_traits({**drive.start.traits, task.job_id: drive.start.traits[WAITS]})
+    drive.submits(task, like=WAITS)
     drive.cycle(32)
     assert account(drive, 21).delayed_s == 30
     assert account(drive).delayed_s == 30
@@ -233,18 +220,14 @@ def test_task_that_ran_before_has_not_waited_with_the_rest_of_its_array() -> Non
         [running(BE, share("n1", 8)), waiting(TE, cpus=16), array, task],
         run_times={WAITS: 1000},
     )
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(4)
+    te_starts(drive, at_s=3)
     drive.cycle(14)
     assert list(drive.memory.bystanders) == [WAITS]
 
 
 def test_clock_that_is_set_moves_a_delay_that_goes_on() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(11)
     drive.memory = shift_times(drive.memory, 5000)
     drive.cycle(5021)
@@ -256,24 +239,19 @@ def test_task_that_starts_in_the_second_of_the_last_poll_has_waited_as_its_array
         WAITS, cpus=16, user="bob", array_job_id=WAITS, array_tasks="1-2", eligible_time=NOW - 10, submit_time=NOW - 10
     )
     drive = site(waits=array)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.ends(TE)
     drive.change(TE, end_time=NOW + 30)
     drive.cycle(30.4)
     task = running(21, HALF, array_job_id=WAITS, array_task_id=1, user="bob", start_time=NOW + 30, submit_time=NOW - 10)
-    drive.jobs[task.job_id] = task
-    drive.start = drive.start.with_traits({**drive.start.traits, task.job_id: drive.start.traits[WAITS]})
+    drive.submits(task, like=WAITS)
     drive.cycle(31.4)
     assert account(drive, 21).delayed_s == 30
 
 
 def test_te_job_that_was_requeued_while_no_daemon_ran_is_in_the_way_since_its_new_run_alone() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(11)
     drive.change(TE, start_time=NOW + 3590, restarts=1)
     drive.cycle(3601)
@@ -298,9 +276,7 @@ def test_victim_whose_order_was_withdrawn_while_it_is_away_is_no_bystander() -> 
 
 def test_daemon_that_only_watches_ends_each_delay_at_the_last_poll_that_decided() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.cycle(11)
     for at_s in (20, 5000):
         drive.memory, _ = watched(drive.memory, drive.snapshot(at_s))

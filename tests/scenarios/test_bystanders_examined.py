@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pytest
 from tesched_core.model.cluster import JobState, Request, Reservation
-from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
 from tests.scenarios.driver import BE, HALF, TE, Driver
-from tests.scenarios.test_bystanders import WAITS, account, site
+from tests.scenarios.test_bystanders import WAITS, account, site, te_starts
 
 
 def test_cycle_that_acts_leaves_the_queue_to_a_later_one_and_the_delay_begins_with_the_te_jobs_start() -> None:
@@ -28,9 +27,7 @@ def test_cycle_that_acts_leaves_the_queue_to_a_later_one_and_the_delay_begins_wi
     )
     drive.cycle(0)
     drive.starts(TE, HALF, at_s=3)
-    late = waiting(8, cpus=20)
-    drive.jobs[late.job_id] = late
-    drive.start = drive.start.with_traits({**drive.start.traits, late.job_id: drive.start.traits[JobId(TE)]})
+    drive.submits(waiting(8, cpus=20), like=TE)
     raised = drive.cycle(5)
     assert raised, "job 2 is to leave for job 8"
     assert drive.memory.bystanders == {}
@@ -43,9 +40,7 @@ def test_cycle_that_acts_leaves_the_queue_to_a_later_one_and_the_delay_begins_wi
 
 def test_bystander_whose_wait_ends_between_two_examinations_is_delayed_no_longer() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     drive.change(WAITS, reason="JobHeldUser", priority=0)
     drive.cycle(2)
     assert drive.memory.bystanders[WAITS].since is None
@@ -60,9 +55,7 @@ def test_jobs_that_are_alike_are_delayed_alike_each_from_when_it_was_eligible() 
     early = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5)
     late = waiting(22, cpus=16, user="bob", eligible_time=NOW + 5)
     drive = site(early, late)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(4)
+    te_starts(drive, at_s=3)
     drive.cycle(24)
     assert {int(job_id): account(drive, job_id).delayed_s for job_id in drive.memory.bystanders} == {20: 21, 21: 21}
 
@@ -71,9 +64,7 @@ def test_first_thousand_of_the_queue_are_examined(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("tesched_core.orders.bystanders.MOST_WAITING", 1)
     ahead = waiting(21, cpus=16, user="bob", eligible_time=NOW - 5, priority=200)
     drive = site(ahead)
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=3)
-    drive.cycle(4)
+    te_starts(drive, at_s=3)
     assert list(drive.memory.bystanders) == [21]
 
 
@@ -97,33 +88,23 @@ def test_job_that_was_eligible_between_two_te_jobs_has_the_older_one_not_in_its_
 
 def test_te_jobs_one_after_the_other_while_each_cycle_acts_count_without_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     monkeypatch.setattr("tesched_core.orders.bystanders.MOST_DEFERRED_S", 30.0)
-    acts = waiting(8, cpus=16)
-    drive.jobs[acts.job_id] = acts
-    of_te = drive.start.traits[JobId(TE)]
-    drive.start = drive.start.with_traits({**drive.start.traits, acts.job_id: of_te})
+    drive.submits(waiting(8, cpus=16), like=TE)
     te = TE
     for number, at_s in enumerate(range(10, 61, 10)):
         drive.ends(te)
         drive.change(te, end_time=NOW + at_s)
         te = 40 + number
-        drive.jobs[JobId(te)] = running(te, HALF, start_time=NOW + at_s, user="cyd")
-        drive.start = drive.start.with_traits({**drive.start.traits, JobId(te): of_te})
+        drive.submits(running(te, HALF, start_time=NOW + at_s, user="cyd"), like=TE)
         assert drive.cycle(at_s + 2), "it goes on asking for the place of job 8"
     assert account(drive).delayed_s == 62
 
 
 def test_nothing_is_examined_in_a_cycle_that_acts_while_the_same_te_jobs_run() -> None:
     drive = site()
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
-    acts = waiting(8, cpus=16)
-    drive.jobs[acts.job_id] = acts
-    drive.start = drive.start.with_traits({**drive.start.traits, acts.job_id: drive.start.traits[JobId(TE)]})
+    te_starts(drive)
+    drive.submits(waiting(8, cpus=16), like=TE)
     before = drive.memory.examined
     assert drive.cycle(21)
     assert drive.memory.examined == before
@@ -133,9 +114,7 @@ def test_head_of_the_queue_is_examined_first_however_many_kinds_there_are(monkey
     monkeypatch.setattr("tesched_core.orders.bystanders.MOST_KINDS", 2)
     kinds = [waiting(30 + more, cpus=10 + more, user="bob", eligible_time=NOW - 5) for more in range(4)]
     drive = site(*kinds, waits=waiting(WAITS, cpus=16, user="bob", eligible_time=NOW - 5, priority=999))
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     assert list(drive.memory.bystanders) == [WAITS, 30]
 
 
@@ -143,9 +122,7 @@ def test_large_cluster_has_fewer_kinds_examined_at_once(monkeypatch: pytest.Monk
     monkeypatch.setattr("tesched_core.orders.bystanders.MOST_NODES", 1)
     other = waiting(30, cpus=12, user="bob", eligible_time=NOW - 5)
     drive = site(other, waits=waiting(WAITS, cpus=16, user="bob", eligible_time=NOW - 5, priority=999))
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     assert list(drive.memory.bystanders) == [WAITS]
 
 
@@ -161,7 +138,5 @@ def test_jobs_of_one_request_are_not_alike_if_a_reservation_keeps_the_longer_fro
         run_times={WAITS: 1000, 21: 1000},
         reservations=[soon],
     )
-    drive.cycle(0)
-    drive.starts(TE, HALF, at_s=0)
-    drive.cycle(1)
+    te_starts(drive)
     assert list(drive.memory.bystanders) == [WAITS]

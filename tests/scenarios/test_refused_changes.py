@@ -58,12 +58,6 @@ def refuses(
     return actions
 
 
-def submitted(drive: Driver, job: Job, *, like: int) -> None:
-    """Let a job come later, of the class of another one."""
-    drive.jobs[job.job_id] = job
-    drive.start = drive.start.with_traits({**drive.start.traits, job.job_id: drive.start.traits[JobId(like)]})
-
-
 def two_users(*jobs: Job) -> Driver:
     """Return two nodes, each full, and trials of two users."""
     nodes = [node("n1"), node("n2")]
@@ -95,14 +89,14 @@ class TestRaise:
         refuses(drive, 0, SetNice)
         drive.ends(TE, JobState.CANCELLED)
         drive.cycle(2)
-        submitted(drive, waiting(8, cpus=16), like=TE)
+        drive.submits(waiting(8, cpus=16), like=TE)
         first, *_ = drive.cycle(59)
         assert isinstance(first, SetPriority)
         assert "Slurm refuses to change nice values" in "".join(one.text for one in drive.decision.transitions)
 
     def test_it_is_tried_again_after_a_minute_then_two_and_forgotten_once_it_is_taken(self) -> None:
         drive = one_node()
-        submitted(drive, waiting(7, cpus=32, reason="Priority"), like=BE)
+        drive.submits(waiting(7, cpus=32, reason="Priority"), like=BE)
         tried = []
         for at_s in range(0, 420, 10):
             actions = refuses(drive, at_s, SetNice, SetPriority)
@@ -118,7 +112,7 @@ class TestRaise:
 
     def test_where_both_are_refused_and_another_job_is_ahead_there_is_no_victim(self) -> None:
         drive = one_node()
-        submitted(drive, waiting(7, cpus=32, reason="Priority"), like=BE)
+        drive.submits(waiting(7, cpus=32, reason="Priority"), like=BE)
         refuses(drive, 0, SetNice)
         refuses(drive, 2, SetPriority)
         assert drive.cycle(4) == ()
@@ -196,7 +190,7 @@ class TestUsers:
     def test_another_user_s_trial_is_raised_by_nice(self) -> None:
         drive = two_users(waiting(8, cpus=32, user="ada"))
         refuses(drive, 0, SetNice)
-        submitted(drive, waiting(TE, cpus=32, user="bob"), like=8)
+        drive.submits(waiting(TE, cpus=32, user="bob"), like=8)
         raised = [action for action in drive.cycle(2) if isinstance(action, SetNice | SetPriority)]
         assert [(action.job_id, type(action).__name__) for action in raised] == [(8, "SetPriority"), (TE, "SetNice")]
 
@@ -262,7 +256,7 @@ class TestBinding:
         victims = [running(BE, share("n1", 32)), running(2, share("n2", 32))]
         drive = Driver(nodes, [*victims, waiting(TE, cpus=32)], binds=True)
         refuses(drive, 0, SetNodes)
-        submitted(drive, waiting(8, cpus=32), like=TE)
+        drive.submits(waiting(8, cpus=32), like=TE)
         assert SetNodes not in {type(action) for action in drive.cycle(2)}
         texts = [one.text for one in drive.decision.transitions if one.order_id == 2]
         assert 'it is not bound to its nodes: Slurm refuses to change node lists ("no")' in texts
@@ -273,7 +267,7 @@ class TestOthers:
 
     def test_a_victim_that_waits_again_keeps_the_place_that_slurm_gave_it(self) -> None:
         drive = one_node()
-        submitted(drive, waiting(7, cpus=32, priority=500, reason="Priority"), like=BE)
+        drive.submits(waiting(7, cpus=32, priority=500, reason="Priority"), like=BE)
         refuses(drive, 0, SetNice)
         drive.obeys(*drive.cycle(2))
         drive.requeued(BE)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import Engine
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_daemon.config import Config
-from tesched_daemon.run_time_source import learned
-from tesched_db import finished_runs
+from tesched_db import finished_runs, run_time_levels
 from tesched_db.views import JobView
 from tesched_predict.history import JobFacts
-from tesched_predict.quantiles import LEVELS
+from tesched_predict.quantiles import LEVELS, Prediction, RunTimes
 from tesched_predict.words import in_words
 
 
@@ -47,8 +46,7 @@ def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
     runs_for_s = 0.0
     if job.state is not JobState.PENDING and job.start_time is not None:
         runs_for_s = max(time.time() - job.start_time, 0.0)
-    names = finished_runs.clusters(engine)
-    prediction = learned(engine, names[0] if names else "").predict(_facts(job), ran_s=runs_for_s)
+    prediction = _predicted(engine, _facts(job), runs_for_s)
     if prediction is None:
         return None
     return Expected(
@@ -60,6 +58,17 @@ def of_job(engine: Engine, job: JobView, config: Config) -> Expected | None:
         shorter=prediction.shorter,
         ran_s=prediction.ran_s,
     )
+
+
+def _predicted(engine: Engine, facts: JobFacts, ran_s: float) -> Prediction | None:
+    """Predict as the daemon does, from those of the finished runs that count for this job. Raises StoreError."""
+    written = run_time_levels.newest(engine)
+    names = (written.cluster,) if written else finished_runs.clusters(engine)
+    run_times = RunTimes()
+    for run in finished_runs.load_groups(engine, names[0] if names else "", facts):
+        run_times.learned(run, scored=False)
+    levels = [written.levels.get(level, level) for level in LEVELS] if written else None
+    return run_times.predict(facts, ran_s=ran_s, levels=levels)
 
 
 def _facts(job: JobView) -> JobFacts:

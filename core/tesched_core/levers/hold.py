@@ -3,6 +3,11 @@
 A policy proposes `HoldJob` for a job at each poll for as long as the job is to be held. A job that tesched holds and
 that no policy wants held any more is released; so is one whose order opens, since it can start on its own nodes alone
 then. A hold is believed when it is seen, and a job that its user holds is left to the user.
+
+A job that the submission hook holds (`model/hook.py`) is taken over as if tesched itself had held it: it is released
+unless it must wait on, as it must by `guard.bound`. Then it is held anew, as by an operator, so that its user can't
+release it. Where Slurm lets no operator remove the hook's mark, it is remembered that the hook's hold is over: a later
+hold of that job is its user's own.
 """
 
 from __future__ import annotations
@@ -15,7 +20,8 @@ from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, open_now
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.model.change import HOLD, Change, Field
-from tesched_core.model.hook import is_held_by_hook
+from tesched_core.model.cluster import Job
+from tesched_core.model.hook import HOOK_MARK, has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
@@ -26,6 +32,8 @@ from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJo
 MOST_HELD = 50
 _NOT_WANTED = "no policy wants it held any more"
 _HELD, _FREE = 1, 0
+#: when the hold of a job was asked for that only the hook holds
+_NEVER = 0.0
 
 
 class HoldLever(Lever):
@@ -36,11 +44,8 @@ class HoldLever(Lever):
     intents = (HoldJob, ReleaseJob)
 
     def follow(self, context: CycleContext) -> None:
-        """Take the holds of the submission hook for tesched's own."""
-        held = context.changes_of(self.name)
-        for job_id, job in context.snapshot.jobs.items():
-            if job_id not in held and job.reason == HELD_BY_US and is_held_by_hook(job):
-                held[job_id] = _hold(job_id, context)
+        """Take over the holds of the submission hook, before it is decided who must wait."""
+        self._take_over(context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
         """Hold the jobs that a policy wants held, and release the others that tesched holds."""
@@ -49,7 +54,8 @@ class HoldLever(Lever):
         served = {order.preemptor: order for order in open_now(orders) if not _must_wait(order, wanted, context)}
         self._release(wanted, let_go, served, context)
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
-        new = [job_id for job_id in wanted if job_id not in held and job_id in jobs and job_id not in served]
+        new = [job_id for job_id in wanted if job_id in jobs and job_id not in served]
+        new = [job_id for job_id in new if _is_to_be_held(jobs[job_id], held.get(job_id), context)]
         # Slurm starts the first in the queue first. Of thousands the others come with the next polls.
         new = [job_id for job_id in new if not context.is_refused(Field.HOLD, jobs[job_id].user)]
         for job_id in sorted(new, key=lambda one: (-jobs[one].priority, one))[:MOST_HELD]:
@@ -59,12 +65,21 @@ class HoldLever(Lever):
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
+        self._take_over(context)
         self.carry_out((), orders, context)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many holds are to be ended. Of a job that runs none can be."""
-        jobs = snapshot.jobs
-        return sum(job_id in jobs and jobs[job_id].pending for job_id in memory.changes_of(self.name))
+        jobs, changes = snapshot.jobs, memory.changes_of(self.name)
+        return sum(job_id in jobs and jobs[job_id].pending and not one.restored for job_id, one in changes.items())
+
+    def _take_over(self, context: CycleContext) -> None:
+        """Take over the holds of the submission hook; of a job that has its mark and is not held, that this is so."""
+        held = context.changes_of(self.name)
+        for job_id, job in context.snapshot.jobs.items():
+            # Of 100,000 jobs next to none has the mark.
+            if job.admin_comment == HOOK_MARK and job.pending and job_id not in held:
+                held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
     def _release(
         self,
@@ -77,8 +92,11 @@ class HoldLever(Lever):
         held = context.changes_of(self.name)
         for job_id, one in list(held.items()):
             job = context.snapshot.jobs.get(job_id)
-            if not _still_held(one, context):
-                del held[job_id]
+            if one.restored or not _still_held(one, context):
+                if job is not None and job.pending and has_hook_mark(job):
+                    held[job_id] = replace(one, restored=True)
+                elif job_id not in context.absent:
+                    del held[job_id]
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
                     order = served[job_id]
@@ -91,18 +109,12 @@ class HoldLever(Lever):
                     context.actions.append(Release(job_id=job_id, reason=reason))
             elif job_id in wanted:
                 continue
-            elif job is not None and job.held and job.reason == HELD_BY_ITS_USER:
+            elif job is not None and job.held and job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job):
                 del held[job_id]
             elif _shows(job_id, context):
                 held[job_id] = replace(one, value=_FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
-
-
-def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -> bool:
-    """Check whether a TE job must not start in what is free, though it has an order: no victim leaves for it."""
-    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
-    return is_te and not order.victims and order.preemptor in wanted
 
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
@@ -117,6 +129,19 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
     )
 
 
+def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -> bool:
+    """Check whether a TE job must not start in what is free, though it has an order: no victim leaves for it."""
+    is_te = context.snapshot.job_class(order.preemptor) is JobClass.TE
+    return is_te and not order.victims and order.preemptor in wanted
+
+
+def _is_to_be_held(job: Job, one: Change[int] | None, context: CycleContext) -> bool:
+    """Return whether a hold is to be sent for a job that must wait: none is there, or it is the hook's alone."""
+    if one is None or one.restored:
+        return not job.held
+    return job.held and job.reason == HELD_BY_ITS_USER and context.now - one.at > RESEND_AFTER_S
+
+
 def _still_held(one: Change[int], context: CycleContext) -> bool:
     """Return whether our hold is in place, or on its way. One that came as the job started waits for its requeue."""
     job = context.snapshot.jobs.get(one.job_id)
@@ -128,7 +153,7 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
 
 def _shows(job_id: JobId, context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(job_id)
-    if job is None or not job.held or job.reason != HELD_BY_US:
+    if job is None or not job.held or not (job.reason == HELD_BY_US or is_held_by_hook(job)):
         return False
     return not context.is_refused(Field.HOLD, job.user, puts_back=True)
 

@@ -60,7 +60,7 @@ class LimitKind(StrEnum):
     USERS = "users"
     #: flags and factors of QOS, of slurmdbd
     QOS_FLAGS = "qos_flags"
-    #: which QOS each user may use, of slurmdbd; asked after the flags, so that it is not read where these aren't
+    #: which QOS each user may use, of slurmdbd; queried after the flags, so that it is not read where these aren't
     ALLOWED_QOS = "allowed_qos"
 
 
@@ -114,7 +114,7 @@ class SlurmLimits:
     associations: Mapping[tuple[str, str, str], Association] = field(default_factory=dict)
     #: by the QOS' name, in small letters
     qos: Mapping[str, Limits] = field(default_factory=dict)
-    #: by the QOS' name, in small letters; empty until slurmdbd has been asked
+    #: by the QOS' name, in small letters; empty until slurmdbd has answered
     rules: Mapping[str, QosRules] = field(default_factory=dict)
     #: the QOS that each user may use, in small letters, by account, user and partition; of users that are known
     allowed_qos: Mapping[tuple[str, str, str], frozenset[str]] = field(default_factory=dict)

@@ -34,7 +34,7 @@ class JobClass(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedRun:
-    """Run time that is expected of a job's run, from its start, seconds: three quantiles, for who needs which."""
+    """Run time that is expected of a job's run, from its start, seconds: three quantiles."""
 
     #: 1 in 10 runs is shorter: for the bound on the slowdown, which a short run time makes stricter
     low_s: float

@@ -9,6 +9,7 @@ from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason,
 from tesched_core.model.change import PRIORITY
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
+from tesched_core.model.hook import is_held_by_hook
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import OrderState
@@ -51,6 +52,8 @@ def te_queue(
             continue
         early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
         why = None if early else room_would_not_help(job)
+        if why is not None and why[0] is RefusalCode.HELD and is_held_by_hook(job):
+            why = RefusalCode.HELD, "it is admitted, and is being released"
         if job_id in served:
             why = RefusalCode.ORDER_OPEN, f"room is being made for it on {','.join(served[job_id].nodes)}"
         elif why is None and job_id in still_raised and job_id not in patient:

@@ -36,7 +36,7 @@ Principle
     then `tesched status` names it.
 
     A QOS may lift its partition's limits (flags PartitionTimeLimit, PartitionMaxNodes, PartitionMinNodes): slurmdbd
-    shows that (`sacctmgr show qos`), and until it has been asked no QOS does.
+    shows that (`sacctmgr show qos`), and until it has answered no QOS does.
 
     Some jobs are no victims although Slurm would start them again: one with --time-min, one that asked for fewer nodes
     than it got, one submitted to several partitions, of which Slurm shows a running job's own alone, and one that other

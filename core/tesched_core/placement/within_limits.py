@@ -8,7 +8,7 @@ Definitions
 Principle
     Slurm weighs a limit of a QOS before that of the associations, each kind and TRES by itself: what one of the two QOS
     sets is not compared with the other's, nor with the associations'. The partition's QOS comes first, unless the job's
-    has the flag OverPartQOS; while that is not known (slurmdbd has to be asked), the higher limit counts. Of the
+    has the flag OverPartQOS; while that is not known (slurmdbd has to answer), the higher limit counts. Of the
     associations, the job's own counts with all limits (slurmctld hands an account's limits of one job down to its
     users), those above it with their Grp… alone. GrpTRES and MaxTRESPerJob of associations, and no others, are
     multiplied by the LimitFactor of the first QOS that has one. With the flag UsageFactorSafe of its QOS a job's time

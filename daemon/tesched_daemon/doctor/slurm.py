@@ -26,7 +26,7 @@ from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_cluster import read_nodes, read_partitions, read_settings
 
 from tesched_daemon.config import Config
-from tesched_daemon.doctor import plugin
+from tesched_daemon.doctor import bound, plugin
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
 from tesched_daemon.doctor.partitions import first_in_line
 from tesched_daemon.doctor.racks import planning
@@ -81,6 +81,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from rate_limit(config, controller.values, user_name(), os.geteuid())
     yield _job_requeue(settings)
     yield from _job_submit(controller)
+    yield from bound.examine(config, controller.values)
     if settings.plugin is None:
         yield _preemption(config, controller)
     yield from plugin.examine(config, settings, controller.values, user_name())

@@ -33,7 +33,7 @@ class Recorded:
     job_names: tuple[str, ...]
     accounts: tuple[str, ...]
     partitions: tuple[str, ...]
-    #: as Slurm writes them: 123, 120_4, and COMPLETED; "" where not told
+    #: as Slurm writes them: 123, 120_4, and COMPLETED; "" where the trace has none
     job_ids: tuple[str, ...]
     states: tuple[str, ...]
     #: how many lines were left out, by reason

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf, isnan, log2
+from math import ceil, log2
 from pathlib import Path
 from statistics import fmean, median
 
@@ -18,6 +18,7 @@ from tesched_cli.common import progress
 from tesched_predict.history import FinishedRun
 from tesched_predict.quantiles import LEVELS, RunTimes
 from tesched_sim import traces
+from tesched_sim.traces.finished import finished_run, require_times
 from tesched_sim.traces.recorded import Recorded
 from tesched_sim.workload import WorkloadError
 
@@ -98,32 +99,15 @@ class Figures:
 
 
 def submitted(recorded: Recorded) -> list[Submitted]:
-    """Return the jobs of a trace in the order of submission; where no wait is told, a job started at once."""
-    jobs = []
-    for place, run_s in enumerate(recorded.run_s.tolist()):
-        submit_s, waited_s = float(recorded.submit_s[place]), float(recorded.waited_s[place])
-        limit_s = float(recorded.limit_s[place])
-        run = FinishedRun(
-            user=recorded.users[place],
-            account=recorded.accounts[place],
-            partition=recorded.partitions[place],
-            job_name=recorded.job_names[place],
-            gpus=max(int(recorded.gpus[place]), 0),
-            cpus=max(int(recorded.cpus[place]), 0),
-            nodes=max(int(recorded.nodes[place]), 0),
-            time_limit_s=None if isnan(limit_s) or limit_s == inf else limit_s,
-            run_s=run_s,
-            end_s=submit_s + (0.0 if isnan(waited_s) else waited_s) + run_s,
-        )
-        jobs.append(Submitted(submit_s, run))
+    """Return the jobs of a trace in the order of submission."""
+    jobs = [Submitted(submit_s, finished_run(recorded, row)) for row, submit_s in enumerate(recorded.submit_s.tolist())]
     return sorted(jobs, key=lambda job: job.submit_s)
 
 
 def measure(path: Path, form: str | None = None, *, online: bool, parent_runs: float) -> Figures:
     """Return the figures of one trace. Raises WorkloadError."""
     recorded = traces.read(path, form)
-    if not recorded.has_times:
-        raise WorkloadError(f"{path}:1: this format tells no time of submission; a trace with such times is needed")
+    require_times(recorded, path)
     jobs = submitted(recorded)
     if len(jobs) < FEWEST_JOBS:
         raise WorkloadError(f"{path}: it has {len(jobs)} jobs that ran; {FEWEST_JOBS} are needed at least")

@@ -7,8 +7,9 @@ from math import log
 
 import pytest
 from tesched_predict.calibration import FEWEST_SCORES, MOST_SCORES, STRIDE, Calibration
+from tesched_predict.groups import RUNS_OF_ALL
 from tesched_predict.history import FinishedRun, JobFacts
-from tesched_predict.quantiles import RUNS_OF_ALL, RunTimes
+from tesched_predict.quantiles import RunTimes
 
 
 def calibrated(scores: list[float]) -> Calibration:
@@ -26,7 +27,7 @@ def test_the_worked_example() -> None:
     assert round(calibrated(scores).levels((0.899,))[0], 6) == 0.96
 
 
-def test_levels_are_as_asked_until_there_are_enough_scores() -> None:
+def test_levels_are_nominal_until_there_are_enough_scores() -> None:
     assert calibrated([0.99] * (FEWEST_SCORES - 1)).levels((0.1, 0.9)) == (0.1, 0.9)
     assert calibrated([0.99] * FEWEST_SCORES).levels((0.1, 0.9)) != (0.1, 0.9)
 

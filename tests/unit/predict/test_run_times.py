@@ -45,7 +45,7 @@ def test_runs_of_the_second_half_are_learned_only_online(tmp_path: Path) -> None
     ("text", "says"),
     [
         (HEAD + "\nyesterday,1,1,1,vc\n", "trace.csv:2: timestamp is 'yesterday'; it must be a time such as"),
-        ("duration_s,num_gpus\n10,1\n", "trace.csv:1: this format tells no time of submission"),
+        ("duration_s,num_gpus\n10,1\n", "trace.csv:1: this format has no time of submission"),
         (HEAD + "\n2017-10-03 00:00:00,1,1,1,vc\n", "trace.csv: it has 1 jobs that ran; 10 are needed at least"),
         ("what,ever\n", "trace.csv:1: this is the beginning of none of the formats"),
     ],

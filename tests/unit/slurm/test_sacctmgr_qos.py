@@ -1,10 +1,10 @@
-"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is asked for them."""
+"""Flags and factors of QOS as sacctmgr prints them, and when slurmdbd is queried."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 import pytest
@@ -12,8 +12,17 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import SlurmSettings
 from tesched_core.model.slurm_limits import PLAIN, LimitKind, QosRules, UnreadLimits
 from tesched_slurm import sacctmgr_qos
-from tesched_slurm.run_command import Commands
-from tesched_slurm.sacctmgr_qos import AGE_S, NOTHING_SAID, TIMEOUT_S, QosInDatabase, read_allowed, read_rules
+from tesched_slurm.sacctmgr_qos import (
+    AGE_S,
+    MOST_USERS,
+    NOTHING_SAID,
+    TIMEOUT_S,
+    QosInDatabase,
+    read_allowed,
+    read_rules,
+)
+
+from tests.unit.slurm.answering import Answering
 
 ANSWER = "normal|||1.000000\nHigh|UsageFactorSafe,OverPartQOS|2.000000|0.500000\n"
 RULES = {
@@ -64,25 +73,10 @@ def test_of_two_clusters_with_one_slurmdbd_its_own_says_which_qos_a_user_may_use
     assert read_allowed("\n".join(rows), "third") == {}
 
 
-def test_while_the_clusters_name_is_not_known_no_user_is_asked_for() -> None:
+def test_while_the_clusters_name_is_not_known_no_user_is_queried() -> None:
     commands = Answering(answers=[ANSWER])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(replace(WITH_DATABASE, cluster_name=""), {"ann"})
-    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering(Commands):
-    """Commands that answer with the next of `answers`, and note what they were asked for."""
-
-    answers: list[str | Failure]
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-    def run(
-        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
-        self.calls["sacctmgr"] += 1
-        self.asked.append(tuple(argv))
-        return self.answers.pop(0)
+    assert (found.rules, found.allowed, len(commands.ran)) == (RULES, {}, 1)
 
 
 class Later(Executor):
@@ -111,23 +105,23 @@ class AtOnce(Later):
         return future
 
 
-def test_the_first_poll_has_them_and_they_are_asked_for_again_after_a_while() -> None:
+def test_the_first_poll_has_them_and_they_are_queried_again_after_a_while() -> None:
     now = 1000.0
     commands = Answering(answers=[ANSWER, "normal|DenyOnLimit||1\n"])
     qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
     assert qos.now(WITH_DATABASE, ()).rules == RULES
     now += AGE_S
     assert qos.now(WITH_DATABASE, ()).rules == RULES
-    assert len(commands.asked) == 1
+    assert len(commands.ran) == 1
     now += 1
     assert qos.now(WITH_DATABASE, ()).rules == {"normal": QosRules(flags=frozenset({"denyonlimit"}))}
     assert not commands.calls, "slurmdbd's answers are no RPCs of slurmctld's"
 
 
-def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
+def test_users_are_queried_by_name_and_none_with_a_strange_name() -> None:
     commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, {"bob", "ann", "a b", "a,b", "-x"})
-    assert commands.asked[1][-1] == "user=ann,bob"
+    assert commands.ran[1][-1] == "user=ann,bob"
     assert found.allowed == {("lab", "ann", ""): frozenset({"normal"})}
     assert found.rules == RULES
 
@@ -136,18 +130,18 @@ def test_users_are_asked_for_by_name_and_none_with_a_strange_name() -> None:
     ("users", "why"),
     [
         (set(), None),
-        ({"a b"}, "slurmdbd is not asked for 1 user(s) with a strange name, such as ['a b']"),
-        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are asked for"),
+        ({"a b"}, "slurmdbd is not queried for 1 user(s) with a strange name, such as ['a b']"),
+        (set(map(str, range(1001))), "1001 users have jobs running; no more than 1000 are queried"),
     ],
     ids=["none", "strange", "many"],
 )
-def test_of_no_user_or_too_many_nothing_is_asked_and_those_that_are_missed_are_reported(
+def test_no_user_or_too_many_are_not_queried_and_those_that_are_missed_are_reported(
     users: set[str], why: str | None
 ) -> None:
     commands = Answering(answers=[ANSWER])
     qos = QosInDatabase(commands=commands, beside=AtOnce())
     found = qos.now(WITH_DATABASE, users)
-    assert (found.rules, found.allowed, len(commands.asked)) == (RULES, {}, 1)
+    assert (found.rules, found.allowed, len(commands.ran)) == (RULES, {}, 1)
     assert (qos.unread.said if qos.unread is not None else None) == why
 
 
@@ -156,7 +150,7 @@ def test_of_users_some_with_a_strange_name_the_others_are_read_and_those_reporte
     commands = Answering(answers=[ANSWER, "here|lab|ann||normal\n"])
     qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
     assert qos.now(WITH_DATABASE, {"ann", "b\n"}).allowed == {("lab", "ann", ""): frozenset({"normal"})}
-    said = "slurmdbd is not asked for 1 user(s) with a strange name, such as ['b\\n']"
+    said = "slurmdbd is not queried for 1 user(s) with a strange name, such as ['b\\n']"
     assert qos.unread == UnreadLimits(kind=LimitKind.ALLOWED_QOS, since=1000.0, said=said, kept=False)
 
 
@@ -187,7 +181,7 @@ def test_no_poll_but_the_first_waits_for_slurmdbd_and_that_not_for_long(monkeypa
     assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
     later.run()
     assert qos.now(WITH_DATABASE, ()).rules == RULES
-    assert len(commands.asked) == 1, "it is not asked again while it has not answered"
+    assert len(commands.ran) == 1, "it is not queried again while it has not answered"
     assert waited == [TIMEOUT_S]
 
 
@@ -232,11 +226,87 @@ def test_why_it_does_not_answer_is_reported_and_logged_in_short_and_visibly(
     assert len(caplog.messages[0]) < 300
 
 
-def test_without_slurmdbd_nothing_is_asked() -> None:
+def test_without_slurmdbd_nothing_is_queried() -> None:
     commands = Answering(answers=[])
     assert QosInDatabase(commands=commands, beside=AtOnce()).now(SlurmSettings(), ("ann",)) == NOTHING_SAID
-    assert commands.asked == []
+    assert commands.ran == []
 
 
 def test_real_threads_bring_the_answer() -> None:
     assert QosInDatabase(commands=Answering(answers=[ANSWER])).now(WITH_DATABASE, ()).rules == RULES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raising(Answering):
+    """Commands that raise where their next answer is an exception's text."""
+
+    def run(
+        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
+    ) -> str | Failure:
+        answer = Answering.run(self, argv, variables, enough=enough)
+        if answer == "raise":
+            raise UnicodeError("odd\n")
+        return answer
+
+
+@pytest.mark.parametrize("answers", [["raise"], [ANSWER, "raise"]], ids=["flags", "allowed"])
+def test_a_question_that_raises_is_reported_and_fails_no_poll(answers: list[str | Failure]) -> None:
+    now = 1000.0
+    allowed = "here|lab|ann||normal\n"
+    commands = Raising(answers=[ANSWER, allowed, *answers, ANSWER, allowed])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now, clock=lambda: now)
+    unread = []
+    for _ in range(3):
+        assert qos.now(WITH_DATABASE, {"ann"}).rules == RULES
+        unread.append(qos.unread)
+        now += AGE_S + 1
+    said = "sacctmgr: UnicodeError: odd\\n"
+    assert unread == [None, UnreadLimits(kind=LimitKind.QOS_FLAGS, since=1301.0, said=said, kept=True), None]
+
+
+class NoThread(AtOnce):
+    """Executor on a host that starts no further thread, the first time."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        if not self.refused:
+            self.refused = True
+            raise RuntimeError("can't start new thread")
+        return super().submit(fn, *args, **kwargs)
+
+    refused = False
+
+
+def test_where_no_thread_can_be_started_it_is_reported_and_fails_no_poll() -> None:
+    now = 1000.0
+    qos = QosInDatabase(commands=Answering(answers=[ANSWER]), beside=NoThread(), stopwatch=lambda: now)
+    assert qos.now(WITH_DATABASE, ()) == NOTHING_SAID
+    assert qos.unread is not None
+    assert qos.unread.said == "sacctmgr: RuntimeError: can't start new thread"
+    now += AGE_S + 1
+    assert qos.now(WITH_DATABASE, ()).rules == RULES
+
+
+def test_many_users_are_read_by_several_commands_each_of_a_length_that_a_command_line_takes() -> None:
+    users = {f"{number:04}{'x' * 252}" for number in range(MOST_USERS)}
+    first, *others = sorted(users)
+    commands = Answering(answers=[ANSWER, f"here|lab|{first}||normal\n", f"here|lab|{others[-1]}||high\n", *([""] * 9)])
+    found = QosInDatabase(commands=commands, beside=AtOnce()).now(WITH_DATABASE, users)
+    assert found.allowed == {
+        ("lab", first, ""): frozenset({"normal"}),
+        ("lab", others[-1], ""): frozenset({"high"}),
+    }
+    words = [argv[-1].removeprefix("user=") for argv in commands.ran[1:]]
+    assert ",".join(words).split(",") == sorted(users)
+    # The longest word that Linux takes is of 128 KiB.
+    assert all(len(word) < 1 << 17 for word in words)
+
+
+def test_where_one_of_several_commands_fails_what_was_read_before_counts() -> None:
+    now = 1000.0
+    users = set(map(str, range(MOST_USERS)))
+    commands = Answering(answers=[ANSWER, "here|lab|1||normal\n", "", "", "", ANSWER, "here|lab|1||high\n", FAILS])
+    qos = QosInDatabase(commands=commands, beside=AtOnce(), stopwatch=lambda: now)
+    for said in (None, "no answer"):
+        assert qos.now(WITH_DATABASE, users).allowed == {("lab", "1", ""): frozenset({"normal"})}
+        assert (qos.unread.said if qos.unread is not None else None) == said
+        now += AGE_S + 1

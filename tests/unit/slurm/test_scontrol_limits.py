@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import grp
 import pwd
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,10 @@ from tesched_core.model.resources import Tres
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, LimitKind, UnreadLimits
 from tesched_slurm import group_members
 from tesched_slurm.group_members import read_members
-from tesched_slurm.run_command import Commands
 from tesched_slurm.scontrol_limits import FORGOTTEN_AFTER_S, LIMITS_AGE_S, LimitsInForce, read_limits
 
 from tests.builders import running
+from tests.unit.slurm.answering import Answering
 
 TRES = "cpu=N(2),mem=N(100),node=N(1),billing=N(2),gres/gpu=N(0)"
 ACCOUNT = (
@@ -97,20 +96,6 @@ def test_of_an_answer_of_another_form_nothing_is_known(answer: str) -> None:
     assert read_limits(answer) == NOTHING_KNOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answering(Commands):
-    """Commands that answer with the next of `answers`, and note what they were asked for."""
-
-    answers: list[str | Failure]
-    asked: list[tuple[str, ...]] = field(default_factory=list)
-
-    def run(
-        self, argv: Sequence[str], variables: Mapping[str, str] | None = None, *, enough: int | None = None
-    ) -> str | Failure:
-        self.asked.append(tuple(argv))
-        return self.answers.pop(0)
-
-
 FAILS = Failure(kind=FailureKind.UNREACHABLE, message="no answer")
 JOB = replace(running(1, NodeShare(node="n1", tres=Tres(cpus=1))), user="ann", account="lab")
 ENFORCED = SlurmSettings(enforced=frozenset({"associations", "limits", "qos"}))
@@ -122,14 +107,22 @@ def test_users_with_jobs_running_are_asked_for_in_one_call() -> None:
     waits = replace(JOB, allocation=(), user="eve")
     found = LimitsInForce(commands=commands).now(ENFORCED, (), [JOB, waits, replace(JOB, user="bob")])
     assert "high" in found.qos
-    assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos", "users=ann,bob")]
+    assert commands.ran == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos", "users=ann,bob")]
 
 
 @pytest.mark.parametrize("name", ["a,b", "a b", "-x", "a=b", "a\nb"])
 def test_with_a_user_of_a_strange_name_all_are_asked_for(name: str) -> None:
     commands = Answering(answers=[HIGH])
     LimitsInForce(commands=commands).now(ENFORCED, (), [replace(JOB, user=name)])
-    assert commands.asked == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
+    assert commands.ran == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
+
+
+@pytest.mark.parametrize(("count", "length"), [(1001, 8), (1000, 100)], ids=["many", "long names"])
+def test_with_more_names_than_one_command_takes_all_users_are_read(count: int, length: int) -> None:
+    commands = Answering(answers=[HIGH])
+    jobs = [replace(JOB, user=f"{number:04}{'x' * (length - 4)}") for number in range(count)]
+    LimitsInForce(commands=commands).now(ENFORCED, (), jobs)
+    assert commands.ran == [("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")]
 
 
 def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None:
@@ -137,7 +130,7 @@ def test_they_are_read_again_only_after_a_while_also_where_that_failed() -> None
     limits = LimitsInForce(commands=commands)
     assert limits.now(ENFORCED, (), [JOB]) == NOTHING_KNOWN
     assert limits.now(ENFORCED, (), [JOB]) == NOTHING_KNOWN
-    assert len(commands.asked) == 1
+    assert len(commands.ran) == 1
     limits.age_s = -1.0
     known = limits.now(ENFORCED, (), [JOB])
     assert "high" in known.qos
@@ -230,13 +223,13 @@ def test_what_can_not_be_read_again_for_long_is_forgotten() -> None:
 def test_where_no_limits_are_enforced_none_are_read(words: set[str]) -> None:
     commands = Answering(answers=[])
     assert LimitsInForce(commands=commands).now(SlurmSettings(enforced=frozenset(words)), (), [JOB]) == NOTHING_KNOWN
-    assert commands.asked == []
+    assert commands.ran == []
 
 
 def test_without_jobs_on_nodes_none_are_read() -> None:
     commands = Answering(answers=[])
     assert LimitsInForce(commands=commands).now(ENFORCED, (), [replace(JOB, allocation=())]) == NOTHING_KNOWN
-    assert commands.asked == []
+    assert commands.ran == []
 
 
 def for_groups(*names: str) -> Partition:

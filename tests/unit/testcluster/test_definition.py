@@ -224,7 +224,12 @@ def test_the_plugin_has_its_folder_and_its_marks_file() -> None:
 
 def test_accounting_brings_slurmdbd_qos_and_accounts() -> None:
     qos = (Qos(name="be", preempt_mode="requeue", grace_time_s=0), Qos(name="te", priority=100, preempts=("be",)))
-    accounting = Accounting(qos=qos, accounts=(Account(name="lab", users=("root", "ada"), qos=("be", "te")),))
+    accounts = (
+        Account(name="lab", users=("root", "ada"), qos=("be", "te")),
+        Account(name="open"),
+        Account(name="more", users=("root", "ada"), qos=("be", "te")),
+    )
+    accounting = Accounting(qos=(*qos, Qos(name="plain")), accounts=accounts)
     definition = ClusterDefinition(accounting=accounting)
     conf = settings(render_slurm_conf(definition, LOCAL, BOOKWORM))
     assert conf["AccountingStorageType"] == "accounting_storage/slurmdbd"
@@ -236,13 +241,12 @@ def test_accounting_brings_slurmdbd_qos_and_accounts() -> None:
     assert "StoragePort=20002\n" in dbd
     assert [" ".join(call[1:]) for call in sacctmgr_commands(definition)] == [
         "add cluster tesched",
-        "add qos be",
-        "add qos te",
-        "modify qos be set priority=0 preemptmode=requeue gracetime=0",
+        "add qos be,te,plain",
+        "modify qos be set preemptmode=requeue gracetime=0",
         "modify qos te set priority=100 preempt=be",
-        "add account lab cluster=tesched",
-        "add user root account=lab qos=be,te defaultqos=be",
-        "add user ada account=lab qos=be,te defaultqos=be",
+        "add account lab,open,more cluster=tesched",
+        "add user root,ada account=lab,more qos=be,te defaultqos=be",
+        "add user root account=open",
     ]
 
 

@@ -115,6 +115,13 @@ def upgrade() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(op.f("ix_finished_runs_end_s"), "finished_runs", ["end_s"])
+    op.create_table(
+        "run_time_levels",
+        sa.Column("cluster", sa.Text(), nullable=False),
+        sa.Column("levels", sa.JSON(), nullable=False),
+        sa.Column("written_at", sa.Float(53), nullable=False),
+        sa.PrimaryKeyConstraint("cluster", name=op.f("pk_run_time_levels")),
+    )
 
     op.create_table(
         "job_memory",

@@ -145,7 +145,7 @@ class SmallSlurm:
         base = 2_000_000 if job.te and self.site.te_first else 1_000_000
         job.own_priority = job.priority = base - job.job_id
         if held:
-            job.held, job.priority, job.reason, job.note = True, 0, "JobHeldAdmin", HOOK_MARK
+            job.held, job.priority, job.reason, job.note = True, 0, "JobHeldUser", HOOK_MARK
         self._traits[job.job_id] = Traits(
             job_class=JobClass.TE if job.te else JobClass.BE,
             rule="attack",

@@ -1,9 +1,9 @@
-"""Finished runs that tell a run time, and how long they ran."""
+"""Finished runs of which run times are learned, and how long they ran."""
 
 from __future__ import annotations
 
 import pytest
-from tesched_core.intake.finished_runs import tells_run_time
+from tesched_core.intake.finished_runs import ended_by_itself
 from tesched_core.intake.job_times import Change, last_run_s
 from tesched_core.model.cluster import FINISHED, JobState
 from tesched_core.model.memory import Memory
@@ -12,23 +12,25 @@ from tesched_core.model.resources import JobId
 from tesched_testcluster.harness.store_examples import job, order, remembering, victim
 
 
-def test_runs_that_ended_by_themselves_or_at_their_limit_tell() -> None:
-    telling = {state for state in FINISHED if tells_run_time(job(1, state, start_time=1.0), Memory())}
-    assert telling == {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY}
-    assert not tells_run_time(job(1, JobState.COMPLETED), Memory())
+def test_runs_that_ended_by_themselves_or_at_their_limit_are_learned() -> None:
+    learned = {state for state in FINISHED if ended_by_itself(job(1, state, start_time=1.0), Memory())}
+    assert learned == {JobState.COMPLETED, JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY}
+    assert not ended_by_itself(job(1, JobState.COMPLETED), Memory())
 
 
-@pytest.mark.parametrize(("restarts", "noticed_at", "tells"), [(0, 200.0, False), (0, None, True), (1, 200.0, True)])
-def test_a_run_that_ended_after_its_notice_does_not_tell(restarts: int, noticed_at: float | None, tells: bool) -> None:
+@pytest.mark.parametrize(("restarts", "noticed_at", "learned"), [(0, 200.0, False), (0, None, True), (1, 200.0, True)])
+def test_a_run_that_ended_after_its_notice_is_not_learned(
+    restarts: int, noticed_at: float | None, learned: bool
+) -> None:
     memory = remembering(order(1, 7, victim(3, noticed_at=noticed_at)))
     ended = job(3, JobState.COMPLETED, start_time=100.0, restarts=restarts)
-    assert tells_run_time(ended, memory) is tells
+    assert ended_by_itself(ended, memory) is learned
 
 
-@pytest.mark.parametrize(("at", "tells"), [(150.0, False), (99.0, True)])
-def test_a_run_whose_notice_was_withdrawn_does_not_tell_when_its_order_is_over(at: float, tells: bool) -> None:
+@pytest.mark.parametrize(("at", "learned"), [(150.0, False), (99.0, True)])
+def test_a_run_whose_notice_was_withdrawn_is_not_learned_when_its_order_is_over(at: float, learned: bool) -> None:
     paid = Paid(at=at, job_id=JobId(3), user="ada", account="", nodes=("n1",), node_s=0.0, withdrawn=True)
-    assert tells_run_time(job(3, JobState.COMPLETED, start_time=100.0), Memory(paid=(paid,))) is tells
+    assert ended_by_itself(job(3, JobState.COMPLETED, start_time=100.0), Memory(paid=(paid,))) is learned
 
 
 def change(at: float, state: JobState, restarts: int = 0, **more: float) -> Change:

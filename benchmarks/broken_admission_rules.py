@@ -1,0 +1,60 @@
+"""The rules of the submission hook's holds and of its file, which `python -m benchmarks.mutations` breaks."""
+
+from __future__ import annotations
+
+from benchmarks.mutation import Mutation
+
+_HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook.py"
+_FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
+_TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
+
+ADMISSION_MUTATIONS = (
+    Mutation("hook: its holds are taken over", _HOLD, "if job.admin_comment == HOOK_MARK and job.pending", "if False"),
+    Mutation(
+        "hook: before it is decided", _HOLD, "        self._take_over(context)\n\n    def carry", "\n    def carry"
+    ),
+    Mutation(
+        "hook: by undo, too",
+        _HOLD,
+        "        self._take_over(context)\n        self.carry_out(",
+        "        self.carry_out(",
+    ),
+    Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
+    Mutation("hook: what stays of its mark", _HOLD, "held[job_id] = replace(one, restored=True)", "del held[job_id]"),
+    Mutation("hook: nothing is to be put back", _HOLD, "pending and not one.restored for", "pending for"),
+    Mutation("hook: no user's own hold", _HOLD, "and not is_held_by_hook(job):", "and False:"),
+    Mutation("hook: its user's reason", _HOLD, "== HELD_BY_US or is_held_by_hook(job))", "== HELD_BY_US)"),
+    Mutation("hook: held anew once", _HOLD, " and context.now - one.at > RESEND_AFTER_S\n\n", "\n\n"),
+    Mutation(
+        "hook: held anew as an operator", _HOLD, "return job.held and job.reason == HELD_BY_ITS", "return False and"
+    ),
+    Mutation("hook: another's hold", _HOLD, "        return not job.held\n", "        return True\n"),
+    Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK", "return True"),
+    Mutation("hook: not after a run", _HOOK, " and job.restarts == 0", ""),
+    Mutation("hook: what explain says", _TE_QUEUE, "RefusalCode.HELD and is_held_by_hook(job)", "RefusalCode.OPEN"),
+    Mutation("admission file: sooner", _FILE, "or now < one.until > admission.until", ""),
+    Mutation("admission file: it holds for a while", _FILE, "_is_used(one.at, one.valid, now) or", "False or"),
+    Mutation(
+        "admission file: a later time", _FILE, "return admission.until > max(one.until, now) and", "return False and"
+    ),
+    Mutation("admission file: no write for the past", _FILE, "max(one.until, now) and", "one.until and"),
+    Mutation("admission file: other rules", _FILE, "or classes != one.classes", ""),
+    Mutation("admission file: another's hand", _FILE, "or one.stat != self._stat()", ""),
+    Mutation("admission file: only its own", _FILE, "if self._written is not None:", "if True:"),
+    Mutation(
+        "admission file: without a bound",
+        _FILE,
+        "            self.withdraw()\n            return",
+        "            return",
+    ),
+    Mutation("admission file: the failure", _FILE, "        self.failure = failure\n", ""),
+    Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
+    Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),
+    Mutation("admission rules: all up to the last", _RULES, "rules[: last + 1]", "rules[:last]"),
+    Mutation(
+        "admission rules: what is TE by default", _RULES, "if classes.default_class is not JobClass.TE:", "if True:"
+    ),
+    Mutation("admission rules: the user's bounds", _RULES, "yield from _conditions(classes.user_word.within)", "pass"),
+    Mutation("admission: doctor knows the old hook", _DOCTOR, "if FORM not in hook:", "if False:"),
+    Mutation("admission: doctor compares the paths", _DOCTOR, "not in hook or f", "not in hook and f"),
+)

@@ -1,0 +1,142 @@
+"""Admission file: until when TE jobs may start by themselves, for the submission hook (systemd/job_submit.lua).
+
+Principle
+    The hook holds a TE job at its submission unless the file lets it start, and a living daemon takes its poke. What
+    the file says holds for a while only: a daemon that hangs, or can't see Slurm, keeps no job from starting for
+    longer. Without the file nothing is held.
+
+Source
+    tesched's own; `guard.bound`, docs/howto/bound.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tesched_core.intake.class_rules import Classification
+from tesched_core.model.decision import Admission
+
+from tesched_daemon.admission_rules import lines_of
+from tesched_daemon.marks_file import replace_file
+
+#: The file's first line; the hook reads no other form.
+FORM = "tesched-admission 1"
+#: Seconds for which the file holds, beside two of the longest waits between polls.
+HOLDS_S = 60.0
+#: The part of what is left of a time after which the file is written anew.
+PART = 0.25
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """State of the file when it was written."""
+
+    at: float
+    until: float
+    valid: float
+    most_s: float
+    classes: Classification
+    #: inode, change time, size
+    stat: tuple[int, int, int] | None
+
+
+@dataclass(kw_only=True)
+class AdmissionFile:
+    """The file, and what this process has written there last."""
+
+    path: Path
+    #: why the last try to write or to remove it failed
+    failure: str = ""
+    _written: _Written | None = field(default=None)
+
+    def follow(
+        self, admission: Admission | None, classes: Classification, *, now: float, longest_wait_s: float
+    ) -> None:
+        """Let the file say this, and write it where it does not yet; None: nothing is held, and there is no file.
+
+        `now` is in Unix seconds, and the next call comes within `longest_wait_s`. Never raises for the file's sake.
+        """
+        if admission is None:
+            self.withdraw()
+            return
+        valid = now + HOLDS_S + 2 * longest_wait_s
+        if not self._is_due(admission, classes, valid, now):
+            return
+        try:
+            replace_file(self.path, text_of(admission, classes, valid))
+        except OSError as error:
+            self._failed("written", error)
+            return
+        self.failure = ""
+        self._written = _Written(
+            at=now,
+            until=admission.until,
+            valid=valid,
+            most_s=admission.most_s,
+            classes=classes,
+            stat=self._stat(),
+        )
+
+    def withdraw(self) -> None:
+        """Remove it, whichever process has written it."""
+        self._written = None
+        try:
+            self.path.unlink(missing_ok=True)
+        except NotADirectoryError:
+            pass
+        except OSError as error:
+            self._failed("removed", error)
+            return
+        self.failure = ""
+
+    def leave(self) -> None:
+        """Remove it, if this process has written it: another daemon leads, or this one ends."""
+        if self._written is not None:
+            self.withdraw()
+
+    def _is_due(self, admission: Admission, classes: Classification, valid: float, now: float) -> bool:
+        one = self._written
+        if one is None or self.failure or one.stat != self._stat():
+            return True
+        if admission.most_s != one.most_s or classes != one.classes or valid < one.valid or now < one.at:
+            return True
+        if _is_used(one.at, one.valid, now) or now < one.until > admission.until:
+            return True
+        return admission.until > max(one.until, now) and _is_used(one.at, one.until, now)
+
+    def _stat(self) -> tuple[int, int, int] | None:
+        try:
+            seen = self.path.lstat()
+        except OSError:
+            return None
+        return seen.st_ino, seen.st_mtime_ns, seen.st_size
+
+    def _failed(self, what: str, error: OSError) -> None:
+        failure = f"the admission file cannot be {what}: {self.path}: {error.strerror}"
+        if failure != self.failure:
+            log.warning("%s", failure)
+        self.failure = failure
+
+
+def _is_used(since: float, until: float, now: float) -> bool:
+    """Return whether a quarter of this time has passed; of a time that was over from the start, that is so."""
+    return now - since >= PART * max(until - since, 0.0)
+
+
+def text_of(admission: Admission, classes: Classification, valid: float) -> str:
+    """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds."""
+    return "\n".join(
+        [
+            FORM,
+            f"valid {valid:.3f}",
+            f"until {admission.until:.3f}",
+            f"most {admission.most_s:.3f}",
+            *lines_of(classes),
+            "end",
+            "",
+        ]
+    )

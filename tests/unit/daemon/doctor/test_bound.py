@@ -1,0 +1,47 @@
+"""What `tesched doctor` says of guard.bound: enforced by the submission hook, or only measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_core.model.limits import Bound, Limits, TeLimits
+from tesched_daemon.config import Config
+from tesched_daemon.doctor.bound import examine
+from tesched_daemon.doctor.finding import Level
+
+HOOK = (Path(__file__).parents[4] / "systemd" / "job_submit.lua").read_text()
+BOUNDED = Config(guard=Limits(bound=Bound(slowdown=3, te_time_limit_s=1800)))
+MEASURED = "what guard.bound says is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "hook", "level", "text"),
+    [
+        ("lua", HOOK, Level.OK, "what guard.bound says is enforced"),
+        ("require_timelimit,lua", HOOK, Level.OK, "what guard.bound says is enforced"),
+        ("(null)", HOOK, Level.WARN, f"{MEASURED}; JobSubmitPlugins has no lua"),
+        ("lua", "-- an older one", Level.WARN, "knows no admission file"),
+        ("lua", HOOK.replace("/run/tesched/admission", "/elsewhere"), Level.WARN, "reads another file"),
+        ("lua", HOOK.replace("/run/tesched/poke.sock", "/elsewhere"), Level.WARN, "pokes another socket"),
+        ("lua", None, Level.WARN, "cannot be seen here"),
+    ],
+    ids=["installed", "beside another", "no lua", "older", "other file", "other socket", "not here"],
+)
+def test_it_says_whether_the_bound_is_enforced(
+    tmp_path: Path, plugins: str, hook: str | None, level: Level, text: str
+) -> None:
+    if hook is not None:
+        (tmp_path / "job_submit.lua").write_text(hook)
+    (finding,) = examine(BOUNDED, {"JobSubmitPlugins": plugins, "SLURM_CONF": str(tmp_path / "slurm.conf")})
+    assert finding.level is level
+    assert text in finding.text
+
+
+def test_without_a_bound_nothing_is_said() -> None:
+    assert [*examine(Config(), {})] == []
+
+
+def test_limits_on_te_jobs_need_the_hook_too() -> None:
+    (finding,) = examine(Config(guard=Limits(te=TeLimits(max_running_per_user=1))), {})
+    assert finding.text.startswith("what guard.te says is measured, not enforced")
