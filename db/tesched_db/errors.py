@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError, SQLAlchemyError, StatementError
 from tesched_core.ports import JournalError, UnwritableError
 
+#: PostgreSQL: undefined column, undefined table
+_LACKS = frozenset({"42703", "42P01"})
+
 
 class StoreError(JournalError):
     """The state store cannot be opened, read or written now; the message is one line for an admin."""
@@ -46,6 +49,10 @@ def _in_words(error: SQLAlchemyError) -> str:
     if not isinstance(error, DBAPIError) or error.orig is None:
         return _first_line(error)
     said = _first_line(error.orig)
+    lacks = said.startswith(("no such column", "no such table")) or getattr(error.orig, "sqlstate", None) in _LACKS
+    if lacks:
+        # A schema that has not been released yet changes in place.
+        return f"{said} (made by another development version: move it away and make a new one by tesched db upgrade)"
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is None:
         return said

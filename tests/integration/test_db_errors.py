@@ -6,7 +6,7 @@ import sqlite3
 
 import psycopg.errors
 import pytest
-from sqlalchemy.exc import DataError, ProgrammingError, SQLAlchemyError
+from sqlalchemy.exc import DataError, OperationalError, ProgrammingError, SQLAlchemyError
 from tesched_db.errors import RowError, StoreError, store_errors
 
 
@@ -25,3 +25,17 @@ def test_what_a_server_says_of_rights_and_tables_is_of_no_value(error: SQLAlchem
     with pytest.raises(StoreError) as caught, store_errors("write"):
         raise error
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        psycopg.errors.UndefinedTable("no table victims"),
+        psycopg.errors.UndefinedColumn("no column size"),
+        sqlite3.OperationalError("no such column: daemon.bound"),
+        sqlite3.OperationalError("no such table: victims"),
+    ],
+)
+def test_a_store_of_another_development_version_is_said_to_be_one(said: Exception) -> None:
+    with pytest.raises(StoreError, match="move it away and make a new one by tesched db upgrade"), store_errors("read"):
+        raise OperationalError("select", {}, said)

@@ -90,6 +90,33 @@ def test_of_a_job_array_the_tasks_that_may_run_at_once_count() -> None:
     assert held(site(array, limits=TeLimits(max_running_per_user=2)), 0) == [12]
 
 
+def test_tasks_of_an_array_that_run_leave_less_of_its_throttle() -> None:
+    array = replace(te(12, at=1), array_job_id=JobId(12), array_tasks="1-7%3", array_throttle=3)
+    task = replace(te(13, at=1), array_job_id=JobId(12), array_task_id=0)
+    drive = site(array, task, limits=TeLimits(max_running_per_user=3))
+    drive.starts(13, share("n1", 1), at_s=0)
+    assert held(drive, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "limits", "said"),
+    [
+        (
+            replace(te(12), array_job_id=JobId(12), array_tasks="0-9"),
+            TeLimits(max_running_per_user=3),
+            "never starts as it is: as --array=0-9%3 it would",
+        ),
+        (te(12, limit_s=6000), TeLimits(max_node_minutes_per_user=90), "alone it is above that, and never starts"),
+    ],
+    ids=["an array", "a job"],
+)
+def test_one_that_is_above_the_limits_alone_is_told_that_it_never_starts(job: Job, limits: TeLimits, said: str) -> None:
+    drive = site(job, limits=limits)
+    assert held(drive, 0) == [12]
+    (why,) = (one.text for one in drive.decision.refusals if one.job_id == 12)
+    assert said in why
+
+
 @pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime"])
 def test_one_that_does_not_start_by_itself_takes_no_place_and_is_left_alone(reason: str) -> None:
     first = replace(te(11), reason=reason, priority=0 if reason == "JobHeldUser" else 100)

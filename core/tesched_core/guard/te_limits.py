@@ -50,6 +50,8 @@ class _Held:
     node_minutes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cpus: int = 0
     gpus: int = 0
+    #: tasks that run, by array
+    tasks: Counter[JobId | None] = field(default_factory=Counter)
 
     def add(self, one: _Wanted) -> None:
         self.running[one.user] += one.jobs
@@ -72,24 +74,37 @@ def above_te_limits(
         if job.on_nodes and snapshot.job_class(job_id) is JobClass.TE:
             cpus, gpus = _amounts(share.tres for share in job.allocation)
             held.add(_Wanted(job.user, 1, len(job.nodes) * most_run_s(job) / 60, cpus, gpus))
+            held.tasks[job.array_job_id] += job.array_job_id is not None
     whole = _amounts(node.total for node in snapshot.nodes.values())
     ours, found = set(held_by_us), dict[JobId, Refusal]()
     for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
         why = room_would_not_help(job)
         if why is not None and why[0] in _NOT_BY_ITSELF and job.job_id not in ours:
             continue
-        wanted = _wanted(job, snapshot)
+        wanted = _wanted(job, snapshot, held.tasks[job.array_job_id])
         if over := _over(wanted, held, whole, limits):
+            over += _if_alone(job, snapshot, whole, limits)
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
         else:
             held.add(wanted)
     return found
 
 
-def _wanted(job: Job, snapshot: Snapshot) -> _Wanted:
+def _if_alone(job: Job, snapshot: Snapshot, whole: tuple[int, int], limits: TeLimits) -> str:
+    """Return what to do for a job that is above the limits by itself, in words; empty for any other."""
+    alone = _wanted(job, snapshot, 0)
+    if not _over(alone, _Held(), whole, limits):
+        return ""
+    most = limits.max_running_per_user
+    throttle = f": as --array={job.array_tasks.partition('%')[0]}%{most} it would" if 0 < most < alone.jobs else ""
+    return f"; alone it is above that, and never starts as it is{throttle}"
+
+
+def _wanted(job: Job, snapshot: Snapshot, running_tasks: int) -> _Wanted:
+    """Return what starts with a job: of an array of which so many tasks run, what its throttle lets start."""
     tasks = tasks_in(job)
     if job.array_tasks and job.array_throttle:
-        tasks = min(tasks, job.array_throttle)
+        tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
     cpus = job.request.cpus
     if any(takes_whole_nodes(job.request, snapshot.partitions.get(name)) for name in job.partitions):
         cpus = job.request.min_nodes * max((node.total.cpus for node in snapshot.nodes.values()), default=0)
