@@ -1,0 +1,165 @@
+"""The submission hook in a real slurmctld: which jobs it holds, by the admission file, and which it leaves alone."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+from tesched_core.intake.class_rules import Classification, Match, UserWord
+from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.snapshot import JobClass
+from tesched_testcluster.definition import Account, Accounting
+from tesched_testcluster.users import ordinary_users
+
+from tests.cluster.admission_site import DEBUG, LATER_S, TRIAL, Site, rule, site_of
+from tests.cluster.conftest import MakeCluster
+from tests.cluster.test_submission_hook import LIBRARIES, ONLY, fill
+from tests.cluster.test_submission_hook import listener as listener_on
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.fixture
+def site(make_cluster: MakeCluster) -> Iterator[Site]:
+    """Give one node with the hook."""
+    with site_of(make_cluster) as found:
+        yield found
+
+
+@pytest.fixture
+def listener(site: Site) -> Iterator[socket.socket]:
+    """Give a socket in the daemon's place."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as channel:
+        channel.bind(str(site.socket))
+        yield channel
+
+
+@pytest.mark.gate
+def test_a_closed_window_holds_te_jobs_alone(site: Site, listener: socket.socket) -> None:
+    site.says(DEBUG)
+    assert site.is_marked("--partition=debug", "--time=1")
+    assert not site.is_marked("--partition=main")
+    job = site.cluster.job(site.submit("--partition=debug", "--hold"))
+    assert (job["Reason"], job.get("AdminComment")) == ("JobHeldUser", None)
+    # An array is one job to the hook, and to a release.
+    array = site.submit("--partition=debug", "--array=1-3", "--time=1")
+    assert site.cluster.job(array).get("AdminComment") == HOOK_MARK
+    site.says(DEBUG, until=time.time() + LATER_S)
+    assert not site.is_marked("--partition=debug", "--time=1")
+    assert site.is_marked("--partition=debug", "--time=2")
+    # Without a time limit of its own it has its partition's, ten minutes.
+    assert site.is_marked("--partition=debug")
+    site.says(DEBUG, valid=time.time() - 1)
+    assert not site.is_marked("--partition=debug", "--time=1")
+    site.says(DEBUG)
+    site.file.write_text(site.file.read_text().removesuffix("end\n"))
+    assert not site.is_marked("--partition=debug", "--time=1")
+    site.says(DEBUG)
+    assert site.is_marked("--partition=debug", "--time=1")
+    listener.close()
+    assert not site.is_marked("--partition=debug", "--time=1")
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_job_is_held_only_where_a_daemon_lives(make_cluster: MakeCluster, library: str) -> None:
+    with site_of(make_cluster, before=ONLY[library]) as site:
+        site.says(DEBUG)
+        trial = ("--partition=debug", "--time=1")
+        assert not site.is_marked(*trial), "it was never there"
+        with listener_on(site.socket):
+            assert site.is_marked(*trial)
+            fill(site.socket)
+            assert site.is_marked(*trial), "one that is busy lives"
+        assert not site.is_marked(*trial), "its socket is left behind"
+        site.socket.unlink()
+        site.socket.touch()
+        assert not site.is_marked(*trial), "a file"
+
+
+#: rules, options of jobs that may be TE by them, and of jobs that are certainly not
+CASES: dict[str, tuple[Classification, tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]] = {
+    "globs": (
+        Classification(rules=(rule(JobClass.TE, Match(names=("a*c?e", "[!x-z]-1", "été*", "it's 100%"))),)),
+        (("-Jabcde",), ("-Jacée",), ("-Jaccee",), ("-Jb-1",), ("-Jété",), ("-Jit's 100%",)),
+        (("-Jabcd",), ("-Jxabcde",), ("-Jabcdeé",), ("-Jx-1",), ("-Jété"[:-1],), ("-Jit's 1000",), ("-Ja",)),
+    ),
+    "a set that Lua can't tell": (
+        Classification(rules=(rule(JobClass.TE, Match(names=("[%-é]",))),)),
+        (("-Ja",), ("-Jb",)),
+        (),
+    ),
+    "the first rule that matches": (
+        Classification(
+            rules=(
+                rule(JobClass.EXEMPT, Match(names=("safe*",))),
+                rule(JobClass.BE, Match(min_nodes=1)),
+                rule(JobClass.TE, Match(max_time_limit_s=120)),
+                rule(JobClass.BE, Match()),
+            )
+        ),
+        (("--time=2",),),
+        (("--time=3",), ("-Jsafe-1", "--time=1"), ("--time=1", "--comment=be")),
+    ),
+    "amounts": (
+        Classification(rules=(rule(JobClass.TE, Match(max_cpus=2, max_gpus=1, max_nodes=1, interactive=False)),)),
+        (("-n2",), ("-n1", "--gres=gpu:1"), ("-n1",)),
+        (("-n3",), ("-n1", "--gres=gpu:2"), ("-n1", "--gpus=2"), ("-N2", "-n2")),
+    ),
+    "the user's word": (
+        Classification(user_word=UserWord(may_say_te=True, within=Match(max_time_limit_s=120))),
+        (("--comment=te", "--time=2"), ("--comment=run=5,TESCHED:TE", "--time=1")),
+        (("--comment=te", "--time=3"), ("--comment=note=te", "--time=1"), ("--comment=better", "--time=1"), ()),
+    ),
+    "what is TE unless a rule says otherwise": (
+        Classification(default_class=JobClass.TE, rules=(rule(JobClass.BE, Match(partitions=("main",))),)),
+        (("--partition=debug",),),
+        (("--partition=main",), ("--partition=debug,main",), ()),
+    ),
+}
+
+
+@pytest.mark.gate
+def test_the_hook_holds_each_job_that_may_be_te_by_the_rules(site: Site, listener: socket.socket) -> None:
+    wrong: list[tuple[str, ...]] = []
+    for name, (classes, maybe, certainly_not) in CASES.items():
+        site.says(classes)
+        wrong += [(name, *options, "is not held") for options in maybe if not site.is_marked(*options)]
+        wrong += [(name, *options, "is held") for options in certainly_not if site.is_marked(*options)]
+    assert not wrong
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+def test_a_user_neither_writes_the_mark_nor_releases_a_job_that_must_wait(site: Site, listener: socket.socket) -> None:
+    site.says(DEBUG)
+    job_id = site.submit(*TRIAL)
+    command = ("scontrol", "update", f"jobid={job_id}", "admincomment=x")
+    assert site.cluster.run(*command, check=False, user=site.te_user).returncode != 0
+    # As the daemon does for a job that must wait.
+    site.cluster.run("scontrol", "hold", str(job_id))
+    assert site.cluster.job(job_id)["Reason"] == "JobHeldAdmin"
+    assert site.cluster.run("scontrol", "release", str(job_id), check=False, user=site.te_user).returncode != 0
+
+
+def test_an_operator_holds_and_releases_what_the_hook_holds(make_cluster: MakeCluster) -> None:
+    te_user, operator = ordinary_users(2)
+    accounting = Accounting(
+        accounts=(Account(name="lab", users=("root", te_user, operator)),), operators=(operator,), enforce=""
+    )
+    with site_of(make_cluster, accounting) as site, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(site.socket))
+        site.says(DEBUG)
+        job_id = site.submit(*TRIAL, "--begin=now+1hour")
+        assert site.held() == [str(job_id)]
+        site.cluster.run("scontrol", "hold", str(job_id), user=operator)
+        assert site.cluster.job(job_id)["Reason"] == "JobHeldAdmin"
+        site.cluster.run("scontrol", "release", str(job_id), user=operator)
+        assert site.held() == []
+        # It may not remove the mark, which means nothing on a job that is not held.
+        said = site.cluster.run("scontrol", "update", f"jobid={job_id}", "admincomment=", check=False, user=operator)
+        assert said.returncode != 0
+        assert site.cluster.job(job_id)["AdminComment"] == HOOK_MARK
