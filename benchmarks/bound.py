@@ -2,7 +2,7 @@
 
 Runs the heart of the daemon beside small clusters whose users do their worst, and measures by how much each BE job was
 truly delayed (`tesched_testcluster/harness/bound`). Prints each job that TE jobs have delayed by more than its bound,
-and ends with status 1 if there is one. On two free cores it takes about two minutes.
+and ends with status 1 if there is one. On two busy cores it takes four to six minutes.
 """
 
 from __future__ import annotations
