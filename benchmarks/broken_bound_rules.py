@@ -14,21 +14,34 @@ _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 
 BOUND_MUTATIONS = (
+    Mutation("bound: a victim that is held", _DEADLINES, "starts_by_itself(job, self.now, delay_s)", "True"),
+    Mutation("bound: one that never fits", _DEADLINES, "and self._places(job).can_start", ""),
+    Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
+    Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),
+    Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
+    Mutation("bound: a boost stays", _STEP, "[*context.deadlines.due, *boosted]", "context.deadlines.due"),
     Mutation("te limits: running jobs", _TE_LIMITS, "running > limits.max_running_per_user", "False"),
     Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
     Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
     Mutation("te limits: the share", _TE_LIMITS, "amount > limits.max_cluster_share * total", "False"),
     Mutation("te limits: whole nodes", _TE_LIMITS, "if any(takes_whole_nodes(", "if False and any(takes_whole_nodes("),
     Mutation("te limits: one that may start counts", _TE_LIMITS, "held.add(wanted)", "pass"),
-    Mutation("te limits: not one that can't", _TE_LIMITS, "_NOT_BY_ITSELF and job.job_id not in ours", "set()"),
-    Mutation("te limits: one that we hold", _TE_LIMITS, "and job.job_id not in ours", ""),
+    Mutation(
+        "te limits: not one that can't",
+        _TE_LIMITS,
+        "if job.job_id not in ours and not starts_by_itself",
+        "if False and not starts_by_itself",
+    ),
+    Mutation("te limits: one that we hold", _TE_LIMITS, "if job.job_id not in ours and not starts", "if not starts"),
     Mutation(
         "te limits: first come",
         _TE_LIMITS,
         "(one.submit_time, one.job_id)",
         "one.job_id",
     ),
-    Mutation("te limits: an array's throttle", _TE_LIMITS, "min(tasks, job.array_throttle)", "tasks"),
+    Mutation(
+        "te limits: an array's throttle", _TE_LIMITS, "min(tasks, max(job.array_throttle - running_tasks, 0))", "tasks"
+    ),
     Mutation("te limits: no window", _STEP, "if context.limits.te.is_set:", "if False:"),
     Mutation(
         "bound: a TE run between two polls", _BYSTANDERS, "found |= _unseen(found, known, te, memory, context)", "pass"
@@ -70,7 +83,7 @@ BOUND_MUTATIONS = (
     Mutation("bound: the time limit", _DEADLINES, "2 * self.poll_s + most_run_s(te) +", "2 * self.poll_s +"),
     Mutation("bound: after the time limit", _DEADLINES, "most_run_s(te) + self._ends_within_s", "most_run_s(te)"),
     Mutation("bound: its own user", _DEADLINES, "one.job.user != te.user and self._may_meet", "self._may_meet"),
-    Mutation("bound: other nodes", _DEADLINES, "bool((mine & its).any())", "True"),
+    Mutation("bound: other nodes", _DEADLINES, "bool((mine.nodes & its.nodes).any())", "True"),
     Mutation("bound: the first deadline", _DEADLINES, "min(until, self.waiting[0].at", "max(until, self.waiting[0].at"),
     Mutation("bound: marks end", _DEADLINES, "return self.now + spare_s\n        if", "return None\n        if"),
     Mutation(
@@ -93,7 +106,7 @@ BOUND_MUTATIONS = (
     ),
     Mutation("bound: a preemption that is over", _ADVANCE, "add_delay(after, context)", "pass"),
     Mutation("bound: not its own user's", _SETTLED, "seconds > 0 and not victim.of_own_user", "seconds > 0"),
-    Mutation("bound: undone", _UNDO, "add_delay(victim, context)", "pass"),
+    Mutation("bound: undone", _UNDO, "add_delay(now, context)", "pass"),
     Mutation("bound: outlived", _CLASSIFY, "JobClass.TE and _outlives(", "JobClass.TE and False and _outlives("),
-    Mutation("bound: about to be ended", _CLASSIFY, "(0.0 if is_raised else OVER_LIMIT_S)", "0.0"),
+    Mutation("bound: raised alone", _CLASSIFY, "return is_raised and now", "return now"),
 )

@@ -60,7 +60,12 @@ BYSTANDER_MUTATIONS = (
     Mutation(
         "bystander: a reservation ahead", _BYSTANDERS, "job.time_limit_s if snapshot.reservations else None", "None"
     ),
-    Mutation("bystander: away without an order", _BYSTANDERS, " or _left_without_order(job, memory)", ""),
+    Mutation(
+        "bystander: away without an order",
+        _BYSTANDERS,
+        "context.deadlines is None and _left_without_order(job, memory)",
+        "False",
+    ),
     Mutation("bystander: a task of the same second", _BYSTANDERS, "> last - SLURM_SECOND_S\n", "> last\n"),
     Mutation("bystander: a run of a TE job", _BYSTANDERS, "one.user, one.start_time or 0.0)", "one.user, 0.0)"),
     Mutation(

@@ -54,7 +54,7 @@ from tesched_policies.slaq.state import SlaqState, Training
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
 times = st.floats(0, 2**33)
-_PAST_SPANS = ("ran_s", "suspended_s", "longest_run_s", "delayed_s")
+_PAST_SPANS = ("ran_s", "suspended_s", "longest_run_s", "delayed_s", "excused_s")
 counts = st.integers(0, 2**20)
 nice_values = st.integers(-(2**33), 2**33)
 #: whatever Unicode knows, but for what the store writes as escapes

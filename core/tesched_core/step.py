@@ -20,7 +20,7 @@ from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
 from tesched_core.model.actions import Action, Hold, SetNice, SetPriority
-from tesched_core.model.change import HOLD
+from tesched_core.model.change import HOLD, QUEUE_BOOST
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals
 from tesched_core.model.limits import Limits, YieldBy
@@ -33,6 +33,7 @@ from tesched_core.orders.came_back import see_returns
 from tesched_core.orders.marking import marked, see_what_slurm_did
 from tesched_core.orders.reinforce import add_victims, reopened
 from tesched_core.orders.serve import Served, serve
+from tesched_core.orders.settled import excused
 from tesched_core.orders.summary import summary
 from tesched_core.orders.te_queue import te_queue
 from tesched_core.orders.tell_users import Telling, tell_users
@@ -79,6 +80,7 @@ def step(
     for lever in levers:
         lever.follow(context)
     memory = replace(memory, changes=context.changes_now())
+    memory = excused(memory, context)
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
     above = above_te_limits(columns.trials, snapshot, limits.te, held)
@@ -215,7 +217,12 @@ def _admission(context: CycleContext) -> Admission | None:
 def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
     """Yield a boost for each BE job for which a TE job has to wait; one that was its victim has its own."""
     away = {victim.job_id for order in memory.open_orders() for victim in order.victims if victim.awaited}
-    for job_id in context.deadlines.due if context.deadlines is not None else ():
+    if context.deadlines is None:
+        return
+    # One that is at the head already, and shows a limit there, stays there: elsewhere it would not show it, and TE jobs
+    # would wait for it.
+    boosted = [job_id for job_id in memory.changes_of(QUEUE_BOOST) if context.deadlines.is_near(job_id)]
+    for job_id in dict.fromkeys([*context.deadlines.due, *boosted]):
         if job_id not in away and context.snapshot.jobs[job_id].pending:
             why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"
             yield BoostJob(job_id=job_id, why=why, stays=True, is_due=True)

@@ -156,6 +156,7 @@ class Remembered:
                 "suspended_s": one.past.suspended_s if one.past else None,
                 "longest_run_s": one.past.longest_run_s if one.past else None,
                 "delayed_s": one.past.delayed_s if one.past else None,
+                "excused_s": one.past.excused_s if one.past else None,
                 **_futile_values(one.futile),
             }
             for job_id, one in by_job.items()
@@ -178,6 +179,7 @@ def _of_job(row: JobMemoryRow) -> OfJob:
             suspended_s=row.suspended_s or 0.0,
             longest_run_s=row.longest_run_s or 0.0,
             delayed_s=row.delayed_s or 0.0,
+            excused_s=row.excused_s or 0.0,
         )
     return OfJob(
         preemptions=row.preemptions,

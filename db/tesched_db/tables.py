@@ -515,6 +515,7 @@ class JobMemoryRow(Base):
     suspended_s: Mapped[float | None]
     longest_run_s: Mapped[float | None]
     delayed_s: Mapped[float | None]
+    excused_s: Mapped[float | None]
 
 
 class ReportRow(Base):

@@ -194,6 +194,62 @@ def test_the_same_a_second_later_is_refused() -> None:
     assert drive.open_orders() == []
 
 
+@pytest.mark.parametrize(
+    ("reason", "eligible_s", "is_held"),
+    [
+        ("BeginTime", 130, True),
+        ("Priority", 0, True),
+        ("JobHeldUser", 0, False),
+        ("AssocGrpCPUMinutesLimit", 0, False),
+        ("Dependency", 0, False),
+        ("BeginTime", 10_000, False),
+    ],
+)
+def test_no_te_job_waits_for_a_victim_that_could_not_start_anyway(
+    reason: str, eligible_s: float, is_held: bool
+) -> None:
+    drive = full(waiting(LATER, cpus=32, time_limit_s=600, user="ada"), ran_s=60)
+    drive.limits = replace(drive.limits, order_timeout_s=1000)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(10)
+    priority = 0 if reason == "JobHeldUser" else 100
+    drive.change(BE, reason=reason, eligible_time=NOW + eligible_s, priority=priority)
+    for at_s in range(20, 180, 10):
+        drive.cycle(at_s)
+    assert (LATER in held(drive) or LATER in drive.memory.changes_of("hold")) is is_held
+    # What it could not start for is no delay by TE jobs: 60 s lost and 10 s away are.
+    assert drive.decision.bound is not None
+    assert [one.delayed_s for one in drive.decision.bound.jobs] == [60 + 170 if is_held else 60 + 10]
+
+
+@pytest.mark.parametrize("state", ["DOWN", "IDLE"])
+def test_no_te_job_waits_for_a_job_that_would_not_fit_if_nothing_else_ran(state: str) -> None:
+    drive = queue(delayed_s=800)
+    drive.obeys(*drive.decision.actions)
+    drive.nodes["n2"] = replace(node("n2"), state=state)
+    partition = drive.start.partitions["p"]
+    drive.start = replace(drive.start, partitions={"p": replace(partition, nodes=partition.nodes | {"n2"})})
+    request = replace(drive.jobs[WAITS].request, tasks=2, min_nodes=2, max_nodes=2)
+    drive.change(WAITS, request=request)
+    drive.cycle(801)
+    is_released = [one.job_id for one in drive.decision.actions if isinstance(one, Release)] == [TE]
+    assert is_released is (state == "DOWN")
+
+
+def test_a_due_job_stays_at_the_head_where_it_shows_a_limit() -> None:
+    drive = queue(delayed_s=700)
+    drive.jobs[LATER] = waiting(LATER, cpus=24, user="cyd", priority=500)
+    drive.start = drive.start.with_traits({**drive.start.traits, LATER: drive.start.traits[WAITS]})
+    drive.obeys(*drive.cycle(800))
+    drive.change(WAITS, reason="AssocGrpCpuLimit")
+    drive.obeys(*drive.cycle(802))
+    assert drive.jobs[JobId(TE)].priority > 0, "it waits for no job that a limit keeps waiting"
+    for at_s in range(810, 1200, 10):
+        drive.obeys(*drive.cycle(at_s))
+        assert drive.jobs[WAITS].nice < 0
+        assert held(drive) == []
+
+
 def test_what_undo_withdraws_counts_until_then() -> None:
     drive = full(ran_s=60)
     drive.obeys(*drive.cycle(0))
@@ -268,7 +324,8 @@ def test_te_job_that_can_not_delay_it_is_not_held(te: Job) -> None:
     )
     drive.cycle(801)
     last = drive.memory.changes_of("hold")
-    assert TE not in last or any(isinstance(one, Release) for one in drive.decision.actions)
+    released = [one.job_id for one in drive.decision.actions if isinstance(one, Release)]
+    assert TE not in last or released == [TE]
 
 
 def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
@@ -282,6 +339,36 @@ def test_te_job_whose_victims_have_had_their_notice_is_not_stopped() -> None:
     assert drive.open_orders() == [1]
     assert held(drive) == [LATER]
     assert drive.why_not(TE) is RefusalCode.ORDER_OPEN
+
+
+def test_what_undo_resumes_was_delayed() -> None:
+    drive = full(ran_s=60)
+    drive.limits = replace(drive.limits, lever=YieldBy.AUTO)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(1)
+    drive.starts(TE, HALF, at_s=1)
+    drive.cycle(2)
+    drive.ends(TE)
+    for at_s in (400, 401, 402):
+        drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
+        drive.obeys(*drive.decision.actions)
+    assert drive.open_orders() == []
+    assert drive.memory.past[JobId(BE)].delayed_s == pytest.approx(400, abs=2)
+
+
+def test_after_undo_a_victim_that_waits_is_delayed_on() -> None:
+    drive = full(ran_s=60, te_s=100)
+    drive.obeys(*drive.cycle(0))
+    drive.cycle(2)
+    for at_s in (50, 51):
+        drive.memory, drive.decision = undo(drive.memory, drive.snapshot(at_s), drive.limits)
+        drive.obeys(*drive.decision.actions)
+    drive.change(BE, reason="Resources", eligible_time=NOW + 60, submit_time=NOW + 1)
+    drive.starts(TE, HALF, at_s=100)
+    drive.cycle(101)
+    drive.cycle(301)
+    assert drive.decision.bound is not None
+    assert [one.delayed_s for one in drive.decision.bound.jobs] == [60 + 51 + 201]
 
 
 @pytest.mark.parametrize(("suspended_s", "is_held"), [(711, False), (712, True)])

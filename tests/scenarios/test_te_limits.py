@@ -117,9 +117,9 @@ def test_one_that_is_above_the_limits_alone_is_told_that_it_never_starts(job: Jo
     assert said in why
 
 
-@pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime"])
+@pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime", "Licenses", "AssocGrpCpuLimit"])
 def test_one_that_does_not_start_by_itself_takes_no_place_and_is_left_alone(reason: str) -> None:
-    first = replace(te(11), reason=reason, priority=0 if reason == "JobHeldUser" else 100)
+    first = replace(te(11), reason=reason, priority=0 if reason == "JobHeldUser" else 100, eligible_time=NOW + 100)
     drive = site(first, te(12, at=1), limits=TeLimits(max_running_per_user=1))
     assert held(drive, 0) == []
     drive.starts(12, share("n1", 1), at_s=1)

@@ -2,8 +2,8 @@
 
 Principle
     Pending TE jobs come in the order of their submission. One that may start counts as running at once, since Slurm may
-    start it at any time; one that can't start by itself (held by its user, a dependency, a begin time) neither counts
-    nor is held back. A share of the cluster that is kept at each moment is kept in each hour.
+    start it at any time; one that awaits something else (held by its user, a dependency, a limit) neither counts nor is
+    held back. A share of the cluster that is kept at each moment is kept in each hour.
 
 Worked example
     max_running_per_user = 1: of three pending TE jobs of one user the first may start. When it ends the second may.
@@ -20,16 +20,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tesched_core.intake.job_times import most_run_s
-from tesched_core.intake.pending_reason import room_would_not_help
+from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import TeLimits
 from tesched_core.model.request import requested_gpus, takes_whole_nodes, tasks_in
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
-
-#: reasons for which a pending job does not start by itself before something else happens
-_NOT_BY_ITSELF = frozenset({RefusalCode.HELD, RefusalCode.DEPENDENCY, RefusalCode.BEGIN_TIME})
 
 
 class _Wanted(NamedTuple):
@@ -78,8 +75,7 @@ def above_te_limits(
     whole = _amounts(node.total for node in snapshot.nodes.values())
     ours, found = set(held_by_us), dict[JobId, Refusal]()
     for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
-        why = room_would_not_help(job)
-        if why is not None and why[0] in _NOT_BY_ITSELF and job.job_id not in ours:
+        if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
             continue
         wanted = _wanted(job, snapshot, held.tasks[job.array_job_id])
         if over := _over(wanted, held, whole, limits):
@@ -130,7 +126,7 @@ def _over(wanted: _Wanted, held: _Held, whole: tuple[int, int], limits: TeLimits
         ("CPUs", held.cpus + wanted.cpus, whole[0]),
         ("GPUs", held.gpus + wanted.gpus, whole[1]),
     ):
-        if amount > limits.max_cluster_share * total:
+        if limits.max_cluster_share < 1 and amount > limits.max_cluster_share * total:
             return (
                 f"with it TE jobs would hold {amount} of {total} {name}; guard.te.max_cluster_share is "
                 f"{limits.max_cluster_share:g}"

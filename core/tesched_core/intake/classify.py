@@ -46,8 +46,6 @@ from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 #: The rule of a TE job that runs for longer than the time limit that it had when it started: it is BE since then.
 OUTLIVED = "outlived its time limit"
-#: Seconds in which Slurm has ended a job that has reached its time limit, if it has no OverTimeLimit.
-OVER_LIMIT_S = 90.0
 #: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
 UTILITIES = ("insensitive", "sensitive", "critical")
 
@@ -294,7 +292,8 @@ def _outlives(job: Job, traits: Traits, now: UnixSeconds) -> bool:
     if limit_s is None or not job.on_nodes or job.completing or job.start_time is None:
         return False
     is_raised = job.time_limit_s is None or job.time_limit_s > limit_s
-    return now - job.start_time > limit_s + (0.0 if is_raised else OVER_LIMIT_S)
+    # Else Slurm ends it; what it runs over by then is the site's (OverTimeLimit), or was no run time (suspended).
+    return is_raised and now - job.start_time > limit_s
 
 
 def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[JobId, Declared]) -> Snapshot:

@@ -69,6 +69,10 @@ _FIRM = frozenset(
 )
 
 
+#: It may start, for all that is known.
+_UNKNOWN = frozenset({RefusalCode.NOT_CONSIDERED_YET, RefusalCode.UNREAD, RefusalCode.UNSUPPORTED})
+
+
 #: What Slurm says of a job only when it comes to it: of one behind another it says Priority.
 _SHOWS_AT_THE_HEAD = frozenset({RefusalCode.LIMIT, RefusalCode.LICENSES})
 
@@ -97,6 +101,17 @@ def room_would_not_help(job: Job) -> tuple[RefusalCode, str] | None:
         if pattern.search(job.reason):
             return code, f"{text}, and room would not help (Slurm says: {job.reason or 'nothing yet'})"
     return RefusalCode.OTHER_REASON, f"room would not help (Slurm says: {job.reason})"
+
+
+def starts_by_itself(job: Job, now: UnixSeconds, within_s: float) -> bool:
+    """Check whether a pending job starts once there is room, as far as is known: it awaits nothing else.
+
+    A begin time less than `within_s` seconds from now does not count: Slurm gives one to each job that is requeued.
+    """
+    why = room_would_not_help(job)
+    if why is not None and why[0] is RefusalCode.BEGIN_TIME:
+        return job.eligible_time is None or job.eligible_time - now <= within_s
+    return why is None or why[0] in _UNKNOWN
 
 
 def blocked(job: Job, *, at_the_head: bool = False) -> str:

@@ -73,6 +73,8 @@ class Past:
     longest_run_s: float = 0.0
     #: by how much other users' TE jobs have delayed it as a victim, in preemptions that are over (`intake/delays.py`)
     delayed_s: float = 0.0
+    #: how much of that, and of the present one, it could not start for other reasons: held, at a limit, …
+    excused_s: float = 0.0
 
     def with_run(self, ran_s: float, worked_s: float) -> Past:
         """Return the past after one more run of so many seconds, and so many until its notice, or its suspension."""

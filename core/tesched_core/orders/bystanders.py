@@ -276,7 +276,10 @@ def _left_without_order(job: Job, memory: Memory) -> bool:
 
 def _waits(job: Job, memory: Memory, context: CycleContext) -> bool:
     """Check whether a job waits for free resources, and for nothing else."""
-    if not job.pending or job.job_id in context.absent or _left_without_order(job, memory):
+    if not job.pending or job.job_id in context.absent:
+        return False
+    # Where a bound rests on it, such a job is delayed on as a bystander: what it was delayed by before is settled.
+    if context.deadlines is None and _left_without_order(job, memory):
         return False
     return not room_would_not_help(job) or _is_reconsidered(job, memory)
 

@@ -6,13 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.intake.delays import delay_by
+from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.nice import awaits_release
 from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST, Change
-from tesched_core.model.memory import Past
+from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
 
+#: Polls that are further apart, in seconds, say nothing of the time between them.
+MOST_BETWEEN_S = 60.0
 #: Levers whose changes are a part of an order: it has not ended before they are put back.
 _OF_ORDERS = (PRIORITY, VICTIM_BOOST, REQUEUE)
 
@@ -38,6 +41,27 @@ def add_delay(victim: Victim, context: CycleContext) -> None:
     if seconds > 0 and not victim.of_own_user:
         past = context.past.get(victim.job_id, Past(submitted_at=victim.queued_at, ran_s=0.0))
         context.past[victim.job_id] = replace(past, delayed_s=past.delayed_s + seconds)
+
+
+def excused(memory: Memory, context: CycleContext) -> Memory:
+    """Return the memory after victims that could not start anyway since the last poll: that is no TE job's doing.
+
+    Held by its user, at a limit, behind a dependency: else one job that never starts would keep TE jobs waiting.
+    """
+    now, delay_s = context.now, context.snapshot.settings.requeue_delay_s
+    since_s = 0.0 if memory.seen_at is None else now - memory.seen_at
+    if not context.limits.bound.is_set or not 0 < since_s <= MOST_BETWEEN_S:
+        return memory
+    past = dict(memory.past)
+    for order in memory.open_orders():
+        for victim in order.victims:
+            job = context.snapshot.jobs.get(victim.job_id)
+            if victim.of_own_user or not victim.awaited or job is None or not job.pending:
+                continue
+            if victim.job_id in past and not starts_by_itself(job, now, delay_s):
+                before = past[victim.job_id]
+                past[victim.job_id] = replace(before, excused_s=before.excused_s + since_s)
+    return replace(memory, past=past)
 
 
 def take_out_own_wait(victim: Victim, away_s: float, context: CycleContext) -> None:

@@ -37,10 +37,11 @@ def undo(
     for lever in levers:
         lever.restore(orders, context)
     for order in memory.open_orders():
-        orders[order.order_id] = ended = _given_up(orders[order.order_id], context)
-        for victim in ended.victims if ended.ended_at is not None else ():
-            if victim.awaited:
-                add_delay(victim, context)
+        orders[order.order_id] = after = _given_up(orders[order.order_id], context)
+        for victim, now in zip(order.victims, after.victims, strict=True):
+            # No cycle follows an order that has ended.
+            if not victim.settled and (now.settled or after.ended_at is not None):
+                add_delay(now, context)
     memory = replace(
         memory,
         cycle=memory.cycle + 1,

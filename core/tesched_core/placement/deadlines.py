@@ -6,7 +6,8 @@ Definitions
                 (its owner's word, else the low quantile of what was learned)
     limit       a TE job's time limit; Slurm ends it within 30 s and KillWait after that
     T           guard.bound.te_time_limit_s, and what one preemption costs by itself: grace period, KillWait, Slurm's
-                requeue delay, guard.min_run_time_s of lost run time, three polls
+                requeue delay, the end of a TE job at its limit (30 s and KillWait), guard.min_run_time_s of lost run
+                time, three polls
     bound       max((B - 1) R, T), with B = guard.bound.slowdown
     deadline    now + bound - D
 
@@ -15,8 +16,9 @@ Principle
     more than its bound if each TE job ends, by its time limit, before the deadline of every BE job that it may keep
     waiting, and if a victim has enough left for its lost run, its notice, the TE job and its way back.
 
-    A TE job may keep a pending BE job waiting if both may run on one node. Only jobs that have been delayed already can
-    be in its way: the bound of any other is long enough for one TE job.
+    A TE job may keep a pending BE job waiting if both may run on one node, and if the BE job awaits nothing but room on
+    nodes that are up: what a victim waits for besides (a hold of its user's, a limit, a dependency) is no part of D.
+    Only jobs that have been delayed already can be in its way: the bound of any other is long enough for one TE job.
 
 Worked example
     B = 3, a job of 100 s, T = 150 s: it may be delayed by 200 s. It was, by 120 s, and is back in the queue. A TE job
@@ -29,8 +31,8 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -38,7 +40,7 @@ from numpy.typing import NDArray
 
 from tesched_core.intake.delays import delay_by
 from tesched_core.intake.job_times import most_run_s
-from tesched_core.intake.pending_reason import has_reason, room_would_not_help
+from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
@@ -51,6 +53,7 @@ from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demands_of
+from tesched_core.placement.in_the_way import fits_now
 
 #: Seconds between two looks of slurmctld for jobs that have reached their time limits (22.05: PERIODIC_TIMEOUT).
 TIME_LIMITS_EACH_S = 30.0
@@ -66,6 +69,16 @@ class Deadline:
     bound_s: float
     #: Unix seconds
     at: UnixSeconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Places:
+    """Where jobs of one kind may start."""
+
+    #: [nodes]; None: not known, they may start anywhere
+    nodes: NDArray[np.bool_] | None
+    #: they fit on the nodes that are up, if nothing else runs there
+    can_start: bool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -87,7 +100,9 @@ class Deadlines:
     waiting: tuple[Deadline, ...] = field(init=False)
     #: of those the ones for which a TE job has had to wait in this cycle
     due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
-    _allowed: dict[JobId, NDArray[np.bool_] | None] = field(init=False, default_factory=dict)
+    _places_of: dict[Hashable, _Places] = field(init=False, default_factory=dict)
+    #: whether jobs of two of those may run on one node, by their identities
+    _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
 
     @staticmethod
     def of(memory: Memory, snapshot: Snapshot, limits: Limits, room: Room, poll_s: float) -> Deadlines | None:
@@ -190,16 +205,21 @@ class Deadlines:
             until = min(until, self.waiting[0].at - most_s - self._ends_within_s - 2 * self.poll_s)
         return Admission(until=until, most_s=most_s)
 
+    def is_near(self, job_id: JobId) -> bool:
+        """Check whether one more TE job of the longest time limit might delay a pending BE job beyond its bound."""
+        job = self.snapshot.jobs.get(job_id)
+        last = self.now + self.te_time_limit_s + self._ends_within_s + 2 * self.poll_s
+        return job is not None and job.pending and job_id in self.delayed and self.deadline(job).at < last
+
     def summary(self, te_waiting: int) -> BoundNow:
         """Return what is left of the bounds; so many TE jobs wait for them."""
-        last = self.now + self.te_time_limit_s + self._ends_within_s + 2 * self.poll_s
         found: list[LeftOfBound] = []
         for job_id in self.delayed:
             job = self.snapshot.jobs.get(job_id)
             if job is None or job.finished or self.snapshot.job_class(job_id) is not JobClass.BE:
                 continue
             one = self.deadline(job)
-            near = one.at < last if job.pending else self._most_te_s(job) < self.te_time_limit_s
+            near = self.is_near(job_id) if job.pending else self._most_te_s(job) < self.te_time_limit_s
             left = LeftOfBound(job=job.label, user=job.user, delayed_s=one.delayed_s, bound_s=one.bound_s, near=near)
             found.append(left)
         found.sort(key=lambda one: (one.bound_s - one.delayed_s, one.job))
@@ -253,40 +273,58 @@ class Deadlines:
     def _waits(self, job: Job, away: Iterable[JobId]) -> bool:
         if self.snapshot.job_class(job.job_id) is not JobClass.BE:
             return False
-        if job.job_id in away:
-            return job.pending or job.state is JobState.SUSPENDED
-        if not job.pending:
-            return False
-        return not has_reason(job.reason) or room_would_not_help(job) is None
+        if job.job_id in away and job.state is JobState.SUSPENDED:
+            return True
+        delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in away else 0.0
+        return job.pending and starts_by_itself(job, self.now, delay_s) and self._places(job).can_start
 
     def _may_meet(self, te: Job, be: Job) -> bool:
         """Check whether both may run on one node; in doubt they may."""
-        mine, its = self._nodes(te), self._nodes(be)
-        return mine is None or its is None or bool((mine & its).any())
+        mine, its = self._places(te), self._places(be)
+        pair = id(mine), id(its)
+        if pair not in self._meets:
+            both = mine.nodes is None or its.nodes is None or bool((mine.nodes & its.nodes).any())
+            self._meets[pair] = both
+        return self._meets[pair]
 
-    def _nodes(self, job: Job) -> NDArray[np.bool_] | None:
-        if job.allocation:  # it is suspended, and goes on where it is
-            return np.isin(self.room.names, job.nodes)
-        if job.job_id not in self._allowed:
-            try:
-                demands = demands_of(job, self.snapshot, self.room)
-                self._allowed[job.job_id] = np.any([one.allowed for one in demands], axis=0) if demands else None
-            except UnsupportedRequestError:
-                self._allowed[job.job_id] = None
-        return self._allowed[job.job_id]
+    def _places(self, job: Job) -> _Places:
+        """Return where a job may start; jobs that are alike in that have the same object."""
+        if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
+            kind: Hashable = job.nodes
+        else:
+            kind = job.request, job.partitions, job.reservation, job.user
+        if kind not in self._places_of:
+            self._places_of[kind] = self._find_places(job)
+        return self._places_of[kind]
+
+    def _find_places(self, job: Job) -> _Places:
+        if job.allocation:
+            return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
+        try:
+            demands = demands_of(job, self.snapshot, self.room)
+        except UnsupportedRequestError:
+            return _Places(nodes=None, can_start=True)
+        if not demands:
+            return _Places(nodes=None, can_start=True)
+        idle = replace(self.room, free=np.where(self.room.available[:, None], self.room.total, 0))
+        return _Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
 
 
 def _delayed(memory: Memory, snapshot: Snapshot) -> dict[JobId, float]:
     """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
     now = snapshot.taken_at
-    found = {job_id: past.delayed_s for job_id, past in memory.past.items() if past.delayed_s > 0}
+    found = {
+        job_id: past.delayed_s - past.excused_s
+        for job_id, past in memory.past.items()
+        if past.delayed_s > 0 or past.excused_s > 0
+    }
     for job_id, seconds in _of_victims(memory, now):
         found[job_id] = found.get(job_id, 0.0) + seconds
     for job_id, one in memory.bystanders.items():
         seconds = ended(one, now).delayed_s
         if seconds > 0:
             found[job_id] = found.get(job_id, 0.0) + seconds
-    return found
+    return {job_id: seconds for job_id, seconds in found.items() if seconds > 0}
 
 
 def _of_victims(memory: Memory, now: UnixSeconds) -> Iterator[tuple[JobId, float]]:

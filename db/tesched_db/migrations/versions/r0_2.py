@@ -141,6 +141,7 @@ def upgrade() -> None:
         sa.Column("suspended_s", sa.Float(53), nullable=True),
         sa.Column("longest_run_s", sa.Float(53), nullable=True),
         sa.Column("delayed_s", sa.Float(53), nullable=True),
+        sa.Column("excused_s", sa.Float(53), nullable=True),
         sa.PrimaryKeyConstraint("job_id", name=op.f("pk_job_memory")),
     )
     op.create_table(
