@@ -24,7 +24,7 @@ BOUND_MUTATIONS = (
     Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
     Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
     Mutation("te limits: the share", _TE_LIMITS, "amount > limits.max_cluster_share * total", "False"),
-    Mutation("te limits: whole nodes", _TE_LIMITS, "if any(takes_whole_nodes(", "if False and any(takes_whole_nodes("),
+    Mutation("te limits: whole nodes", _TE_LIMITS, "max(known) if known else job", "max(known) if False else job"),
     Mutation("te limits: one that may start counts", _TE_LIMITS, "held.add(wanted)", "pass"),
     Mutation(
         "te limits: not one that can't",

@@ -15,8 +15,9 @@ Source
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 from tesched_core.intake.job_times import most_run_s
@@ -74,21 +75,28 @@ def above_te_limits(
             held.tasks[job.array_job_id] += job.array_job_id is not None
     whole = _amounts(node.total for node in snapshot.nodes.values())
     ours, found = set(held_by_us), dict[JobId, Refusal]()
+
+    @cache
+    def largest(partition: str) -> int:
+        """Return the CPUs of the largest node of a partition."""
+        nodes = (snapshot.nodes.get(name) for name in snapshot.partitions[partition].nodes)
+        return max((node.total.cpus for node in nodes if node is not None), default=0)
+
     for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
         if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
             continue
-        wanted = _wanted(job, snapshot, held.tasks[job.array_job_id])
+        cpus = _cpus(job, snapshot, largest)
+        wanted = _wanted(job, cpus, held.tasks[job.array_job_id])
         if over := _over(wanted, held, whole, limits):
-            over += _if_alone(job, snapshot, whole, limits)
+            over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
         else:
             held.add(wanted)
     return found
 
 
-def _if_alone(job: Job, snapshot: Snapshot, whole: tuple[int, int], limits: TeLimits) -> str:
+def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits) -> str:
     """Return what to do for a job that is above the limits by itself, in words; empty for any other."""
-    alone = _wanted(job, snapshot, 0)
     if not _over(alone, _Held(), whole, limits):
         return ""
     most = limits.max_running_per_user
@@ -96,14 +104,18 @@ def _if_alone(job: Job, snapshot: Snapshot, whole: tuple[int, int], limits: TeLi
     return f"; alone it is above that, and never starts as it is{throttle}"
 
 
-def _wanted(job: Job, snapshot: Snapshot, running_tasks: int) -> _Wanted:
+def _cpus(job: Job, snapshot: Snapshot, largest: Callable[[str], int]) -> int:
+    """Return the CPUs that a job, or a task of an array, gets; of one that gets whole nodes, at most."""
+    whole = [name for name in job.partitions if takes_whole_nodes(job.request, snapshot.partitions.get(name))]
+    known = [largest(name) for name in whole if name in snapshot.partitions]
+    return job.request.min_nodes * max(known) if known else job.request.cpus
+
+
+def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
     """Return what starts with a job: of an array of which so many tasks run, what its throttle lets start."""
     tasks = tasks_in(job)
     if job.array_tasks and job.array_throttle:
         tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
-    cpus = job.request.cpus
-    if any(takes_whole_nodes(job.request, snapshot.partitions.get(name)) for name in job.partitions):
-        cpus = job.request.min_nodes * max((node.total.cpus for node in snapshot.nodes.values()), default=0)
     node_minutes = job.request.min_nodes * most_run_s(job) / 60
     return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, tasks * requested_gpus(job))
 
