@@ -12,6 +12,7 @@ Source
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,6 +50,8 @@ class AdmissionFile:
     """The file, and what this process has written there last."""
 
     path: Path
+    #: users whose changes of jobs the hook leaves alone: the daemon's own, and SlurmUser
+    uids: Collection[int] = ()
     #: why the last try to write or to remove it failed
     failure: str = ""
     _written: _Written | None = field(default=None)
@@ -67,7 +70,7 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
-            replace_file(self.path, text_of(admission, classes, valid))
+            replace_file(self.path, text_of(admission, classes, valid, self.uids))
         except OSError as error:
             self._failed("written", error)
             return
@@ -127,14 +130,18 @@ def _is_used(since: float, until: float, now: float) -> bool:
     return now - since >= PART * max(until - since, 0.0)
 
 
-def text_of(admission: Admission, classes: Classification, valid: float) -> str:
-    """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds."""
+def text_of(admission: Admission, classes: Classification, valid: float, uids: Collection[int] = ()) -> str:
+    """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds.
+
+    Changes of jobs by the users `uids` are left alone, as root's are.
+    """
     return "\n".join(
         [
             FORM,
             f"valid {valid:.3f}",
             f"until {admission.until:.3f}",
             f"most {admission.most_s:.3f}",
+            *(f"uid {uid}" for uid in sorted(uids)),
             *lines_of(classes),
             "end",
             "",

@@ -60,6 +60,23 @@ def test_an_array_is_held_and_released_as_one(site: Site) -> None:
 
 
 @pytest.mark.gate
+@pytest.mark.parametrize("change", ["release", "update"])
+def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, change: str) -> None:
+    options, words = {
+        "release": ((*TRIAL, "--hold"), ("release", "{job}")),
+        "update": ((*PLAIN, "--time=1", "--begin=now+1hour"), ("update", "jobid={job}", "partition=debug")),
+    }[change]
+    with daemon_of(site.cluster, site.config(ONE_EACH)):
+        first = site.submit(*TRIAL, wrap="sleep 1000")
+        site.cluster.wait_state(first, "RUNNING")
+        second = site.submit(*options)
+        site.cluster.run("scontrol", *(word.format(job=second) for word in words), user=site.te_user)
+        site.cluster.wait_for(lambda: site.cluster.job(second)["Reason"] == "JobHeldAdmin", "the daemon's hold")
+        site.cluster.run("scancel", str(first))
+        site.cluster.wait_state(second, "COMPLETED")
+
+
+@pytest.mark.gate
 def test_the_file_is_there_while_a_daemon_enforces_and_no_longer(site: Site) -> None:
     config = site.config(ONE_EACH)
     site.says(DEBUG)
