@@ -9,7 +9,7 @@ _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemo
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
 
 ADMISSION_MUTATIONS = (
-    Mutation("hook: its holds are taken over", _HOLD, "if job.admin_comment == HOOK_MARK and job.pending", "if False"),
+    Mutation("hook: its holds are taken over", _HOLD, "if has_hook_mark(job) and job.pending", "if False"),
     Mutation(
         "hook: before it is decided", _HOLD, "        self._take_over(context)\n\n    def carry", "\n    def carry"
     ),
@@ -29,7 +29,8 @@ ADMISSION_MUTATIONS = (
         "hook: held anew as an operator", _HOLD, "return job.held and job.reason == HELD_BY_ITS", "return False and"
     ),
     Mutation("hook: another's hold", _HOLD, "        return not job.held\n", "        return True\n"),
-    Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK", "return True"),
+    Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK or", "return True or"),
+    Mutation("hook: beside the site's text", _HOOK, 'job.admin_comment.endswith(f"', 'job.admin_comment.endswith(f"x'),
     Mutation("hook: not after a run", _HOOK, " and job.restarts == 0", ""),
     Mutation("hook: what explain says", _TE_QUEUE, "RefusalCode.HELD and is_held_by_hook(job)", "RefusalCode.OPEN"),
     Mutation("admission file: sooner", _FILE, "or now < one.until > admission.until", ""),
@@ -48,6 +49,14 @@ ADMISSION_MUTATIONS = (
         "            return",
     ),
     Mutation("admission file: the failure", _FILE, "        self.failure = failure\n", ""),
+    Mutation("admission file: what is too long", _FILE, "if name in TEXTS:", "if False:"),
+    Mutation("admission file: that it is too long", _FILE, "            if unknown\n", "            if False\n"),
+    Mutation(
+        "admission file: a path of none",
+        _FILE,
+        '(OSError, ValueError) as error:\n            self._failed("w',
+        'OSError as error:\n            self._failed("w',
+    ),
     Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
     Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),
     Mutation("admission rules: all up to the last", _RULES, "rules[: last + 1]", "rules[:last]"),
@@ -56,5 +65,8 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("admission rules: the user's bounds", _RULES, "yield from _conditions(classes.user_word.within)", "pass"),
     Mutation("admission: doctor knows the old hook", _DOCTOR, "if FORM not in hook:", "if False:"),
+    Mutation("admission: doctor reads no comment", _DOCTOR, "hook = _code(path", "hook = str(path"),
+    Mutation("admission: doctor wants a call", _DOCTOR, "elif not _CALL.search(hook):", "elif False:"),
+    Mutation("admission: doctor wants the call of changes", _DOCTOR, "if not _MODIFY_CALL.search(hook):", "if False:"),
     Mutation("admission: doctor compares the paths", _DOCTOR, "not in hook or f", "not in hook and f"),
 )

@@ -5,8 +5,8 @@
 -- Install as job_submit.lua beside slurm.conf on slurmctld's host, where the daemon has to run, too; in slurm.conf
 -- JobSubmitPlugins=lua; then restart slurmctld. Needed: Debian's lua-posix or lua-socket, EPEL's lua5.1-posix and the
 -- like, for the Lua that slurmctld was built with. A site with a job_submit.lua of its own takes over all up to
--- slurm_job_submit, and calls tesched_submitted right before each `return slurm.SUCCESS` of its own, as it is called
--- here.
+-- slurm_job_submit, and calls tesched_submitted and tesched_modified right before each `return slurm.SUCCESS` of its
+-- own slurm_job_submit and slurm_job_modify, as they are called here.
 --
 -- No submission waits for it or fails by it: one system call that never blocks, one small file that is read, and every
 -- error is swallowed. Without a daemon or a library nothing is held, and tesched finds the job at its next poll.
@@ -348,6 +348,7 @@ local function tesched_hold(job_desc, part_list)
     end
     if tesched_must_wait(tesched_admission(), job_desc, part_list) then
         local other = job_desc.admin_comment or ""
+        -- Beside what a site's own hook has written there.
         job_desc.admin_comment = other == "" and TESCHED_HELD or other .. "; " .. TESCHED_HELD
         job_desc.priority = 0
     end
@@ -358,11 +359,6 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
     if tesched_poke(submit_uid) then
         pcall(tesched_hold, job_desc, part_list)
     end
-end
-
-function slurm_job_submit(job_desc, part_list, submit_uid)
-    tesched_submitted(job_desc, part_list, submit_uid)
-    return slurm.SUCCESS
 end
 
 -- What may make a job TE, or let it start sooner.
@@ -418,6 +414,11 @@ local function tesched_modified(job_desc, job_rec, part_list, modify_uid)
             pcall(tesched_put_off, job_desc, job_rec, part_list, modify_uid)
         end
     end
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+    tesched_submitted(job_desc, part_list, submit_uid)
+    return slurm.SUCCESS
 end
 
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)

@@ -9,11 +9,13 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tesched_core.model.hook import HOOK_MARK
 from tesched_testcluster.harness.daemon_process import Daemon, crashing_daemon, daemon_of, run_tesched, until_killed
 
+from tests.cluster import admission_site
 from tests.cluster.admission_site import DEBUG, PLAIN, TRIAL, Site, site_of
 from tests.cluster.conftest import MakeCluster
 
@@ -74,6 +76,27 @@ def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, 
         site.cluster.wait_for(lambda: site.cluster.job(second)["Reason"] == "JobHeldAdmin", "the daemon's hold")
         site.cluster.run("scancel", str(first))
         site.cluster.wait_state(second, "COMPLETED")
+
+
+@pytest.mark.gate
+def test_the_mark_stands_beside_a_text_of_the_sites_and_leaves_it(
+    make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = "    tesched_submitted(job_desc"
+    hook = tmp_path / "job_submit.lua"
+    hook.write_text(admission_site.HOOK.read_text().replace(call, f'job_desc.admin_comment = "a; 7"\n{call}'))
+    monkeypatch.setattr(admission_site, "HOOK", hook)
+    with site_of(make_cluster) as site:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+            channel.bind(str(site.socket))
+            site.says(DEBUG)
+            job_id = site.submit(*TRIAL)
+        job = site.cluster.job(job_id)
+        assert (job["Priority"], job["AdminComment"]) == ("0", f"a; 7; {HOOK_MARK}")
+        site.socket.unlink()
+        with daemon_of(site.cluster, site.config()):
+            site.cluster.wait_state(job_id, "COMPLETED")
+            assert site.cluster.job(job_id)["AdminComment"] == "a; 7"
 
 
 @pytest.mark.gate

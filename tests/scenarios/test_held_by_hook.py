@@ -62,6 +62,10 @@ def of(job_id: int, actions: tuple[Action, ...]) -> list[type[Action]]:
 TOO_LONG_S = 1000.0
 
 
+def test_its_mark_may_stand_behind_a_text_of_the_sites() -> None:
+    assert of(TE, site(held(TE, mark=f"of the site; {HOOK_MARK}")).cycle(0)) == [Release]
+
+
 @pytest.mark.parametrize("limits", [BOUNDED, Limits(max_preemptions_per_job=0)], ids=["bound", "no bound any more"])
 def test_one_that_is_admitted_is_released_and_explained(limits: Limits) -> None:
     drive = site(held(TE), limits=limits)

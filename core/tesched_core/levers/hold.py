@@ -21,7 +21,7 @@ from tesched_core.levers.contract import Lever, Orders, open_now
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.model.change import HOLD, Change, Field
 from tesched_core.model.cluster import Job
-from tesched_core.model.hook import HOOK_MARK, has_hook_mark, is_held_by_hook
+from tesched_core.model.hook import has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
@@ -78,7 +78,7 @@ class HoldLever(Lever):
         held = context.changes_of(self.name)
         for job_id, job in context.snapshot.jobs.items():
             # Of 100,000 jobs next to none has the mark.
-            if job.admin_comment == HOOK_MARK and job.pending and job_id not in held:
+            if has_hook_mark(job) and job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
     def _release(
