@@ -186,6 +186,7 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
         # Their changes of jobs are no submissions.
         uids = os.geteuid(), clients.slurm_user(_commands(reloader.running))
         loop.admission.uids = frozenset(uid for uid in uids if uid)
+    reloader.settle(loop)
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),

@@ -125,7 +125,7 @@ def test_the_file_is_there_while_a_daemon_enforces_and_no_longer(site: Site) -> 
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("after", ["undo", "a restart"])
+@pytest.mark.parametrize("after", ["undo", "a restart", "a restart in shadow"])
 def test_after_a_crash_amid_releases_no_job_stays_held(site: Site, listener: socket.socket, after: str) -> None:
     site.says(DEBUG)
     trials = [site.submit(*TRIAL) for _ in range(3)]
@@ -143,6 +143,8 @@ def test_after_a_crash_amid_releases_no_job_stays_held(site: Site, listener: soc
         assert (said.returncode, said.stderr) == (0, ""), said.stdout
         assert not site.file.exists()
     else:
+        if after == "a restart in shadow":
+            config.write_text(config.read_text().replace('"enforce"', '"shadow"'))
         with daemon_of(site.cluster, config):
             site.cluster.wait_for(lambda: not site.held(), "the releases")
     for job_id in trials:
