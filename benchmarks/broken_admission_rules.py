@@ -20,7 +20,18 @@ ADMISSION_MUTATIONS = (
         "        self.carry_out(",
     ),
     Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
-    Mutation("hook: what stays of its mark", _HOLD, "held[job_id] = replace(one, restored=True)", "del held[job_id]"),
+    Mutation(
+        "hook: what stays of its mark", _HOLD, "held[job_id] = _without_mark(over, job, context)", "del held[job_id]"
+    ),
+    Mutation(
+        "hook: its mark is removed later",
+        _HOLD,
+        "return replace(one, at=context.now)\n\n\ndef _must",
+        "return one\n\n\ndef _must",
+    ),
+    Mutation("hook: no end of that", _HOLD, " or over_s > UNMARK_FOR_S", ""),
+    Mutation("hook: not of one that its user holds", _HOLD, "if job.held or tried_s", "if tried_s"),
+    Mutation("hook: undo tries it anew", _HOLD, "held[job_id] = replace(one, since=context.now)", "pass"),
     Mutation("hook: nothing is to be put back", _HOLD, "pending and not one.restored for", "pending for"),
     Mutation("hook: no user's own hold", _HOLD, "and not is_held_by_hook(job):", "and False:"),
     Mutation("hook: its user's reason", _HOLD, "== HELD_BY_US or is_held_by_hook(job))", "== HELD_BY_US)"),

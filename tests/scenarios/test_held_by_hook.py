@@ -142,6 +142,23 @@ def test_where_the_mark_stays_a_later_hold_is_its_user_s_own() -> None:
     assert of(TE, drive.cycle(4)) == [Release]
 
 
+def test_the_mark_of_one_that_its_user_has_released_is_removed_and_nothing_else() -> None:
+    drive = site(held(TE))
+    drive.change(TE, priority=100, reason="Resources")
+    (removal,) = (action for action in drive.cycle(0) if action.job_id == TE)
+    assert isinstance(removal, Release)
+    assert removal.mark_only
+    # It does not go; it is tried again, for a while, and by undo.
+    assert of(TE, drive.cycle(1)) == []
+    assert of(TE, drive.cycle(6)) == [Release]
+    assert of(TE, drive.cycle(30)) == []
+    assert of(TE, undo(drive.memory, drive.snapshot(31), drive.limits)[1].actions) == [Release]
+    # What its user holds by now stays held.
+    drive.change(TE, priority=0, reason="JobHeldUser")
+    assert of(TE, drive.cycle(40)) == []
+    assert of(TE, undo(drive.memory, drive.snapshot(41), drive.limits)[1].actions) == []
+
+
 def test_undo_releases_all_of_them_and_has_nothing_left() -> None:
     drive = site(held(TE), held(SECOND, reason="JobHeldAdmin"), delayed_s=TOO_LONG_S)
     memory, decision = undo(drive.memory, drive.snapshot(0), drive.limits)
