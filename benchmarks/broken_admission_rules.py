@@ -16,8 +16,8 @@ ADMISSION_MUTATIONS = (
     Mutation(
         "hook: by undo, too",
         _HOLD,
-        "        self._take_over(context)\n        self.carry_out(",
-        "        self.carry_out(",
+        "        self._take_over(context)\n        held =",
+        "        held =",
     ),
     Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
     Mutation(
