@@ -9,18 +9,29 @@ _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemo
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
 
 ADMISSION_MUTATIONS = (
-    Mutation("hook: its holds are taken over", _HOLD, "if job.admin_comment == HOOK_MARK and job.pending", "if False"),
+    Mutation("hook: its holds are taken over", _HOLD, "if has_hook_mark(job) and job.pending", "if False"),
     Mutation(
         "hook: before it is decided", _HOLD, "        self._take_over(context)\n\n    def carry", "\n    def carry"
     ),
     Mutation(
         "hook: by undo, too",
         _HOLD,
-        "        self._take_over(context)\n        self.carry_out(",
-        "        self.carry_out(",
+        "        self._take_over(context)\n        held =",
+        "        held =",
     ),
     Mutation("hook: one that was released", _HOLD, "restored=not is_held_by_hook(job)", "restored=False"),
-    Mutation("hook: what stays of its mark", _HOLD, "held[job_id] = replace(one, restored=True)", "del held[job_id]"),
+    Mutation(
+        "hook: what stays of its mark", _HOLD, "held[job_id] = _without_mark(over, job, context)", "del held[job_id]"
+    ),
+    Mutation(
+        "hook: its mark is removed later",
+        _HOLD,
+        "return replace(one, at=context.now)\n\n\ndef _must",
+        "return one\n\n\ndef _must",
+    ),
+    Mutation("hook: no end of that", _HOLD, " or over_s > UNMARK_FOR_S", ""),
+    Mutation("hook: not of one that its user holds", _HOLD, "if job.held or tried_s", "if tried_s"),
+    Mutation("hook: undo tries it anew", _HOLD, "held[job_id] = replace(one, since=context.now)", "pass"),
     Mutation("hook: nothing is to be put back", _HOLD, "pending and not one.restored for", "pending for"),
     Mutation("hook: no user's own hold", _HOLD, "and not is_held_by_hook(job):", "and False:"),
     Mutation("hook: its user's reason", _HOLD, "== HELD_BY_US or is_held_by_hook(job))", "== HELD_BY_US)"),
@@ -29,7 +40,8 @@ ADMISSION_MUTATIONS = (
         "hook: held anew as an operator", _HOLD, "return job.held and job.reason == HELD_BY_ITS", "return False and"
     ),
     Mutation("hook: another's hold", _HOLD, "        return not job.held\n", "        return True\n"),
-    Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK", "return True"),
+    Mutation("hook: by its mark alone", _HOOK, "return job.admin_comment == HOOK_MARK or", "return True or"),
+    Mutation("hook: beside the site's text", _HOOK, 'job.admin_comment.endswith(f"', 'job.admin_comment.endswith(f"x'),
     Mutation("hook: not after a run", _HOOK, " and job.restarts == 0", ""),
     Mutation("hook: what explain says", _TE_QUEUE, "RefusalCode.HELD and is_held_by_hook(job)", "RefusalCode.OPEN"),
     Mutation("admission file: sooner", _FILE, "or now < one.until > admission.until", ""),
@@ -48,6 +60,14 @@ ADMISSION_MUTATIONS = (
         "            return",
     ),
     Mutation("admission file: the failure", _FILE, "        self.failure = failure\n", ""),
+    Mutation("admission file: what is too long", _FILE, "if name in TEXTS:", "if False:"),
+    Mutation("admission file: that it is too long", _FILE, "            if unknown\n", "            if False\n"),
+    Mutation(
+        "admission file: a path of none",
+        _FILE,
+        '(OSError, ValueError) as error:\n            self._failed("w',
+        'OSError as error:\n            self._failed("w',
+    ),
     Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
     Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),
     Mutation("admission rules: all up to the last", _RULES, "rules[: last + 1]", "rules[:last]"),
@@ -56,5 +76,8 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("admission rules: the user's bounds", _RULES, "yield from _conditions(classes.user_word.within)", "pass"),
     Mutation("admission: doctor knows the old hook", _DOCTOR, "if FORM not in hook:", "if False:"),
+    Mutation("admission: doctor reads no comment", _DOCTOR, "hook = _code(path", "hook = str(path"),
+    Mutation("admission: doctor wants a call", _DOCTOR, "elif not _CALL.search(hook):", "elif False:"),
+    Mutation("admission: doctor wants the call of changes", _DOCTOR, "if not _MODIFY_CALL.search(hook):", "if False:"),
     Mutation("admission: doctor compares the paths", _DOCTOR, "not in hook or f", "not in hook and f"),
 )

@@ -5,8 +5,8 @@
 -- Install as job_submit.lua beside slurm.conf on slurmctld's host, where the daemon has to run, too; in slurm.conf
 -- JobSubmitPlugins=lua; then restart slurmctld. Needed: Debian's lua-posix or lua-socket, EPEL's lua5.1-posix and the
 -- like, for the Lua that slurmctld was built with. A site with a job_submit.lua of its own takes over all up to
--- slurm_job_submit, and calls tesched_submitted right before each `return slurm.SUCCESS` of its own, as it is called
--- here.
+-- slurm_job_submit, and calls tesched_submitted and tesched_modified right before each `return slurm.SUCCESS` of its
+-- own slurm_job_submit and slurm_job_modify, as they are called here.
 --
 -- No submission waits for it or fails by it: one system call that never blocks, one small file that is read, and every
 -- error is swallowed. Without a daemon or a library nothing is held, and tesched finds the job at its next poll.
@@ -62,10 +62,14 @@ end
 
 local NO_VAL, INFINITE = 4294967294, 4294967295
 local MOST_BYTES = 262144
+-- A longer text is not judged: slurmctld waits meanwhile, for each rule anew.
+local MOST_TEXT = 1024
+-- Seconds in which a daemon has polled, be it poked or not, and has held what must wait.
+local SEEN_S = 5
 
 -- The file's text, taken apart: tables of conditions by rule; nil if it says nothing that is understood.
 local function tesched_parsed(text)
-    local file = { rules = {}, within = {}, say = {} }
+    local file = { rules = {}, within = {}, say = {}, uids = {} }
     local conditions, ended = file.within, false
     for line in text:gmatch("([^\n]*)\n") do
         local words = {}
@@ -79,6 +83,8 @@ local function tesched_parsed(text)
             file.default = words[1]
         elseif name == "say" then
             file.say[words[1]] = true
+        elseif name == "uid" then
+            file.uids[tonumber(words[1])] = true
         elseif name == "rule" then
             conditions = {}
             file.rules[#file.rules + 1] = { class = words[1], conditions = conditions }
@@ -139,6 +145,9 @@ local function tesched_any_fits(texts, globs)
     end
     local answer = false
     for _, text in ipairs(texts) do
+        if #text > MOST_TEXT then
+            return nil
+        end
         for _, glob in ipairs(globs) do
             local fits = tesched_fits(text, glob)
             if fits then
@@ -155,9 +164,26 @@ local function tesched_one(text)
     return text and { text }
 end
 
+-- Slurm writes accounts and QOS in lower case, whatever a job says.
+local function tesched_lower(text)
+    return text and { text:lower() }
+end
+
+-- Without white space around it. A pattern of both ends takes a time that grows with the square of a run of spaces.
+local function tesched_trimmed(text)
+    local first, last = text:find("%S"), #text
+    while first and text:find("^%s", last) do
+        last = last - 1
+    end
+    return text:sub(first or 1, first and last or 0)
+end
+
 -- The partitions that it asks for, or the default one.
 local function tesched_partitions(job_desc, part_list)
     local names = {}
+    if #(job_desc.partition or "") > MOST_TEXT then
+        return nil
+    end
     for name in (job_desc.partition or ""):gmatch("[^,]+") do
         names[#names + 1] = name
     end
@@ -171,24 +197,28 @@ local function tesched_partitions(job_desc, part_list)
     return #names > 0 and names or nil
 end
 
--- Its time limit in seconds, its partition's where it has none; nil: not known.
+-- Its time limit in seconds, and whether it is known; else the longest that it may get, or nil. Without one of its own it
+-- gets its partition's default, or a MaxWall of its association's or its QOS, which may be shorter and longer than that.
 local function tesched_time_limit(job_desc, part_list)
-    local minutes = job_desc.time_limit
+    local minutes, known = job_desc.time_limit, true
     if minutes == NO_VAL then
         local names = tesched_partitions(job_desc, part_list)
         local part = names and #names == 1 and part_list[names[1]]
-        if not part then
-            return nil
-        end
-        minutes = part.default_time
-        if minutes == nil or minutes == NO_VAL then
-            minutes = part.max_time
-        end
+        minutes, known = part and part.max_time, false
     end
-    if minutes == nil or minutes == NO_VAL then
-        return nil
+    if not minutes or minutes == NO_VAL then
+        return nil, false
     end
-    return minutes == INFINITE and math.huge or minutes * 60
+    return minutes == INFINITE and math.huge or minutes * 60, known
+end
+
+-- Its QOS, or what it gets without one. That may depend on the partition.
+local function tesched_qos(job_desc)
+    if job_desc.qos then
+        return job_desc.qos
+    end
+    local partition = job_desc.partition
+    return partition and not partition:find(",", 1, true) and job_desc.default_qos or nil
 end
 
 -- How many GPUs it has at least.
@@ -219,26 +249,29 @@ local function tesched_meets(condition, job_desc, part_list)
     if name == "partitions" then
         return tesched_any_fits(tesched_partitions(job_desc, part_list), values)
     elseif name == "qos" then
-        return tesched_any_fits(tesched_one(job_desc.qos), values)
+        return tesched_any_fits(tesched_lower(tesched_qos(job_desc)), values)
     elseif name == "accounts" then
-        return tesched_any_fits(tesched_one(job_desc.account), values)
+        return tesched_any_fits(tesched_lower(job_desc.account or job_desc.default_account), values)
     elseif name == "users" then
         return tesched_any_fits(tesched_one(job_desc.user_name), values)
     elseif name == "names" then
         return tesched_any_fits(tesched_one(job_desc.name), values)
     elseif name == "comments" then
-        return tesched_any_fits({ (job_desc.comment or ""):match("^%s*(.-)%s*$") }, values)
+        local comment = job_desc.comment or ""
+        return tesched_any_fits({ #comment > MOST_TEXT and comment or tesched_trimmed(comment) }, values)
     elseif name == "interactive" then
         local script = job_desc.script
         return (script == nil or script == "") == (values[1] == "yes")
     end
     local low, high = tonumber(values[1]), tonumber(values[2])
     if name == "time_limit_s" then
-        local limit = tesched_time_limit(job_desc, part_list)
-        if limit == nil then
+        local limit, known = tesched_time_limit(job_desc, part_list)
+        if limit and low and limit < low then
+            return false
+        elseif not known then
             return nil
         end
-        return (not low or limit >= low) and (not high or limit <= high)
+        return not high or limit <= high
     elseif name == "nodes" then
         return tesched_at_least(job_desc.min_nodes, high)
     elseif name == "cpus" then
@@ -265,6 +298,9 @@ end
 -- Whether a comment has one of tesched's words by itself. With `surely` it must be one to Python, too, where spaces are
 -- more than those of ASCII.
 local function tesched_says(comment, wanted, surely)
+    if #comment > MOST_TEXT then
+        return not surely
+    end
     if surely and comment:find("[^\32-\126]") then
         return false
     end
@@ -295,21 +331,25 @@ local function tesched_may_be_te(file, job_desc, part_list)
     return file.default == "te"
 end
 
+-- Whether the job may be TE by the rules, and must not start by itself.
+local function tesched_must_wait(file, job_desc, part_list)
+    local now = os.time()
+    if not file or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
+        return false
+    end
+    local limit = tesched_time_limit(job_desc, part_list)
+    return now >= file["until"] or not limit or limit > file.most
+end
+
 local function tesched_hold(job_desc, part_list)
     -- Held already, or an operator's own priority; with --immediate it starts now or fails.
     if job_desc.priority ~= NO_VAL or job_desc.immediate == 1 then
         return
     end
-    local file, now = tesched_admission(), os.time()
-    if not file or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
-        return
-    end
-    local limit = tesched_time_limit(job_desc, part_list)
-    if now < file["until"] and limit and limit <= file.most then
-        return
-    end
-    if not job_desc.admin_comment then
-        job_desc.admin_comment = TESCHED_HELD
+    if tesched_must_wait(tesched_admission(), job_desc, part_list) then
+        local other = job_desc.admin_comment or ""
+        -- Beside what a site's own hook has written there.
+        job_desc.admin_comment = other == "" and TESCHED_HELD or other .. "; " .. TESCHED_HELD
         job_desc.priority = 0
     end
 end
@@ -321,13 +361,68 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
     end
 end
 
+-- What may make a job TE, or let it start sooner.
+local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "begin_time",
+    "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
+
+local function tesched_is_set(value)
+    return value ~= nil and value ~= NO_VAL
+end
+
+-- Whether a pending job may start because of this change: its user releases it, or it is not held and changes.
+local function tesched_frees(job_desc, job_rec)
+    if job_rec.job_state % 256 ~= 0 then
+        return false
+    end
+    if job_rec.priority == 0 then
+        return tesched_is_set(job_desc.priority) and job_desc.priority ~= 0
+    end
+    for _, name in ipairs(MATTERS) do
+        local value = job_desc[name]
+        if tesched_is_set(value) and (name ~= "begin_time" or value ~= 0) then
+            return job_desc.priority ~= 0
+        end
+    end
+    return false
+end
+
+-- The job as it is after the change.
+local function tesched_changed(job_desc, job_rec)
+    return setmetatable({}, { __index = function(_, name)
+        local value = job_desc[name]
+        return tesched_is_set(value) and value or job_rec[name]
+    end })
+end
+
+local function tesched_put_off(job_desc, job_rec, part_list, uid)
+    local file = tesched_admission()
+    if not file or file.uids[uid] then
+        return
+    end
+    if tesched_must_wait(file, tesched_changed(job_desc, job_rec), part_list) and tesched_poke(uid) then
+        job_desc.begin_time = math.max(job_desc.begin_time or 0, os.time() + SEEN_S)
+    end
+end
+
+-- A pending job that is to be changed: one that may start by that, and must not, starts no sooner than the daemon has seen
+-- it, which holds it then. A user's change can't hold it with the mark: Slurm refuses an AdminComment that is set here.
+-- Changes of root, of SlurmUser and of the daemon are left alone, and cause no poke.
+local function tesched_modified(job_desc, job_rec, part_list, modify_uid)
+    if modify_uid ~= 0 then
+        local called, frees = pcall(tesched_frees, job_desc, job_rec)
+        if called and frees then
+            pcall(tesched_put_off, job_desc, job_rec, part_list, modify_uid)
+        end
+    end
+end
+
 function slurm_job_submit(job_desc, part_list, submit_uid)
     tesched_submitted(job_desc, part_list, submit_uid)
     return slurm.SUCCESS
 end
 
--- slurmctld wants it. It does not poke: tesched's own changes of priority would come back as pokes.
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+    tesched_modified(job_desc, job_rec, part_list, modify_uid)
     return slurm.SUCCESS
 end
 

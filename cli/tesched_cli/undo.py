@@ -130,6 +130,8 @@ def _change(action: Action) -> tuple[str, str, str]:
             return "state", "suspended", "running"
         case SetMarks():
             return "marks", "marked jobs", f"{len(action.marks)} marked"
+        case Release(mark_only=True):
+            return "mark", "of the hook", "none"
         case Release():
             return "hold", "held", "released"
         case _:

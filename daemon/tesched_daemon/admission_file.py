@@ -12,19 +12,22 @@ Source
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tesched_core.intake.class_rules import Classification
 from tesched_core.model.decision import Admission
 
-from tesched_daemon.admission_rules import lines_of
+from tesched_daemon.admission_rules import TEXTS, UNKNOWN, lines_of
 from tesched_daemon.marks_file import replace_file
 
 #: The file's first line; the hook reads no other form.
 FORM = "tesched-admission 1"
 #: Seconds for which the file holds, beside two of the longest waits between polls.
 HOLDS_S = 60.0
+#: Longest text; the hook reads it at each submission.
+MOST_BYTES = 65_536
 #: The part of what is left of a time after which the file is written anew.
 PART = 0.25
 
@@ -49,9 +52,13 @@ class AdmissionFile:
     """The file, and what this process has written there last."""
 
     path: Path
-    #: why the last try to write or to remove it failed
+    #: users whose changes of jobs the hook leaves alone: the daemon's own, and SlurmUser
+    uids: Collection[int] = ()
+    #: why the last try to write or to remove it failed, or what it can't say
     failure: str = ""
     _written: _Written | None = field(default=None)
+    #: the last try has failed
+    _again: bool = field(default=False)
 
     def follow(
         self, admission: Admission | None, classes: Classification, *, now: float, longest_wait_s: float
@@ -67,11 +74,18 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
-            replace_file(self.path, text_of(admission, classes, valid))
-        except OSError as error:
+            text, unknown = _shortened(text_of(admission, classes, valid, self.uids))
+            replace_file(self.path, text)
+        except (OSError, ValueError) as error:
             self._failed("written", error)
             return
-        self.failure = ""
+        self._again = False
+        self._say(
+            f"the admission file takes {MOST_BYTES} bytes, and the rules are longer: the hook counts {unknown} of "
+            "their conditions as met, and holds more jobs until they are admitted"
+            if unknown
+            else ""
+        )
         self._written = _Written(
             at=now,
             until=admission.until,
@@ -88,10 +102,10 @@ class AdmissionFile:
             self.path.unlink(missing_ok=True)
         except NotADirectoryError:
             pass
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._failed("removed", error)
             return
-        self.failure = ""
+        self.failure, self._again = "", False
 
     def leave(self) -> None:
         """Remove it, if this process has written it: another daemon leads, or this one ends."""
@@ -100,7 +114,7 @@ class AdmissionFile:
 
     def _is_due(self, admission: Admission, classes: Classification, valid: float, now: float) -> bool:
         one = self._written
-        if one is None or self.failure or one.stat != self._stat():
+        if one is None or self._again or one.stat != self._stat():
             return True
         if admission.most_s != one.most_s or classes != one.classes or valid < one.valid or now < one.at:
             return True
@@ -115,9 +129,13 @@ class AdmissionFile:
             return None
         return seen.st_ino, seen.st_mtime_ns, seen.st_size
 
-    def _failed(self, what: str, error: OSError) -> None:
-        failure = f"the admission file cannot be {what}: {self.path}: {error.strerror}"
-        if failure != self.failure:
+    def _failed(self, what: str, error: OSError | ValueError) -> None:
+        self._again = True
+        why = error.strerror if isinstance(error, OSError) else error
+        self._say(f"the admission file cannot be {what}: {self.path}: {why}")
+
+    def _say(self, failure: str) -> None:
+        if failure and failure != self.failure:
             log.warning("%s", failure)
         self.failure = failure
 
@@ -127,14 +145,34 @@ def _is_used(since: float, until: float, now: float) -> bool:
     return now - since >= PART * max(until - since, 0.0)
 
 
-def text_of(admission: Admission, classes: Classification, valid: float) -> str:
-    """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds."""
+def _shortened(text: str) -> tuple[str, int]:
+    """Return the text in at most `MOST_BYTES`, and how many conditions are unknown then. Raises ValueError."""
+    lines, over, unknown = text.split("\n"), len(text) - MOST_BYTES, 0
+    for at in sorted(range(len(lines)), key=lambda at: -len(lines[at])):
+        name = lines[at].partition(" ")[0]
+        short = f"{name} {UNKNOWN}"
+        if over <= 0 or len(lines[at]) <= len(short):
+            break
+        if name in TEXTS:
+            over -= len(lines[at]) - len(short)
+            lines[at], unknown = short, unknown + 1
+    if over > 0:
+        raise ValueError(f"the rules are longer than the {MOST_BYTES} bytes that the hook reads")
+    return "\n".join(lines), unknown
+
+
+def text_of(admission: Admission, classes: Classification, valid: float, uids: Collection[int] = ()) -> str:
+    """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds.
+
+    Changes of jobs by the users `uids` are left alone, as root's are.
+    """
     return "\n".join(
         [
             FORM,
             f"valid {valid:.3f}",
             f"until {admission.until:.3f}",
             f"most {admission.most_s:.3f}",
+            *(f"uid {uid}" for uid in sorted(uids)),
             *lines_of(classes),
             "end",
             "",

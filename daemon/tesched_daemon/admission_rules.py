@@ -27,7 +27,8 @@ from tesched_core.model.snapshot import JobClass
 
 #: in a set of a Lua pattern: the first byte of a character in UTF-8 is none of these, and all others are
 _CONTINUED = b"\x80-\xbf"
-_TEXTS = ("partitions", "qos", "accounts", "users", "names", "comments")
+#: conditions on a text
+TEXTS = ("partitions", "qos", "accounts", "users", "names", "comments")
 _BOUNDS = ("time_limit_s", "nodes", "cpus", "gpus")
 #: what the hook takes for a text that it can't judge
 UNKNOWN = "?"
@@ -52,7 +53,7 @@ def lines_of(classes: Classification) -> Iterator[str]:
 
 
 def _conditions(match: Match) -> Iterator[str]:
-    for name in _TEXTS:
+    for name in TEXTS:
         globs = getattr(match, name)
         if globs:
             yield " ".join([name, *map(pattern_of, globs)])

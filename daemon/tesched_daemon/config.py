@@ -6,6 +6,7 @@ means the same in the file, in the code and in the simulator. `systemd/tesched.t
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -76,8 +77,15 @@ class SlurmConfig:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
         if not self.marks.startswith("/") or "\0" in self.marks:
             raise ValueError('marks must be an absolute path, such as "/run/tesched/marks"')
-        if not self.admission.startswith("/") or "\0" in self.admission:
-            raise ValueError('admission must be an absolute path, such as "/run/tesched/admission"')
+        if not _names_a_file(self.admission):
+            raise ValueError('admission must be the absolute path of a file, such as "/run/tesched/admission"')
+        if self.admission == os.path.normpath(self.marks):
+            raise ValueError('admission must be another file than marks, such as "/run/tesched/admission"')
+
+
+def _names_a_file(path: str) -> bool:
+    """Return whether it is an absolute path in its plainest form: no "/" at its end, no "..", no NUL."""
+    return path.startswith("/") and path != "/" and "\0" not in path and path == os.path.normpath(path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +137,8 @@ class Config:
                 names = ", ".join(one.label for one in served)
                 why = "it has no order of victims before a TE job is there; fitgpp has one, and patient"
                 raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}')
+        if self.slurm.admission in map(os.path.normpath, (self.loop.socket, self.reports.socket)):
+            raise ValueError('slurm.admission must be another file than a socket, such as "/run/tesched/admission"')
         if self.guard.bound.is_set and (why := self.classes.te_longer_than(self.guard.bound.te_time_limit_s)):
             raise ValueError(why)
 

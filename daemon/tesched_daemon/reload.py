@@ -37,6 +37,20 @@ class Reloader:
     #: what runs the command that tells users
     teller: Teller | None = None
 
+    def settle(self, loop: Loop) -> None:
+        """Put back what an earlier process has changed in mode enforce, if the loop starts in another mode.
+
+        Nothing else would, and held jobs would wait. Where it can't be done the log says so.
+        """
+        if self.running.mode is Mode.ENFORCE or not _has_changes(loop):
+            return
+        acts = loop.actuator
+        loop.actuator = self.actuator
+        try:
+            _leave(loop)
+        finally:
+            loop.actuator = acts
+
     def reload(self, loop: Loop) -> str:
         """Let the loop go on with what the files say now; nothing is changed if they are bad.
 
@@ -93,6 +107,14 @@ def _leave(loop: Loop) -> None:
         log.info("mode enforce is left: %s", last.summary)
     else:
         log.warning("mode enforce is left with changes in place (`tesched undo` puts them back): %s", last.summary)
+
+
+def _has_changes(loop: Loop) -> bool:
+    try:
+        by_lever = loop.journal.load().changes
+    except JournalError:
+        return False  # the first turn says so
+    return any(not (one.restored or one.dry) for by_job in by_lever.values() for one in by_job.values())
 
 
 def _changes(before: Config, after: Config) -> Mapping[str, tuple[str, str]]:

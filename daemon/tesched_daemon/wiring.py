@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -182,6 +183,10 @@ def _serve(loop: Loop, reloader: Reloader, inbox: Inbox | None) -> None:
     if loop.admission is not None:
         # One that an earlier process has left, before the socket is there: this one's mode may be another.
         loop.admission.withdraw()
+        # Their changes of jobs are no submissions.
+        uids = os.geteuid(), clients.slurm_user(_commands(reloader.running))
+        loop.admission.uids = frozenset(uid for uid in uids if uid)
+    reloader.settle(loop)
     with (
         listening(reloader.running.loop.socket, service.poke, shares),
         report_socket.listening(reports.socket, reports.munge_socket, inbox or Inbox()),

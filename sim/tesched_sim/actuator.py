@@ -86,7 +86,8 @@ class SimulatedActuator:
             case Hold():
                 slurm.hold(row)
             case Release():
-                slurm.release(row)
+                if not action.mark_only:
+                    slurm.release(row)
             case SetThrottle() | SetBegin() | Rerun() | SetDependency() | TellUser():
                 return FailureKind.REFUSED
         return None

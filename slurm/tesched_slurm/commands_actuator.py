@@ -202,7 +202,7 @@ class CommandsActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do("scontrol", "hold", job)
             case Release():
-                failure = self._do("scontrol", "release", job)
+                failure = None if action.mark_only else self._do("scontrol", "release", job)
                 if failure is None:
                     without_hook_mark(self.commands, seen, job)
                 return failure

@@ -14,7 +14,7 @@ import time
 
 from tesched_core.model.actions import Failure, FailureKind, Record, TellUser
 from tesched_core.model.cluster import Job
-from tesched_core.model.hook import has_hook_mark
+from tesched_core.model.hook import has_hook_mark, without_mark
 from tesched_core.orders.tell_users import is_note, note
 
 from tesched_slurm.columns import strange
@@ -47,13 +47,15 @@ def write_note(commands: Commands, action: TellUser, seen: Job, address: str) ->
 
 
 def without_hook_mark(commands: Commands, seen: Job, address: str) -> None:
-    """Remove the submission hook's mark from a job that has just been released.
+    """Remove the submission hook's mark from a job that has just been released; a text of the site's before it stays.
 
     Slurm denies it to an Operator (22.05 and 26.05): then it stays, which means nothing on a job that is not held.
     """
     if not has_hook_mark(seen) or _MARK in commands.denied:
         return
-    answer = commands.run(("scontrol", "update", f"jobid={address}", "admincomment="))
+    answer = commands.run(
+        ("scontrol", "update", f"jobid={address}", f"admincomment={without_mark(seen.admin_comment)}")
+    )
     if isinstance(answer, Failure) and answer.kind is FailureKind.DENIED:
         # Each try is an error in slurmctld's log.
         commands.denied.add(_MARK)

@@ -365,7 +365,7 @@ class PyslurmActuator:
                     return Failure(kind=FailureKind.ALREADY_DONE, message=f"job {seen.job_id} is {seen.state} by now")
                 return self._do(seen, "hold")
             case Release():
-                failure = self._do(seen, "release")
+                failure = None if action.mark_only else self._do(seen, "release")
                 if failure is None:
                     without_hook_mark(self.commands, seen, str(seen.job_id))
                 return failure

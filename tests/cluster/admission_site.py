@@ -49,10 +49,12 @@ class Site:
         """Return the admission file that the hook reads."""
         return self.folder / "admission"
 
-    def says(self, classes: Classification, *, until: float = 0.0, valid: float | None = None) -> None:
+    def says(
+        self, classes: Classification, *, until: float = 0.0, valid: float | None = None, uids: tuple[int, ...] = ()
+    ) -> None:
         """Write the file in the daemon's place: a minute is the longest time limit."""
         valid = time.time() + LATER_S if valid is None else valid
-        self.file.write_text(text_of(Admission(until=until, most_s=60.0), classes, valid))
+        self.file.write_text(text_of(Admission(until=until, most_s=60.0), classes, valid, uids))
 
     def submit(self, *options: str, wrap: str = "true", user: str = "") -> int:
         """Submit a job."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import pwd
 import socket
 import time
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, UserWord
@@ -13,7 +16,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_testcluster.definition import Account, Accounting
 from tesched_testcluster.users import ordinary_users
 
-from tests.cluster.admission_site import DEBUG, LATER_S, TRIAL, Site, rule, site_of
+from tests.cluster.admission_site import DEBUG, LATER_S, PLAIN, TRIAL, Site, rule, site_of
 from tests.cluster.conftest import MakeCluster
 from tests.cluster.test_submission_hook import LIBRARIES, ONLY, fill
 from tests.cluster.test_submission_hook import listener as listener_on
@@ -109,6 +112,23 @@ CASES: dict[str, tuple[Classification, tuple[tuple[str, ...], ...], tuple[tuple[
         (("-n2",), ("-n1", "--gres=gpu:1"), ("-n1",)),
         (("-n3",), ("-n1", "--gres=gpu:2"), ("-n1", "--gpus=2"), ("-N2", "-n2")),
     ),
+    "a time limit that may yet be shorter": (
+        Classification(
+            rules=(rule(JobClass.BE, Match(min_time_limit_s=601)), rule(JobClass.TE, Match(max_time_limit_s=60)))
+        ),
+        ((), ("--partition=debug",), ("--time=1",)),
+        (("--time=2",), ("--time=11",)),
+    ),
+    "a time limit that is at least so long": (
+        Classification(rules=(rule(JobClass.TE, Match(partitions=("debug",), min_time_limit_s=660)),)),
+        (),
+        (("--partition=debug",), ("--partition=debug", "--time=10")),
+    ),
+    "white space around a comment": (
+        Classification(rules=(rule(JobClass.TE, Match(comments=("a b",))),)),
+        (("--comment=  a b ",), (f"--comment={' ' * 1000}a b",)),
+        (("--comment=a  b",), ("--comment=   ",), ()),
+    ),
     "the user's word": (
         Classification(user_word=UserWord(may_say_te=True, within=Match(max_time_limit_s=120))),
         (("--comment=te", "--time=2"), ("--comment=run=5,TESCHED:TE", "--time=1")),
@@ -143,6 +163,75 @@ def test_a_user_neither_writes_the_mark_nor_releases_a_job_that_must_wait(site: 
     site.cluster.run("scontrol", "hold", str(job_id))
     assert site.cluster.job(job_id)["Reason"] == "JobHeldAdmin"
     assert site.cluster.run("scontrol", "release", str(job_id), check=False, user=site.te_user).returncode != 0
+
+
+@pytest.mark.gate
+def test_no_text_of_a_users_keeps_slurmctld_busy(site: Site, listener: socket.socket) -> None:
+    site.says(Classification(rules=(rule(JobClass.TE, Match(comments=("x*",), names=("*x*y*",))),)))
+    began = time.monotonic()
+    # Slurm refuses it after the hook, which took 50 s for it, all of them slurmctld's.
+    options = (*PLAIN, f"--comment=a{' ' * 100_000}a", f"-J{'x' * 20_000}", "--wrap=true")
+    assert site.cluster.run("sbatch", *options, check=False, user=site.te_user).returncode != 0
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.gate
+def test_what_a_user_changes_or_releases_waits_until_the_daemon_has_seen_it(
+    site: Site, listener: socket.socket
+) -> None:
+    def pokes() -> int:
+        count = 0
+        with contextlib.suppress(BlockingIOError):
+            while listener.recv(100):
+                count += 1
+        return count
+
+    def is_put_off(*options: str, change: tuple[str, ...], user: str | None) -> bool:
+        job_id = site.submit(*PLAIN, *options, wrap="sleep 100")
+        pokes()
+        before = time.time()
+        words = [word.format(job=job_id) for word in change]
+        site.cluster.run("scontrol", *words, user=user)
+        job = site.cluster.job(job_id)
+        assert job["Priority"] != "0"
+        begins = job["StartTime"] not in {"Unknown", "N/A"} and job["JobState"] == "PENDING"
+        begins = begins and datetime.fromisoformat(job["StartTime"]).timestamp() >= int(before) + 4
+        assert pokes() == begins
+        site.cluster.run("scancel", str(job_id))
+        return begins
+
+    release, held = ("release", "{job}"), ("--partition=debug", "--time=1", "--hold")
+    to_debug = ("update", "jobid={job}", "partition=debug")
+    waits = ("--dependency=singleton", "-Jw", "--time=1")
+    site.submit(*PLAIN, "-Jw", wrap="sleep 1000")
+    site.says(DEBUG)
+    assert is_put_off(*held, change=release, user=site.te_user)
+    assert is_put_off(*waits, change=to_debug, user=site.te_user)
+    assert is_put_off(*waits, change=("update", "jobid={job}", "partition=debug", "starttime=now"), user=site.te_user)
+    assert not is_put_off(*waits, change=("update", "jobid={job}", "timelimit=2"), user=site.te_user)
+    assert not is_put_off("--hold", change=release, user=site.te_user)
+    assert not is_put_off(*held, change=release, user=None)
+    assert not is_put_off(*waits, change=to_debug, user=None)
+    site.says(DEBUG, until=time.time() + LATER_S)
+    assert not is_put_off(*held, change=release, user=site.te_user)
+    site.says(DEBUG, uids=(pwd.getpwnam(site.te_user).pw_uid,))
+    assert not is_put_off(*held, change=release, user=site.te_user)
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+def test_accounts_and_qos_are_those_that_slurm_gives_the_job(make_cluster: MakeCluster) -> None:
+    te_user, _ = ordinary_users(2)
+    accounting = Accounting(accounts=(Account(name="lab", users=("root", te_user)),))
+    with site_of(make_cluster, accounting) as site, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
+        channel.bind(str(site.socket))
+        site.says(Classification(rules=(rule(JobClass.TE, Match(accounts=("lab",))),)))
+        assert site.is_marked("--account=LAB")
+        assert site.is_marked()
+        site.says(Classification(rules=(rule(JobClass.TE, Match(accounts=("other",))),)))
+        assert not site.is_marked(), "it has a default account"
+        site.says(Classification(rules=(rule(JobClass.TE, Match(qos=("normal",))),)))
+        assert site.is_marked("--qos=NORMAL")
+        assert site.is_marked()
 
 
 def test_an_operator_holds_and_releases_what_the_hook_holds(make_cluster: MakeCluster) -> None:

@@ -62,6 +62,10 @@ def of(job_id: int, actions: tuple[Action, ...]) -> list[type[Action]]:
 TOO_LONG_S = 1000.0
 
 
+def test_its_mark_may_stand_behind_a_text_of_the_sites() -> None:
+    assert of(TE, site(held(TE, mark=f"of the site; {HOOK_MARK}")).cycle(0)) == [Release]
+
+
 @pytest.mark.parametrize("limits", [BOUNDED, Limits(max_preemptions_per_job=0)], ids=["bound", "no bound any more"])
 def test_one_that_is_admitted_is_released_and_explained(limits: Limits) -> None:
     drive = site(held(TE), limits=limits)
@@ -136,6 +140,23 @@ def test_where_the_mark_stays_a_later_hold_is_its_user_s_own() -> None:
     drive.obeys(*actions)
     drive.forgets(BE_WAITS)
     assert of(TE, drive.cycle(4)) == [Release]
+
+
+def test_the_mark_of_one_that_its_user_has_released_is_removed_and_nothing_else() -> None:
+    drive = site(held(TE))
+    drive.change(TE, priority=100, reason="Resources")
+    (removal,) = (action for action in drive.cycle(0) if action.job_id == TE)
+    assert isinstance(removal, Release)
+    assert removal.mark_only
+    # It does not go; it is tried again, for a while, and by undo.
+    assert of(TE, drive.cycle(1)) == []
+    assert of(TE, drive.cycle(6)) == [Release]
+    assert of(TE, drive.cycle(30)) == []
+    assert of(TE, undo(drive.memory, drive.snapshot(31), drive.limits)[1].actions) == [Release]
+    # What its user holds by now stays held.
+    drive.change(TE, priority=0, reason="JobHeldUser")
+    assert of(TE, drive.cycle(40)) == []
+    assert of(TE, undo(drive.memory, drive.snapshot(41), drive.limits)[1].actions) == []
 
 
 def test_undo_releases_all_of_them_and_has_nothing_left() -> None:

@@ -21,7 +21,7 @@ from tesched_core.levers.contract import Lever, Orders, open_now
 from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
 from tesched_core.model.change import HOLD, Change, Field
 from tesched_core.model.cluster import Job
-from tesched_core.model.hook import HOOK_MARK, has_hook_mark, is_held_by_hook
+from tesched_core.model.hook import has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId
@@ -30,6 +30,8 @@ from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJo
 
 #: Most jobs that are held in one poll: each is one call of Slurm, and TE jobs wait meanwhile.
 MOST_HELD = 50
+#: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
+UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
 _HELD, _FREE = 1, 0
 #: when the hold of a job was asked for that only the hook holds
@@ -66,6 +68,10 @@ class HoldLever(Lever):
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
         self._take_over(context)
+        held = context.changes_of(self.name)
+        for job_id, one in held.items():
+            if one.restored:
+                held[job_id] = replace(one, since=context.now)
         self.carry_out((), orders, context)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
@@ -78,7 +84,7 @@ class HoldLever(Lever):
         held = context.changes_of(self.name)
         for job_id, job in context.snapshot.jobs.items():
             # Of 100,000 jobs next to none has the mark.
-            if job.admin_comment == HOOK_MARK and job.pending and job_id not in held:
+            if has_hook_mark(job) and job.pending and job_id not in held:
                 held[job_id] = replace(_hold(job_id, context), at=_NEVER, restored=not is_held_by_hook(job))
 
     def _release(
@@ -94,7 +100,8 @@ class HoldLever(Lever):
             job = context.snapshot.jobs.get(job_id)
             if one.restored or not _still_held(one, context):
                 if job is not None and job.pending and has_hook_mark(job):
-                    held[job_id] = replace(one, restored=True)
+                    over = one if one.restored else replace(one, restored=True, since=context.now)
+                    held[job_id] = _without_mark(over, job, context)
                 elif job_id not in context.absent:
                     del held[job_id]
             elif job_id in served:
@@ -127,6 +134,16 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
         at=context.now,
         since=context.now,
     )
+
+
+def _without_mark(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
+    """Have the mark removed from a job whose hold is over. Where Slurm denies it that is given up after a while."""
+    tried_s, over_s = context.now - one.at, context.now - (one.since or 0.0)
+    if job.held or tried_s <= RESEND_AFTER_S or over_s > UNMARK_FOR_S:
+        return one
+    reason = Reason(code=ReasonCode.ITS_TURN, text="its hold is over: the submission hook's mark is removed")
+    context.actions.append(Release(job_id=job.job_id, reason=reason, mark_only=True))
+    return replace(one, at=context.now)
 
 
 def _must_wait(order: Order, wanted: Collection[JobId], context: CycleContext) -> bool:

@@ -228,6 +228,8 @@ class Release:
 
     job_id: JobId
     reason: Reason
+    #: the hold is over: of the submission hook's the mark alone is removed
+    mark_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,18 @@ from tesched_core.model.cluster import Job
 HOOK_MARK = "tesched: held until admitted"
 
 
+#: between a text of the site's, of its own job_submit.lua, and the mark
+_BESIDE = "; "
+
+
 def has_hook_mark(job: Job) -> bool:
     """Return whether the hook has held this job at its submission, whatever has become of the hold."""
-    return job.admin_comment == HOOK_MARK
+    return job.admin_comment == HOOK_MARK or job.admin_comment.endswith(f"{_BESIDE}{HOOK_MARK}")
+
+
+def without_mark(text: str) -> str:
+    """Return an AdminComment without the hook's mark: what the site has written there."""
+    return text.removesuffix(HOOK_MARK).removesuffix(_BESIDE)
 
 
 def is_held_by_hook(job: Job) -> bool:

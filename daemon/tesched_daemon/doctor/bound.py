@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
 
 CHECK = "admission"
+_CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_submitted\(", re.MULTILINE)
+_MODIFY_CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_modified\(", re.MULTILINE)
 _PAGE = "docs/howto/bound.md"
 _NOT = "is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
@@ -23,13 +26,13 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
     if not what:
         return
     what = f"what guard.{what.replace(' and ', ' and guard.')} says"
-    plugins = values.get("JobSubmitPlugins", "").split(",")
+    plugins = [name.strip().removeprefix("job_submit/") for name in values.get("JobSubmitPlugins", "").split(",")]
     if "lua" not in plugins:
         yield warn(CHECK, f"{what} {_NOT}; JobSubmitPlugins has no lua", f"install systemd/job_submit.lua ({_PAGE})")
         return
     path = Path(values.get("SLURM_CONF", "/etc/slurm/slurm.conf")).with_name("job_submit.lua")
     try:
-        hook = path.read_text(encoding="utf-8", errors="replace")
+        hook = _code(path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         text = f"whether {what} is enforced cannot be seen here: {path}: {error.strerror}"
         yield warn(CHECK, text, "run this on slurmctld's host, as a user who may read it")
@@ -40,5 +43,17 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
     elif f'"{config.slurm.admission}"' not in hook or f'"{config.loop.socket}"' not in hook:
         text = f"{what} {_NOT}; {path} reads another file than {config.slurm.admission}, or pokes another socket"
         yield warn(CHECK, text, "let TESCHED_ADMISSION and TESCHED_SOCKET be slurm.admission and loop.socket")
+    elif not _CALL.search(hook):
+        text = f"{what} {_NOT}; {path} never calls tesched_submitted"
+        yield warn(CHECK, text, f"call it before each `return slurm.SUCCESS` of slurm_job_submit ({_PAGE})")
     else:
-        yield ok(CHECK, f"{what} is enforced: {path} holds TE jobs until they are admitted")
+        # Whether slurmctld has read it, and what else stands in it, is not seen from here.
+        yield ok(CHECK, f"{what} is kept by the submission hook, which is installed: {path}")
+        if not _MODIFY_CALL.search(hook):
+            text = f"{path} never calls tesched_modified: TE jobs that their users held or changed start by themselves"
+            yield warn(CHECK, text, f"call it before each `return slurm.SUCCESS` of slurm_job_modify ({_PAGE})")
+
+
+def _code(text: str) -> str:
+    """Return a Lua file's text without its comments. Dashes in a string count as one: no line of the hook has any."""
+    return re.sub(r"--[^\n]*", "", re.sub(r"--\[(=*)\[.*?\]\1\]", "", text, flags=re.DOTALL))

@@ -118,6 +118,33 @@ def test_a_failure_is_told_until_it_can_be_written(tmp_path: Path) -> None:
     assert not file.failure
 
 
+def test_rules_that_are_too_long_count_as_met_and_that_is_told(file: AdmissionFile) -> None:
+    few, many = Match(users=("a",)), Match(users=tuple(f"user{at:05}" for at in range(25_000)))
+    rules = (
+        Rule(name="be", job_class=JobClass.BE, match=few),
+        Rule(name="te", job_class=JobClass.TE, match=many),
+    )
+    assert is_written(file, until=NOW + 100, classes=Classification(rules=rules))
+    assert file.path.read_text().endswith("rule be\nusers =a\nrule te\nusers ?\nend\n")
+    assert "counts 1 of their conditions as met" in file.failure
+    assert not is_written(file, until=NOW + 100, now=NOW + 1, classes=Classification(rules=rules))
+    assert file.failure
+    assert is_written(file, until=NOW + 100, now=NOW + 2)
+    assert not file.failure
+
+
+def test_rules_without_end_are_told_and_not_written(file: AdmissionFile) -> None:
+    rules = tuple(Rule(name=f"{at}", job_class=JobClass.TE, match=Match(users=("a",))) for at in range(10_000))
+    assert not is_written(file, until=NOW + 100, now=NOW + 1, classes=Classification(rules=rules))
+    assert file.failure.endswith("the rules are longer than the 65536 bytes that the hook reads")
+
+
+def test_a_path_that_names_no_file_is_told() -> None:
+    file = AdmissionFile(path=Path("/"))
+    file.follow(Admission(until=NOW, most_s=60.0), RULES, now=NOW, longest_wait_s=1.0)
+    assert file.failure.startswith("the admission file cannot be written: /: ")
+
+
 def test_one_that_cannot_be_removed_is_told(tmp_path: Path) -> None:
     file = AdmissionFile(path=tmp_path / "admission")
     file.path.mkdir()

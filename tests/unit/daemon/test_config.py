@@ -59,6 +59,22 @@ def test_every_section_reaches_its_part() -> None:
     assert config.classes.user_word.within.max_gpus == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("/", "must be the absolute path of a file"),
+        ("/run/tesched/", "must be the absolute path of a file"),
+        ("/run/x/../y", "must be the absolute path of a file"),
+        ("admission", "must be the absolute path of a file"),
+        ("/run/tesched/marks", "must be another file than marks"),
+        ("/run/tesched/poke.sock", "must be another file than a socket"),
+    ],
+)
+def test_the_admission_file_is_a_file_of_its_own(value: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=rf"x\.toml: .*admission: {why}"):
+        parse(f'[slurm]\nadmission = "{value}"\n[loop]\nsocket = "/run/tesched/poke.sock"\n', "x.toml")
+
+
 def test_a_missing_or_unreadable_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such file"):
         load(tmp_path / "none.toml")

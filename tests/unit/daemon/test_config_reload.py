@@ -285,6 +285,36 @@ def test_who_leaves_mode_enforce_puts_back_first_what_is_changed(
     assert site.loop.turn().trouble == ""
 
 
+@pytest.mark.parametrize("mode", ["shadow", "observe"])
+def test_one_that_starts_in_another_mode_puts_back_what_one_of_before_has_changed(
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    site.loop.turn()
+    acted = len(site.cluster.acted)
+    raised = replace(TRIAL, nice=-1051, priority=1101)
+    site.cluster.seen = replace(FULL_CLUSTER, jobs={job.job_id: job for job in (VICTIM, raised)})
+    monkeypatch.setattr("tesched_daemon.undo.PAUSE_S", 0)
+    monkeypatch.setattr("tesched_daemon.undo.LOOKS", 2)
+    site.reloader.settle(site.loop)
+    assert len(site.cluster.acted) == acted, "in mode enforce the loop itself goes on"
+    site.path.write_text(BASE.replace("enforce", mode))
+    config = load(site.path)
+    site.loop.mode, site.loop.actuator = config.mode, DryRunActuator()
+    Reloader(path=site.path, running=config, actuator=site.cluster).settle(site.loop)
+    assert {one.nice for one in site.cluster.acted[acted:] if isinstance(one, SetNice)} == {0}
+    assert isinstance(site.loop.actuator, DryRunActuator)
+    assert "mode enforce is left with changes in place" in caplog.text
+
+
+def test_one_that_starts_in_shadow_without_such_changes_touches_nothing(site: Site) -> None:
+    site.path.write_text(BASE.replace("enforce", "shadow"))
+    config = load(site.path)
+    site.loop.mode, site.loop.actuator = config.mode, DryRunActuator()
+    site.loop.turn()
+    Reloader(path=site.path, running=config, actuator=site.cluster).settle(site.loop)
+    assert site.cluster.acted == []
+
+
 def test_a_standby_that_leaves_mode_enforce_touches_nothing(site: Site) -> None:
     site.loop.turn()
     acted = len(site.cluster.acted)

@@ -45,6 +45,12 @@ def test_it_is_tried_for_each_job_until_slurm_denies_it(says: str, times: int) -
     assert commands.sent == [("scontrol", "update", "jobid=1", "admincomment=")] * times
 
 
+def test_a_text_of_the_sites_before_it_stays() -> None:
+    commands = Answers()
+    without_hook_mark(commands, waiting(1, admin_comment=f"site: a; b; {HOOK_MARK}"), "1")
+    assert commands.sent == [("scontrol", "update", "jobid=1", "admincomment=site: a; b")]
+
+
 def test_another_text_is_left() -> None:
     commands = Answers()
     without_hook_mark(commands, waiting(1, admin_comment="of the site"), "1")

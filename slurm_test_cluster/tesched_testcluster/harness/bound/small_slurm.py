@@ -409,6 +409,8 @@ class SmallSlurm:
                 if job.phase is not Phase.QUEUE:
                     return FailureKind.ALREADY_DONE
                 job.held, job.priority, job.reason = True, 0, "JobHeldAdmin"
+            case Release(mark_only=True):
+                job.note = ""
             case Release():
                 # Slurm works its priority out anew.
                 job.held, job.priority, job.reason, job.note = False, job.own_priority, "None", ""

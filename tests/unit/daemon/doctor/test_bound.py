@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,28 +13,37 @@ from tesched_daemon.doctor.finding import Level
 
 HOOK = (Path(__file__).parents[4] / "systemd" / "job_submit.lua").read_text()
 BOUNDED = Config(guard=Limits(bound=Bound(slowdown=3, te_time_limit_s=1800)))
+INSTALLED = "what guard.bound says is kept by the submission hook, which is installed"
 MEASURED = "what guard.bound says is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
 
 @pytest.mark.parametrize(
     ("plugins", "hook", "level", "text"),
     [
-        ("lua", HOOK, Level.OK, "what guard.bound says is enforced"),
-        ("require_timelimit,lua", HOOK, Level.OK, "what guard.bound says is enforced"),
+        ("lua", HOOK, Level.OK, INSTALLED),
+        ("require_timelimit, lua", HOOK, Level.OK, INSTALLED),
+        ("job_submit/lua", HOOK, Level.OK, INSTALLED),
         ("(null)", HOOK, Level.WARN, f"{MEASURED}; JobSubmitPlugins has no lua"),
         ("lua", "-- an older one", Level.WARN, "knows no admission file"),
         ("lua", HOOK.replace("/run/tesched/admission", "/elsewhere"), Level.WARN, "reads another file"),
         ("lua", HOOK.replace("/run/tesched/poke.sock", "/elsewhere"), Level.WARN, "pokes another socket"),
         ("lua", None, Level.WARN, "cannot be seen here"),
+        ("lua", re.sub("^", "-- ", HOOK, flags=re.MULTILINE), Level.WARN, "knows no admission file"),
+        ("lua", f"--[==[\n{HOOK}]==]\n", Level.WARN, "knows no admission file"),
+        ("lua", HOOK.replace("    tesched_submitted(job", "    -- tesched_submitted(job"), Level.WARN, "never calls"),
+        ("lua", HOOK.replace("    tesched_modified(job", "    -- "), Level.WARN, "never calls tesched_modified"),
     ],
-    ids=["installed", "beside another", "no lua", "older", "other file", "other socket", "not here"],
+    ids=[
+        *("installed", "beside another", "with its whole name", "no lua", "older", "other file", "other socket"),
+        *("not here", "commented out", "in a long comment", "never called", "no changes"),
+    ],
 )
 def test_it_says_whether_the_bound_is_enforced(
     tmp_path: Path, plugins: str, hook: str | None, level: Level, text: str
 ) -> None:
     if hook is not None:
         (tmp_path / "job_submit.lua").write_text(hook)
-    (finding,) = examine(BOUNDED, {"JobSubmitPlugins": plugins, "SLURM_CONF": str(tmp_path / "slurm.conf")})
+    *_, finding = examine(BOUNDED, {"JobSubmitPlugins": plugins, "SLURM_CONF": str(tmp_path / "slurm.conf")})
     assert finding.level is level
     assert text in finding.text
 
