@@ -126,6 +126,20 @@ def test_one_that_does_not_start_by_itself_takes_no_place_and_is_left_alone(reas
     assert held(drive, 2) == []
 
 
+def test_of_hundreds_that_are_admitted_at_once_fifty_are_released_in_a_poll() -> None:
+    jobs = [te(20 + number, at=number) for number in range(120)]
+    drive = site(*jobs, limits=TeLimits(max_running_per_user=1))
+    for at_s in range(4):
+        held(drive, at_s)
+    assert len(drive.memory.changes_of("hold")) == 119
+    drive.limits = Limits()
+    counts = []
+    for at_s in range(4, 8):
+        held(drive, at_s)
+        counts.append(len(released(drive)))
+    assert counts == [50, 50, 19, 0]
+
+
 def test_where_it_matters_how_many_start_none_starts_without_being_admitted() -> None:
     drive = site(te(TE), limits=TeLimits(max_running_per_user=1))
     drive.cycle(0)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
@@ -28,7 +29,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.policy import HELD_BY_ITS_USER, HELD_BY_US, HoldJob, ReleaseJob
 
-#: Most jobs that are held in one poll: each is one call of Slurm, and TE jobs wait meanwhile.
+#: Most jobs that are held in one poll, and most TE jobs that are released: each is one call of Slurm, and others wait.
 MOST_HELD = 50
 #: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
 UNMARK_FOR_S = 20.0
@@ -54,7 +55,7 @@ class HoldLever(Lever):
         wanted = {one.job_id: one.why for one in intents if isinstance(one, HoldJob)}
         let_go = {one.job_id: one.why for one in intents if isinstance(one, ReleaseJob)}
         served = {order.preemptor: order for order in open_now(orders) if not _must_wait(order, wanted, context)}
-        self._release(wanted, let_go, served, context)
+        self._release(wanted, let_go, served, context, MOST_HELD)
         held, jobs = context.changes_of(self.name), context.snapshot.jobs
         new = [job_id for job_id in wanted if job_id in jobs and job_id not in served]
         new = [job_id for job_id in new if _is_to_be_held(jobs[job_id], held.get(job_id), context)]
@@ -72,7 +73,8 @@ class HoldLever(Lever):
         for job_id, one in held.items():
             if one.restored:
                 held[job_id] = replace(one, since=context.now)
-        self.carry_out((), orders, context)
+        served = {order.preemptor: order for order in open_now(orders)}
+        self._release({}, {}, served, context, inf)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many holds are to be ended. Of a job that runs none can be."""
@@ -93,9 +95,11 @@ class HoldLever(Lever):
         let_go: Mapping[JobId, str],
         served: Mapping[JobId, Order],
         context: CycleContext,
+        most_admitted: float,
     ) -> None:
         """Release the held jobs that are wanted no more and those with an order; forget the holds that are gone."""
         held = context.changes_of(self.name)
+        admitted = 0
         for job_id, one in list(held.items()):
             job = context.snapshot.jobs.get(job_id)
             if one.restored or not _still_held(one, context):
@@ -119,6 +123,9 @@ class HoldLever(Lever):
             elif job is not None and job.held and job.reason == HELD_BY_ITS_USER and not is_held_by_hook(job):
                 del held[job_id]
             elif _shows(job_id, context):
+                admitted += context.snapshot.job_class(job_id) is JobClass.TE
+                if admitted > most_admitted:
+                    continue  # of hundreds the others come with the next polls
                 held[job_id] = replace(one, value=_FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
