@@ -2,6 +2,8 @@
 
 Everywhere: KillWait is 30 s and Slurm's requeue delay 121 s, a TE job is ended within 60 s of its time limit, and polls
 take no time; so one preemption costs 211 s and the grace period, beside the lost run and the TE job.
+
+Over 400 lines: one promise, with each way in which it may be broken.
 """
 
 from __future__ import annotations
