@@ -87,7 +87,7 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
     workload = fill(part_of(recorded, rows), model, seed)
     expected = predicted(recorded, half, len(rows))
-    setting = Setting.of(Site.SLURM).with_value("site.poll_s", str(POLL_S))
+    setting = Setting.of(Site.SLURM).with_values({"site.poll_s": str(POLL_S)})
     true = replace(setting, site=replace(setting.site, true_run_times=True))
     yield _line(recorded.name, "fifo", "limit", setting, workload)
     for policy in policies:

@@ -136,10 +136,7 @@ def _variants(source: Source, site: Site, sets: Sequence[str]) -> Iterator[Varia
         choices.append([(key, value.strip()) for value in values.split(",")])
     swept = {pairs[0][0] for pairs in choices if len(pairs) > 1}
     for pairs in product(*choices):
-        setting = Setting.of(site)
-        for key, value in pairs:
-            if not key.startswith(_WORKLOAD):
-                setting = setting.with_value(key, value)
+        setting = Setting.of(site).with_values({key: value for key, value in pairs if not key.startswith(_WORKLOAD)})
         own = tuple((key.removeprefix(_WORKLOAD), value) for key, value in pairs if key.startswith(_WORKLOAD))
         shown = ", ".join(f"{key}={value}" for key, value in pairs if key in swept)
         yield Variant(name=shown, setting=setting, make_workload=replace(source, settings=own))

@@ -162,7 +162,8 @@ def _from_trace(path: Path, config: Config, settings: Mapping[str, str]) -> Past
 
 def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, str]]:
     """Return the setting, and what is set of the workload."""
-    setting, of_workload = _setting(config), {}
+    of_setting: dict[str, str] = {}
+    of_workload: dict[str, str] = {}
     for word in sets:
         key, equals, value = word.partition("=")
         if not equals:
@@ -170,8 +171,8 @@ def _settings(config: Config, sets: Sequence[str]) -> tuple[Setting, dict[str, s
         if key.startswith("workload."):
             of_workload[key.removeprefix("workload.")] = value
         else:
-            setting = setting.with_value(key, value)
-    return setting.checked(), of_workload
+            of_setting[key] = value
+    return _setting(config).with_values(of_setting), of_workload
 
 
 def _setting(config: Config) -> Setting:

@@ -79,25 +79,39 @@ class Setting:
                 guard = Limits(wait_for_free_s=0)
                 return Setting(site=replace(Behaviour.slurm(), requeued_to=RequeuedTo.PLACE), guard=guard)
 
-    def with_value(self, key: str, value: str) -> Setting:
-        """Return it with one key set, as in `policy.fitgpp.s`, `2`. Raises WorkloadError for what cannot be set so."""
+    def with_values(self, values: Mapping[str, str]) -> Setting:
+        """Return it with these keys set, as in `policy.fitgpp.s`: `2`. Raises WorkloadError for what cannot be set so.
+
+        Those of one table are set together, as some need each other.
+        """
         known = [*_keys(self)]
-        if key not in known:
-            raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
-        *path, name = key.split(".")
+        tables: dict[str, dict[str, str]] = {}
+        for key, value in values.items():
+            if key not in known:
+                raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
+            table, _, name = key.rpartition(".")
+            tables.setdefault(table, {})[name] = value
+        found = self
+        for table, some in tables.items():
+            found = found._with_table(table, some)
+        return found.checked()
+
+    def _with_table(self, table: str, values: Mapping[str, str]) -> Setting:
+        path = table.split(".")
         wholes: list[Any] = [self]
         for part in path:
             wholes.append(getattr(wholes[-1], part))
         whole = wholes.pop()
-        tree = {one.name: getattr(whole, one.name) for one in fields(whole)}
-        tree[name] = value
+        tree: dict[str, Any] = {one.name: getattr(whole, one.name) for one in fields(whole)}
+        tree |= values
         try:
             changed = msgspec.convert(tree, type(whole), strict=False, from_attributes=True)
             for part in reversed(path):
                 changed = replace(wholes.pop(), **{part: changed})
         except (msgspec.ValidationError, ValueError) as error:
-            raise WorkloadError(f"{key}={value}: {str(error).partition(' - at ')[0]}") from None
-        return cast("Setting", changed).checked()
+            said = ", ".join(f"{table}.{name}={value}" for name, value in values.items())
+            raise WorkloadError(f"{said}: {str(error).partition(' - at ')[0]}") from None
+        return cast("Setting", changed)
 
     def checked(self) -> Setting:
         """Return it. Raises WorkloadError for what the simulated Slurm lacks."""

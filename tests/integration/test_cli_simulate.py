@@ -90,6 +90,7 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "site.polls=1"), "site.polls cannot be set; what can is"),
         (("--set", "guard.lever=plugin"), "the simulated Slurm has no plugin"),
         (("--set", "policy.fitgpp.s=-1"), "policy.fitgpp.s=-1: s must be between 0 and 1000"),
+        (("--set", "guard.bound.slowdown=3"), "guard.bound.slowdown=3: te_time_limit_s must be set beside slowdown"),
         (("--set", "workload.jobs"), "--set workload.jobs: it takes the form key=value"),
         (("--on", "slurm"), "--on slurm needs --folder"),
         (("--html", "/none/such/page.html"), "--html /none/such/page.html: cannot be written"),
@@ -100,3 +101,8 @@ def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> N
     assert done.exit_code == 2
     assert says in done.output
     assert "Traceback" not in done.output
+
+
+def test_keys_that_need_each_other_are_set_together() -> None:
+    bound = ("--set", "guard.bound.slowdown=3", "--set", "guard.bound.te_time_limit_s=1800")
+    assert run(*SMALL, *bound).exit_code == 0
