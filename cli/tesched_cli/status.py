@@ -37,7 +37,6 @@ from tesched_cli.common import (
 )
 from tesched_cli.health import health
 from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
-from tesched_cli.render.file_troubles import file_troubles
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
@@ -180,10 +179,10 @@ def _page(
         parts += _doubts(view.daemon)
         parts += [Text(f"REFUSED  {said}", style="bold yellow") for said in refusals(view.daemon.refused, now)]
         parts += [Text(f"LIMITS   {said}", style="bold yellow") for said in unread_limits(view.daemon.limits_unread)]
-        parts += [
-            Text(f"{label.upper():<9}{said}", style="bold red")
-            for label, said in file_troubles(view.daemon.marks_trouble)
-        ]
+        if view.daemon.marks_trouble:
+            parts.append(Text(f"MARKS    {view.daemon.marks_trouble}", style="bold red"))
+        if view.daemon.admission_trouble:
+            parts.append(Text(f"HOOK     {view.daemon.admission_trouble}", style="bold red"))
         if pokes := _pokes(view.daemon):
             parts.append(Text(f"pokes    {pokes}", style="yellow"))
     parts += [Text(f"standby  {_standby(each, view.daemon)}") for each in view.standbys]

@@ -146,6 +146,8 @@ class CycleReport:
     doubts: tuple[tuple[str, str, str], ...] = ()
     #: why Slurm may not obey the marks of the lever `plugin`, in words; empty if it does, or with another lever
     marks_trouble: str = ""
+    #: what is wrong with the submission hook's admission file, in words; empty if nothing
+    admission_trouble: str = ""
     #: limits of associations and QOS that could not be read
     limits_unread: tuple[UnreadLimits, ...] = ()
 

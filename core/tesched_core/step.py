@@ -216,14 +216,13 @@ def _admission(context: CycleContext) -> Admission | None:
 
 def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:
     """Yield a boost for each BE job for which a TE job has to wait; one that was its victim has its own."""
-    away = {victim.job_id for order in memory.open_orders() for victim in order.victims if victim.awaited}
     if context.deadlines is None:
         return
     # One that is at the head already, and shows a limit there, stays there: elsewhere it would not show it, and TE jobs
     # would wait for it.
     boosted = [job_id for job_id in memory.changes_of(QUEUE_BOOST) if context.deadlines.is_near(job_id)]
     for job_id in dict.fromkeys([*context.deadlines.due, *boosted]):
-        if job_id not in away and context.snapshot.jobs[job_id].pending:
+        if job_id not in context.deadlines.away and context.snapshot.jobs[job_id].pending:
             why = "TE jobs may delay it no more (guard.bound): it is next in line, and they wait for it"
             yield BoostJob(job_id=job_id, why=why, stays=True, is_due=True)
 

@@ -66,7 +66,7 @@ def _conditions(match: Match) -> Iterator[str]:
 
 
 def pattern_of(glob: str) -> str:
-    """Return a glob as the hook reads it: `=debug*`; `UNKNOWN` for one with a set that Lua can't tell."""
+    """Return a glob as the hook reads it: `=debug*`; `UNKNOWN` for one with a set that Lua's patterns lack."""
     pieces = [b""]
     at = 0
     while at < len(glob):

@@ -404,13 +404,9 @@ class Loop:
             doubtful=len(doubts),
             doubts=tuple(doubts[:MOST_DOUBTS]),
             limits_unread=seen.limits.unread if seen is not None else (),
-            marks_trouble="" if self.mode is Mode.OBSERVE else self._file_trouble(seen),
+            marks_trouble="" if self.mode is Mode.OBSERVE else marks_trouble(seen, self.marks, self.limits),
+            admission_trouble=self.admission.failure if self.admission else "",
         )
-
-    def _file_trouble(self, seen: Snapshot | None) -> str:
-        """Return what is wrong with the files that Slurm's side reads, in words; empty if nothing."""
-        wrong = marks_trouble(seen, self.marks, self.limits), self.admission.failure if self.admission else ""
-        return "; ".join(filter(None, wrong))
 
     def _barred(self) -> str:
         """Return why what was meant may no longer be done; asked before each action, and right before its command."""

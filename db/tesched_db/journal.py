@@ -328,7 +328,7 @@ class SqlJournal:
             "calls": dict(report.calls),
             "told": dict(report.told),
             "doubts": {"count": report.doubtful, "first": [list(each) for each in report.doubts]},
-            "marks_trouble": report.marks_trouble,
+            **{name: getattr(report, name) for name in ("marks_trouble", "admission_trouble")},
             "limits_unread": msgspec.to_builtins(report.limits_unread),
         }
 

@@ -120,6 +120,8 @@ class DaemonRow(Base):
     doubts: Mapped[dict[str, Any] | None]
     #: why Slurm may not obey its marks, in words; empty if it does
     marks_trouble: Mapped[str]
+    #: what is wrong with the submission hook's admission file, in words; empty if nothing
+    admission_trouble: Mapped[str]
     #: limits that it could not read: [{"kind": "limits", "since": …, "said": "why", "kept": false}]
     limits_unread: Mapped[list[dict[str, Any]]]
     #: kinds of change that Slurm refuses, by the field: {"nice": {"count": 3, "said": …}}

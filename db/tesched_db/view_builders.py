@@ -48,6 +48,7 @@ def daemon_view(row: DaemonRow) -> DaemonView:
         doubtful=row.doubts["count"] if row.doubts else 0,
         doubts=tuple((label, user, why) for label, user, why in row.doubts["first"]) if row.doubts else (),
         marks_trouble=row.marks_trouble,
+        admission_trouble=row.admission_trouble,
         limits_unread=msgspec.convert(row.limits_unread, tuple[UnreadLimits, ...], strict=False),
         refused=refused_of(row),
         held=dict(row.held),

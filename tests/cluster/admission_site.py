@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tesched_core.intake.class_rules import Classification, Match, Rule
 from tesched_core.model.decision import Admission
@@ -20,7 +21,8 @@ from tesched_testcluster.harness.daemon_process import write_config
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_users
 
-from tests.cluster.conftest import MakeCluster
+if TYPE_CHECKING:
+    from tests.cluster.conftest import MakeCluster
 
 HOOK = Path(__file__).parents[2] / "systemd" / "job_submit.lua"
 #: With a list of variables 22.05 has slurmd ask a login shell for the rest first, which may take long.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -10,6 +11,8 @@ from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition
 from tesched_testcluster.harness.slurm_clients import CLIENTS, Connect, connecting
 from tesched_testcluster.local import LocalCluster
+
+from tests.cluster.admission_site import Site, site_of
 
 MakeCluster = Callable[[ClusterDefinition | None], LocalCluster]
 
@@ -52,3 +55,18 @@ def one_client() -> ClientChoice:
 def connect(client_choice: ClientChoice) -> Connect:
     """Give what makes clients; the test runs with each client that can run here."""
     return connecting(client_choice)
+
+
+@pytest.fixture
+def site(make_cluster: MakeCluster) -> Iterator[Site]:
+    """Give one node with the submission hook."""
+    with site_of(make_cluster) as found:
+        yield found
+
+
+@pytest.fixture
+def listener(site: Site) -> Iterator[socket.socket]:
+    """Give a socket in the place of that site's daemon."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as channel:
+        channel.bind(str(site.socket))
+        yield channel

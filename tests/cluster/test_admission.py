@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,21 +18,6 @@ from tests.cluster.admission_site import DEBUG, PLAIN, TRIAL, Site, site_of
 from tests.cluster.conftest import MakeCluster
 
 pytestmark = pytest.mark.slurm
-
-
-@pytest.fixture
-def site(make_cluster: MakeCluster) -> Iterator[Site]:
-    """Give one node with the hook."""
-    with site_of(make_cluster) as found:
-        yield found
-
-
-@pytest.fixture
-def listener(site: Site) -> Iterator[socket.socket]:
-    """Give a socket in the daemon's place."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as channel:
-        channel.bind(str(site.socket))
-        yield channel
 
 
 #: the hook holds each TE job then, and the daemon lets one of each user run

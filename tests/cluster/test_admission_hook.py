@@ -6,7 +6,6 @@ import contextlib
 import pwd
 import socket
 import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -22,21 +21,6 @@ from tests.cluster.test_submission_hook import LIBRARIES, ONLY, fill
 from tests.cluster.test_submission_hook import listener as listener_on
 
 pytestmark = pytest.mark.slurm
-
-
-@pytest.fixture
-def site(make_cluster: MakeCluster) -> Iterator[Site]:
-    """Give one node with the hook."""
-    with site_of(make_cluster) as found:
-        yield found
-
-
-@pytest.fixture
-def listener(site: Site) -> Iterator[socket.socket]:
-    """Give a socket in the daemon's place."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as channel:
-        channel.bind(str(site.socket))
-        yield channel
 
 
 @pytest.mark.gate
@@ -90,7 +74,7 @@ CASES: dict[str, tuple[Classification, tuple[tuple[str, ...], ...], tuple[tuple[
         (("-Jabcde",), ("-Jacée",), ("-Jaccee",), ("-Jb-1",), ("-Jété",), ("-Jit's 100%",)),
         (("-Jabcd",), ("-Jxabcde",), ("-Jabcdeé",), ("-Jx-1",), ("-Jété"[:-1],), ("-Jit's 1000",), ("-Ja",)),
     ),
-    "a set that Lua can't tell": (
+    "a set that Lua's patterns lack": (
         Classification(rules=(rule(JobClass.TE, Match(names=("[%-é]",))),)),
         (("-Ja",), ("-Jb",)),
         (),

@@ -21,9 +21,11 @@ from tesched_db.engine import open_store
 from tesched_testcluster.harness.store_examples import (
     Writer,
     configured_store,
+    decision,
     job,
     order,
     remembering,
+    report,
     snapshot,
     victim,
 )
@@ -165,3 +167,17 @@ def test_it_says_how_near_jobs_are_to_their_bounds(tmp_path: Path) -> None:
     assert as_json(path, "explain", "3")["bound"]["near"] is True
     assert "bound " not in tesched(path, "explain", "5")
     assert as_json(path, "explain", "5")["bound"] is None
+
+
+def test_status_says_what_is_wrong_with_the_hooks_file(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    writer = Writer(engine)
+    said = "the admission file cannot be written: /x: No space left on device"
+    decided, seen = decision(1, NOW), snapshot(NOW, job(3))
+    writer.journal.intend(seen, replace(writer.memory, cycle=1), decided, replace(report(NOW), admission_trouble=said))
+    engine.dispose()
+    assert line_of(tesched(path, "status"), "HOOK") == f"HOOK {said}"
+    assert "MARKS" not in tesched(path, "status")
+    tesched(path, "status", "--html", str(tmp_path / "page.html"))
+    assert said in (tmp_path / "page.html").read_text()

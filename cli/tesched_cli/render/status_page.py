@@ -19,7 +19,6 @@ from tesched_db.views import StatusView
 from tesched_sim.reports.style import style_sheet
 
 from tesched_cli.common import clock, duration, hostlist, say, unread
-from tesched_cli.render.file_troubles import file_troubles
 from tesched_cli.render.loss_svg import loss_svg
 from tesched_cli.render.refused import refusals
 from tesched_cli.render.unread_limits import unread_limits
@@ -75,8 +74,10 @@ def _daemon(health: str, view: StatusView, at: float) -> Iterator[str]:
         jobs = "; ".join(f"{unread(label, user)}: {why}" for label, user, why in view.daemon.doubts)
         said = f"{view.daemon.doubtful} record(s) could not be read whole; left alone: {jobs}"
         yield f'<p class="warn">{html_text(said)}</p>'
-    for label, said in file_troubles(view.daemon.marks_trouble if view.daemon else ""):
-        yield f'<p class="warn">{html_text(f"{label}: {said}")}</p>'
+    if view.daemon and view.daemon.marks_trouble:
+        yield f'<p class="warn">{html_text(f"marks: {view.daemon.marks_trouble}")}</p>'
+    if view.daemon and view.daemon.admission_trouble:
+        yield f'<p class="warn">{html_text(f"hook: {view.daemon.admission_trouble}")}</p>'
     for said in unread_limits(view.daemon.limits_unread if view.daemon else ()):
         yield f'<p class="warn">{html_text(said)}</p>'
     for said in refusals(view.daemon.refused if view.daemon else {}, at):

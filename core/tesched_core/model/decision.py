@@ -232,7 +232,7 @@ class BoundNow:
     jobs: tuple[LeftOfBound, ...]
 
 
-#: jobs with what is left of their bounds that are told in one cycle
+#: most jobs of which a cycle records what is left of their bounds
 MOST_LEFT = 100
 
 

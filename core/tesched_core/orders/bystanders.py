@@ -103,16 +103,16 @@ def _unseen(
 ) -> Mapping[JobId, Bystander]:
     """Return the bystanders that TE runs have delayed since the last poll for longer than the two polls show.
 
-    A run that began and ended between them is in nobody's way at either, of several runs the newest alone counts until
-    now, of TE jobs of its own user and of others each has a part, and a job that its own user's TE job has sent back to
-    the queue is in no other's way. A bound must not be passed by what no poll has
-    seen, so all of that time counts for a job that would fit if no other user's run held, or had held, anything.
+    At both polls a run that began and ended between them is in no job's way; of several runs the newest alone counts
+    until now; TE jobs of its own user and of others each have a part; and a victim of its own user's TE job waits for
+    that one alone. No bound may be passed by what no poll has seen, so all of that time counts for a job that would fit
+    if no other user's run held, or had held, anything.
     """
     last, snapshot, room = _last_poll(memory, context), context.snapshot, context.columns.room
     over = ended_since(last, snapshot)
     runs = (*te, *over)
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
-    rooms: dict[str, Room] = {}
+    without: dict[str, Room] = {}
     charged: dict[JobId, Bystander] = {}
     away = _away(memory, of_own_user=False)
     for alike, demands in waiting_kinds(away, memory, context, eligible_before=context.now) if runs else ():
@@ -126,10 +126,10 @@ def _unseen(
             if seconds <= seen_s:
                 continue
             own = job.user if any(run.user == job.user for run in runs) else ""
-            if own not in rooms:
+            if own not in without:
                 others = [run for run in te if run.user != job.user]
-                rooms[own] = free_without(others, last, snapshot, room)
-            if fits_now(demands, rooms[own]):
+                without[own] = free_without(others, last, snapshot, room)
+            if fits_now(demands, without[own]):
                 one = after or Bystander(submitted_at=job.submit_time, user=job.user)
                 charged[job.job_id] = replace(one, delayed_s=one.delayed_s + seconds - seen_s)
     return charged

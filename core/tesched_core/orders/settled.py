@@ -13,9 +13,8 @@ from tesched_core.model.change import PRIORITY, REQUEUE, VICTIM_BOOST, Change
 from tesched_core.model.memory import Memory, Past
 from tesched_core.model.order import Order, OrderState, Victim
 from tesched_core.model.resources import JobId
+from tesched_core.orders.bystanders import MOST_BETWEEN_S
 
-#: Polls that are further apart, in seconds, say nothing of the time between them.
-MOST_BETWEEN_S = 60.0
 #: Levers whose changes are a part of an order: it has not ended before they are put back.
 _OF_ORDERS = (PRIORITY, VICTIM_BOOST, REQUEUE)
 

@@ -31,7 +31,7 @@ Source
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -55,7 +55,7 @@ from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
 
-#: Seconds between two looks of slurmctld for jobs that have reached their time limits (22.05: PERIODIC_TIMEOUT).
+#: Seconds after which slurmctld checks time limits again (22.05: PERIODIC_TIMEOUT).
 TIME_LIMITS_EACH_S = 30.0
 
 
@@ -96,7 +96,9 @@ class Deadlines:
     poll_s: float
     #: BE jobs that TE jobs have delayed already, and by how much, seconds
     delayed: Mapping[JobId, float] = field(init=False)
-    #: of those the ones that wait for resources, the earliest deadline first
+    #: victims that have left and are yet to run again
+    away: frozenset[JobId] = field(init=False)
+    #: delayed jobs that wait for resources, the earliest deadline first
     waiting: tuple[Deadline, ...] = field(init=False)
     #: of those the ones for which a TE job has had to wait in this cycle
     due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
@@ -124,9 +126,10 @@ class Deadlines:
         """Work out what has been delayed."""
         self.delayed = _delayed(self.memory, self.snapshot)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
-        away = {one.job_id for one in victims if one.awaited or one.state is VictimState.SUSPENDED}
+        self.away = frozenset(one.job_id for one in victims if one.awaited)
+        suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
-        found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, away)]
+        found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, suspended)]
         self.waiting = tuple(sorted(found, key=lambda one: (one.at, one.job.job_id)))
         for victim in victims:
             job = self.snapshot.jobs.get(victim.job_id)
@@ -270,12 +273,12 @@ class Deadlines:
         """Return what any job may be delayed by beside one TE job: by one preemption, as soon as it may be a victim."""
         return self._costs_s(job_id) + self.min_run_time_s + 3 * self.poll_s
 
-    def _waits(self, job: Job, away: Iterable[JobId]) -> bool:
+    def _waits(self, job: Job, suspended: Container[JobId]) -> bool:
         if self.snapshot.job_class(job.job_id) is not JobClass.BE:
             return False
-        if job.job_id in away and job.state is JobState.SUSPENDED:
+        if job.job_id in suspended and job.state is JobState.SUSPENDED:
             return True
-        delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in away else 0.0
+        delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in self.away else 0.0
         return job.pending and starts_by_itself(job, self.now, delay_s) and self._places(job).can_start
 
     def _may_meet(self, te: Job, be: Job) -> bool:

@@ -34,7 +34,7 @@ from tesched_testcluster.harness.bound.jobs import Heeds, ModelJob, Order, Site
 from tesched_testcluster.harness.bound.ledger import Ledger, Terms
 from tesched_testcluster.harness.bound.small_slurm import SmallSlurm
 
-#: seconds between two looks of slurmctld for jobs that have reached their time limits
+#: seconds after which slurmctld checks time limits again
 TIME_LIMITS_EACH_S = 30.0
 
 
