@@ -64,6 +64,7 @@ local NO_VAL, INFINITE = 4294967294, 4294967295
 local MOST_BYTES = 262144
 -- A longer text is not judged: slurmctld waits meanwhile, for each rule anew.
 local MOST_TEXT = 1024
+local MOST_PARTITIONS = 16
 -- Seconds in which a daemon has polled, be it poked or not, and has held what must wait.
 local SEEN_S = 5
 
@@ -178,14 +179,20 @@ local function tesched_trimmed(text)
     return text:sub(first or 1, first and last or 0)
 end
 
--- The partitions that it asks for, or the default one.
+-- The partitions that it asks for, or the default one. Of many it is not known, as each is held against each rule.
 local function tesched_partitions(job_desc, part_list)
     local names = {}
     if #(job_desc.partition or "") > MOST_TEXT then
         return nil
     end
+    local seen = {}
     for name in (job_desc.partition or ""):gmatch("[^,]+") do
-        names[#names + 1] = name
+        if not seen[name] then
+            names[#names + 1], seen[name] = name, true
+        end
+    end
+    if #names > MOST_PARTITIONS then
+        return nil
     end
     if #names == 0 then
         for name, part in pairs(part_list) do
@@ -362,7 +369,8 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
 end
 
 -- What may make a job TE, or let it start sooner.
-local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "begin_time",
+local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "num_tasks",
+    "begin_time", "dependency", "reservation",
     "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 
 local function tesched_is_set(value)

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
+from stat import S_ISREG
 
 from tesched_core.intake.class_rules import Classification
 from tesched_core.model.decision import Admission
@@ -24,6 +25,7 @@ from tesched_daemon.marks_file import replace_file
 
 #: The file's first line; the hook reads no other form.
 FORM = "tesched-admission 1"
+_NAME = "tesched-admission "
 #: Seconds for which the file holds, beside two of the longest waits between polls.
 HOLDS_S = 60.0
 #: Longest text; the hook reads it at each submission.
@@ -74,6 +76,7 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
+            self._refuse_another_file()
             text, unknown = _shortened(text_of(admission, classes, valid, self.uids))
             replace_file(self.path, text)
         except (OSError, ValueError) as error:
@@ -99,6 +102,7 @@ class AdmissionFile:
         """Remove it, whichever process has written it."""
         self._written = None
         try:
+            self._refuse_another_file()
             self.path.unlink(missing_ok=True)
         except NotADirectoryError:
             pass
@@ -106,6 +110,19 @@ class AdmissionFile:
             self._failed("removed", error)
             return
         self.failure, self._again = "", False
+
+    def _refuse_another_file(self) -> None:
+        """Raise ValueError where the path leads to something else: a site's file must not be lost by a wrong path."""
+        try:
+            kind = self.path.lstat().st_mode
+        except FileNotFoundError:
+            return
+        if not S_ISREG(kind):
+            raise ValueError("it is no file; name another path (slurm.admission)")
+        with self.path.open("rb") as stream:
+            head = stream.read(len(_NAME))
+        if head and head != _NAME.encode():
+            raise ValueError("it is another file, which is left; name another path (slurm.admission)")
 
     def leave(self) -> None:
         """Remove it, if this process has written it: another daemon leads, or this one ends."""
@@ -157,7 +174,7 @@ def _shortened(text: str) -> tuple[str, int]:
             over -= len(lines[at]) - len(short)
             lines[at], unknown = short, unknown + 1
     if over > 0:
-        raise ValueError(f"the rules are longer than the {MOST_BYTES} bytes that the hook reads")
+        raise ValueError(f"the rules are longer than the {MOST_BYTES} bytes that the file may have")
     return "\n".join(lines), unknown
 
 

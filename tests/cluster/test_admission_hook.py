@@ -36,6 +36,7 @@ def test_a_closed_window_holds_te_jobs_alone(site: Site, listener: socket.socket
     site.says(DEBUG, until=time.time() + LATER_S)
     assert not site.is_marked("--partition=debug", "--time=1")
     assert site.is_marked("--partition=debug", "--time=2")
+    assert not site.is_marked("--partition=main,main,main", "--time=2")
     # Without a time limit of its own it has its partition's, ten minutes.
     assert site.is_marked("--partition=debug")
     site.says(DEBUG, valid=time.time() - 1)

@@ -51,6 +51,35 @@ def test_it_says_until_when_which_jobs_may_start_and_which_may_be_te(file: Admis
     assert oct(file.path.stat().st_mode & 0o777) == "0o644"
 
 
+@pytest.mark.parametrize("text", ["SQLite format 3", "SlurmctldHost=here\n", "tesched"])
+def test_another_file_is_neither_written_nor_removed(tmp_path: Path, text: str) -> None:
+    file = AdmissionFile(path=tmp_path / "store")
+    file.path.write_text(text)
+    file.withdraw()
+    assert file.failure == (
+        f"the admission file cannot be removed: {file.path}: it is another file, which is left; name another path "
+        "(slurm.admission)"
+    )
+    assert not is_written(file, until=NOW + 100)
+    assert file.path.read_text() == text
+    assert "cannot be written" in file.failure
+
+
+def test_what_is_no_file_is_left(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("x")
+    file = AdmissionFile(path=tmp_path / "link")
+    file.path.symlink_to(tmp_path / "there")
+    file.withdraw()
+    assert file.path.is_symlink()
+    assert "it is no file" in file.failure
+
+
+def test_one_that_an_earlier_process_has_left_is_removed(file: AdmissionFile) -> None:
+    later = AdmissionFile(path=file.path)
+    later.withdraw()
+    assert (later.failure, file.path.exists()) == ("", False)
+
+
 def test_it_is_written_anew_after_a_quarter_of_its_window(file: AdmissionFile) -> None:
     assert not is_written(file, until=NOW + 124, now=NOW + 24)
     assert is_written(file, until=NOW + 125, now=NOW + 25)
@@ -136,7 +165,7 @@ def test_rules_that_are_too_long_count_as_met_and_that_is_told(file: AdmissionFi
 def test_rules_without_end_are_told_and_not_written(file: AdmissionFile) -> None:
     rules = tuple(Rule(name=f"{at}", job_class=JobClass.TE, match=Match(users=("a",))) for at in range(10_000))
     assert not is_written(file, until=NOW + 100, now=NOW + 1, classes=Classification(rules=rules))
-    assert file.failure.endswith("the rules are longer than the 65536 bytes that the hook reads")
+    assert file.failure.endswith("the rules are longer than the 65536 bytes that the file may have")
 
 
 def test_a_path_that_names_no_file_is_told() -> None:
