@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -74,10 +75,19 @@ def run_episode(seed: int, arrivals: int, attack: Attack) -> Found:
     )
 
 
-def run(arrivals: int, seed: int, attack: Attack, *, processes: int | None = None) -> Found:
-    """Run so many arrivals, episode by episode."""
+def run(
+    arrivals: int,
+    seed: int,
+    attack: Attack,
+    *,
+    processes: int | None = None,
+    tell: Callable[[int, int, Found], None] = lambda _done, _count, _one: None,
+) -> Found:
+    """Run so many arrivals, episode by episode; `tell` is called after each with how many are over, and of how many."""
     seeds = [seed * 1_000_003 + number for number in range((arrivals + EACH - 1) // EACH)]
     found = Found()
-    for _, one in each_done(partial(run_episode, arrivals=EACH, attack=attack), seeds, processes=processes):
+    over = each_done(partial(run_episode, arrivals=EACH, attack=attack), seeds, processes=processes)
+    for done, (_, one) in enumerate(over, start=1):
         found.add(one)
+        tell(done, len(seeds), one)
     return found
