@@ -21,7 +21,8 @@ while ((ticks_done < ticks)); do
         say leave
         exit "$requeue_exit"
     fi
-    sleep "$tick_s"
+    # At its end the signal may reach the sleep first: what was cut short is no work done.
+    sleep "$tick_s" || continue
     if ((ticks_done + 1 < ticks)) || [[ ! -e $folder/hold-${SLURM_JOB_NAME%%-*} ]]; then ((ticks_done += 1)); fi
 done
 say done

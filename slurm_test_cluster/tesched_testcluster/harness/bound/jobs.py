@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.resources import JobId
-
-if TYPE_CHECKING:
-    from tesched_testcluster.harness.bound.small_slurm import SmallSlurm
 
 
 class Phase(IntEnum):
@@ -117,10 +115,23 @@ class ModelJob:
         return self.nodes, self.cpus
 
 
+class ClusterNow(Protocol):
+    """A cluster at one moment, as the ledger sees it."""
+
+    #: those that are not over, and perhaps others
+    jobs: dict[JobId, ModelJob]
+    #: CPUs of each node
+    free: list[int]
+
+    def waiting(self) -> Iterable[ModelJob]:
+        """Return the jobs that may start."""
+        ...
+
+
 class Watcher(Protocol):
     """What the model reports to."""
 
-    def passes(self, slurm: SmallSlurm, since: float, until: float) -> None:
+    def passes(self, slurm: ClusterNow, since: float, until: float) -> None:
         """Take in a time in which nothing changes."""
 
     def notified(self, job: ModelJob, te_user: str, at: float, *, anew: bool) -> None:

@@ -1,4 +1,4 @@
-"""Ledger of the attack on guard.bound: by how much TE jobs truly delayed each BE job.
+"""Ledger of the attacks on guard.bound: by how much TE jobs truly delayed each BE job.
 
 Definitions (docs/reference/delays.md; "TE job" is one of another user)
     lost        from the start of a run that a TE job ended, or from when it was last saved, to its notice, or to its
@@ -25,8 +25,7 @@ from dataclasses import dataclass, field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.resources import JobId
 
-from tesched_testcluster.harness.bound.jobs import ModelJob, Phase
-from tesched_testcluster.harness.bound.small_slurm import SmallSlurm
+from tesched_testcluster.harness.bound.jobs import ClusterNow, ModelJob, Phase
 
 #: what rounding may add, seconds
 EPSILON_S = 1e-6
@@ -117,7 +116,7 @@ class Ledger:
     preemptions: int = 0
     _accounts: dict[JobId, _Account] = field(default_factory=dict)
 
-    def passes(self, slurm: SmallSlurm, since: float, until: float) -> None:
+    def passes(self, slurm: ClusterNow, since: float, until: float) -> None:
         """Count a time in which nothing changes."""
         te = [job for job in slurm.jobs.values() if job.te and job.where]
         seconds = until - since
@@ -197,7 +196,7 @@ class Ledger:
             account.away_since = None
 
 
-def _is_behind_te(job: ModelJob, slurm: SmallSlurm) -> bool:
+def _is_behind_te(job: ModelJob, slurm: ClusterNow) -> bool:
     return any(one.te and one.user != job.user and one.priority > job.priority for one in slurm.waiting())
 
 

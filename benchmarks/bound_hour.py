@@ -1,0 +1,400 @@
+"""An hour of TE flood on a real Slurm of 84 nodes, tesched with guard.bound: `python -m benchmarks.bound_hour`.
+
+TE jobs of four users ask for one and a half times the whole cluster (`--te-load`) for `--minutes`; they are in a
+partition of a tier above, with a time limit of a minute, so that Slurm itself would start them before everything else;
+the submission hook is in place. They take from 3 s to more than their limit, on one to eight nodes; their users cancel
+them after five minutes in the queue. BE jobs of three other users, of 5 s to a sixth of the time, on one to sixteen
+nodes, ask for half of the cluster (`--be-load`) in the first two thirds of the time. They are ordinary scripts: a
+requeued one begins anew. Half of them say their run time (`run=`).
+
+guard.bound.slowdown is `--slowdown` (3). What else the guard limits by counts is out of the way, so that the bound
+alone protects a BE job: any number of preemptions an hour, and ten of one job.
+
+By how much each BE job was delayed is worked out by a ledger that is written from the definitions (docs/the-bound.md)
+and has nothing of tesched's: from the submissions, slurmctld's prolog, each node's Epilog and what the jobs wrote.
+Printed are each violation, how many BE jobs ended, what part of a bound was used at most, and how long the TE jobs that
+were admitted have waited. Exit status 1 unless no bound was violated and every BE job has run to its end.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sqlite3
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from tesched_core.model.resources import JobId
+from tesched_slurm.client_choice import ClientChoice
+from tesched_slurm.slurm_formats import hosts
+from tesched_testcluster.cluster import ClusterError
+from tesched_testcluster.definition import ClusterDefinition, NodeGroup, PartitionDefinition
+from tesched_testcluster.harness.bound.jobs import ModelJob
+from tesched_testcluster.harness.bound.ledger import Ledger, Terms, Verdict
+from tesched_testcluster.harness.bound.replay import Change, Replay, What
+from tesched_testcluster.harness.daemon_process import daemon_of, write_config
+from tesched_testcluster.load import EVENTS, EventName, LoadJob, read_events, scripts_in, submit
+from tesched_testcluster.local import LocalCluster
+from tesched_testcluster.users import ordinary_users
+
+NODES, CPUS = 84, 8
+HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
+#: guard.bound.te_time_limit_s, and the least that Slurm takes for a limit
+TE_LIMIT_S = 60
+#: loop.backoff_max_s, guard.min_run_time_s; seconds after which a TE job's user cancels it
+POLL_S, MIN_RUN_S, PATIENCE_S = 5.0, 10.0, 300.0
+KILL_WAIT_S, CRED_EXPIRE_S = 2, 5
+#: slurmctld looks at time limits so often
+LATE_S = 30.0 + KILL_WAIT_S
+TE_USERS, BE_USERS = 4, 3
+CONFIG = """
+[slurm]
+admission = "{admission}"
+[loop]
+backoff_max_s = {poll_s}
+[guard]
+min_run_time_s = {min_run_s}
+max_slowdown = 1000
+max_preemptions_per_job = 10
+{by_the_hour}
+[guard.bound]
+slowdown = {slowdown}
+te_time_limit_s = {te_limit_s}
+[classes]
+default_grace_period_s = 0
+[[classes.rules]]
+name = "trials"
+job_class = "te"
+match = {{ partitions = ["debug"], max_time_limit_s = {te_limit_s} }}
+"""
+BY_THE_HOUR = (
+    "max_preemptions_per_hour",
+    "max_preemptions_per_user_hour",
+    "max_preemptions_per_account_hour",
+    "max_preemptions_per_node_hour",
+    "max_victims_for_te_job_hour",
+    "max_victims_for_te_user_hour",
+    "max_victims_for_te_account_hour",
+)
+#: slurmctld runs it when a job has its nodes, and each node the Epilog when a run has left it
+_PROLOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURM_JOB_NODELIST" >>{folder}/starts.log\n'
+_EPILOG = '#!/bin/bash\necho "$EPOCHREALTIME $SLURM_JOB_ID $SLURMD_NODENAME" >>{folder}/ends.log\n'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flood:
+    """What is asked for."""
+
+    minutes: float
+    nodes: int
+    te_load: float
+    be_load: float
+    slowdown: float
+    seed: int
+
+    @property
+    def seconds(self) -> float:
+        """Return how long TE jobs come."""
+        return self.minutes * 60
+
+    def jobs(self) -> list[LoadJob]:
+        """Draw the jobs, in the order of their submission."""
+        draw = random.Random(self.seed)  # noqa: S311 - a workload
+        found = [*self._drawn(draw, "te"), *self._drawn(draw, "be")]
+        return sorted(found, key=lambda job: job.submit_after_s)
+
+    def _drawn(self, draw: random.Random, kind: str) -> Iterator[LoadJob]:
+        """Yield the jobs of a kind: so many that they ask for their part of the cluster's time."""
+        te = kind == "te"
+        left_s = (self.te_load if te else self.be_load) * self.nodes * self.seconds
+        within_s = self.seconds if te else self.seconds * 2 / 3
+        number = 0
+        while left_s > 0:
+            number += 1
+            nodes = min(draw.choice((1, 1, 2, 4, 8) if te else (1, 1, 1, 2, 4, 16)), self.nodes)
+            cpus = draw.choice((CPUS, CPUS, CPUS // 2))
+            run_s = TE_LIMIT_S * draw.choice((0.05, 0.3, 0.9, 1.0, 2.0)) if te else self._be_run_s(draw)
+            left_s -= nodes * cpus / CPUS * (min(run_s, TE_LIMIT_S) if te else run_s)
+            options = ["--partition=debug", "--time=1"] if te else [f"--time={1 + math.ceil(2 * run_s / 60)}"]
+            if not te and draw.random() < 0.5:
+                options.append(f"--comment=run={math.ceil(run_s)}")
+            yield LoadJob(
+                name=f"{kind}-{number:05}",
+                kind="te" if te else "be",
+                submit_after_s=draw.uniform(0, within_s),
+                nodes=nodes,
+                cpus=cpus,
+                mem_mib=100,
+                ticks=1,
+                tick_s=round(run_s, 1),
+                options=tuple(options),
+            )
+
+    def _be_run_s(self, draw: random.Random) -> float:
+        """Draw from 5 s to a sixth of the time, as many in each order of magnitude."""
+        return math.exp(draw.uniform(math.log(5), math.log(max(self.seconds / 6, 10))))
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """What was seen of the run."""
+
+    jobs: dict[int, LoadJob] = field(default_factory=dict)
+    #: Unix seconds
+    submitted: dict[int, float] = field(default_factory=dict)
+    cancelled: dict[int, float] = field(default_factory=dict)
+    loads: list[float] = field(default_factory=list)
+    #: TE jobs that were told to wait for a BE job's bound
+    told: int = 0
+    #: seconds of the longest poll
+    longest_poll_s: float = 0.0
+
+
+def definition(folder: Path, nodes: int) -> ClusterDefinition:
+    """Return the cluster; scripts of Slurm's are written to `folder`."""
+    return ClusterDefinition(
+        groups=(NodeGroup(count=nodes, cpus=CPUS, gres={}),),
+        partitions=(
+            PartitionDefinition(name="main", default=True, priority_tier=1),
+            PartitionDefinition(name="debug", priority_tier=10, preempt_mode="OFF", max_time="10"),
+        ),
+        kill_wait_s=KILL_WAIT_S,
+        cred_expire_s=CRED_EXPIRE_S,
+        settings={
+            "JobSubmitPlugins": "lua",
+            "PrologSlurmctld": _script(folder / "prolog", _PROLOG.format(folder=folder)),
+            "Epilog": _script(folder / "epilog", _EPILOG.format(folder=folder)),
+        },
+        files={"job_submit.lua": HOOK.read_text().replace("/run/tesched/", f"{folder}/")},
+    )
+
+
+def _script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+@contextmanager
+def site(folder: Path, flood: Flood) -> Iterator[LocalCluster]:
+    """Give the cluster, with a daemon beside it."""
+    with LocalCluster(definition(folder, flood.nodes)) as cluster:
+        socket = str(folder / "poke.sock")
+        config = write_config(cluster, folder, ClientChoice.AUTO, poll_interval_s=1.0, socket=socket)
+        drop_in = folder / "conf.d" / "bound.toml"
+        drop_in.parent.mkdir()
+        drop_in.write_text(
+            CONFIG.format(
+                admission=folder / "admission",
+                poll_s=POLL_S,
+                min_run_s=MIN_RUN_S,
+                te_limit_s=TE_LIMIT_S,
+                slowdown=flood.slowdown,
+                by_the_hour="\n".join(f"{name} = 1000000" for name in BY_THE_HOUR),
+            )
+        )
+        with daemon_of(cluster, config):
+            yield cluster
+
+
+def run(folder: Path, flood: Flood) -> Seen:
+    """Submit everything, and wait until every BE job is over."""
+    seen, jobs = Seen(), flood.jobs()
+    with site(folder, flood) as cluster:
+        events = cluster.shared / EVENTS
+        events.touch()
+        events.chmod(0o666)
+        with _impatient(cluster, seen):
+            _submit_all(cluster, jobs, seen)
+            cluster.wait_for(
+                lambda: not cluster.run("squeue", "-h", "-p", "main").stdout.strip(),
+                "all BE jobs to end",
+                timeout_s=flood.seconds * 3 + 1200,
+            )
+        cluster.cancel_all()
+        with closing(sqlite3.connect(folder / "tesched.sqlite")) as store:
+            ((seen.longest_poll_s,),) = store.execute("select max(observe_max_s + step_max_s) from cycles")
+            ((seen.told,),) = store.execute("select count(distinct preemptor) from refusals where code = 'bound'")
+        (folder / EVENTS).write_bytes(events.read_bytes())
+    return seen
+
+
+def _submit_all(cluster: LocalCluster, jobs: Sequence[LoadJob], seen: Seen) -> None:
+    script = scripts_in(cluster.shared)
+    users = ordinary_users(TE_USERS + BE_USERS)
+    te_users, be_users = users[:TE_USERS], users[TE_USERS:]
+    begin = time.monotonic()
+    for number, job in enumerate(jobs):
+        # The pace of the load is its meaning; there is no condition to await.
+        time.sleep(max(0.0, begin + job.submit_after_s - time.monotonic()))
+        among = te_users if job.kind == "te" else be_users
+        before = time.time()
+        job_id = submit(cluster, job, cluster.shared, script=script, user=among[number % len(among)])
+        seen.submitted[job_id], seen.jobs[job_id] = before, job
+        if sys.stderr.isatty():
+            print(f"\r{number + 1}/{len(jobs)} submitted", end="", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _impatient(cluster: LocalCluster, seen: Seen) -> Iterator[None]:
+    """Cancel TE jobs that have waited for too long, as their users would, until the block ends."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(10.0):
+            seen.loads.append(os.getloadavg()[0])
+            late = time.time() - PATIENCE_S
+            old = [job_id for job_id, at in seen.submitted.copy().items() if at < late and job_id not in seen.cancelled]
+            trials = [str(job_id) for job_id in old if seen.jobs[job_id].kind == "te"]
+            if not trials:
+                continue
+            try:
+                cluster.run("scancel", "--state=PENDING", *trials, check=False)
+            except ClusterError as error:  # slurmctld is busy: the next time
+                print(error, file=sys.stderr)
+                continue
+            seen.cancelled.update((int(job_id), time.time()) for job_id in trials)
+
+    thread = threading.Thread(target=work, name="users that wait")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def judged(folder: Path, flood: Flood, seen: Seen) -> tuple[Ledger, Replay]:
+    """Return the ledger of what was seen."""
+    users = {job_id: job.kind for job_id, job in seen.jobs.items()}
+    jobs = {JobId(job_id): _model(job_id, job, users[job_id]) for job_id, job in seen.jobs.items()}
+    terms = Terms(
+        slowdown=flood.slowdown,
+        te_time_limit_s=TE_LIMIT_S,
+        min_run_time_s=MIN_RUN_S,
+        poll_s=POLL_S,
+        kill_wait_s=KILL_WAIT_S,
+        requeue_delay_s=CRED_EXPIRE_S + 1,
+        late_s=LATE_S,
+    )
+    ledger = Ledger(terms)
+    replay = Replay(ledger=ledger, nodes=flood.nodes, cpus=CPUS, all_jobs=jobs, requeue_delay_s=CRED_EXPIRE_S + 1)
+    replay.run(list(_changes(folder, seen)))
+    return ledger, replay
+
+
+def _model(job_id: int, job: LoadJob, user: str) -> ModelJob:
+    said = next((option.partition("run=")[2] for option in job.options if option.startswith("--comment=run=")), None)
+    return ModelJob(
+        job_id=JobId(job_id),
+        te=job.kind == "te",
+        user=user,
+        nodes=job.nodes,
+        cpus=job.cpus,
+        limit_s=None,
+        run_s=job.tick_s,
+        said_s=None if said is None else float(said),
+    )
+
+
+def _changes(folder: Path, seen: Seen) -> Iterator[Change]:
+    rows = {f"n{number}": number - 1 for number in range(1, NODES + 1)}
+    for job_id, at in seen.submitted.items():
+        yield Change(at, What.SUBMITTED, JobId(job_id))
+    for job_id, at in seen.cancelled.items():
+        yield Change(at, What.CANCELLED, JobId(job_id))
+    for log, what in (("starts.log", What.STARTED), ("ends.log", What.LEFT)):
+        for line in (folder / log).read_text().splitlines():
+            moment, job, nodes = line.split()
+            yield Change(float(moment), what, JobId(int(job)), tuple(rows[name] for name in hosts(nodes)))
+    for event in read_events(folder):
+        if event.name is EventName.DONE:
+            yield Change(event.time, What.DONE, JobId(event.job_id))
+
+
+def report(seen: Seen, ledger: Ledger, replay: Replay) -> bool:
+    """Print what came of it; return whether all is well."""
+    kinds = Counter(job.kind for job in seen.jobs.values())
+    for line in replay.doubts:
+        print(f"not understood: {line}")
+    violated = [one for one in ledger.verdicts if one.violated]
+    for one in violated:
+        print(_said(one, seen.jobs))
+    unfinished = sorted(job_id for job_id, job in replay.jobs.items() if not job.te)
+    for job_id in unfinished:
+        print(f"job {job_id} has not ended")
+    tight = max((one.delay_s / one.said_bound_s for one in ledger.verdicts), default=0.0)
+    delays = [one.delay_s for one in ledger.verdicts]
+    waits = ledger.te_waits_s
+    print(f"{kinds['be']:8}  BE jobs, {len(ledger.verdicts)} of them have ended")
+    print(f"{sum(delay > 0 for delay in delays):8}  of them delayed, {ledger.preemptions} preemptions")
+    print(f"{len(violated):8}  delayed by more than their bounds")
+    print(f"{tight:8.3f}  largest part of a bound that was used")
+    behind_be_s = max((one.behind_be_s for one in ledger.verdicts), default=0.0)
+    print(f"{behind_be_s:8.1f}  s, longest time for which BE jobs had a victim's place")
+    print(
+        f"{kinds['te']:8}  TE jobs, {len(waits)} of them have started, {kinds['te'] - len(waits)} were cancelled first"
+    )
+    print(f"{seen.told:8}  of them were told to wait for the bound of a BE job")
+    if waits:
+        p50, p95 = np.percentile(waits, (50, 95))
+        print(f"{p50:8.1f}  s, TE wait, median of those that have started\n{p95:8.1f}  s, TE wait, 95 %")
+    print(f"{seen.longest_poll_s:8.1f}  s, longest poll of the daemon")
+    print(f"load average {np.mean(seen.loads or [0]):.1f}, at most {max(seen.loads, default=0):.1f}")
+    return not violated and not unfinished and not replay.doubts and len(ledger.verdicts) == kinds["be"]
+
+
+def _said(one: Verdict, jobs: Mapping[int, LoadJob]) -> str:
+    job = jobs[one.job_id]
+    return f"{job.name} ({job.nodes} x {job.cpus} CPUs): {one}"
+
+
+@click.command()
+@click.option("--minutes", type=click.FloatRange(1), default=60, show_default=True, help="For which TE jobs come.")
+@click.option("--nodes", type=click.IntRange(1, NODES), default=NODES, show_default=True)
+@click.option("--te-load", type=click.FloatRange(0.01), default=1.5, show_default=True, help="Part of the cluster.")
+@click.option("--be-load", type=click.FloatRange(0.01), default=0.5, show_default=True, help="Part of the cluster.")
+@click.option("--slowdown", type=click.FloatRange(1, min_open=True), default=3.0, show_default=True, help="B.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="Folder for the logs and the store.")
+def main(*, keep: Path | None, **asked: Any) -> None:
+    """Run it and print what came of it."""
+    flood = Flood(**asked)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="bound-hour-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for log in ("starts.log", "ends.log"):
+            (folder / log).touch()
+        try:
+            seen = run(folder, flood)
+            ledger, replay = judged(folder, flood, seen)
+        finally:
+            if keep is not None:
+                _kept(folder, keep)
+    well = report(seen, ledger, replay)
+    took_s = time.monotonic() - began
+    print(f"{flood.minutes:g} minutes, {flood.nodes} nodes, B = {flood.slowdown:g}, seed {flood.seed}: {took_s:.0f} s")
+    sys.exit(not well)
+
+
+def _kept(folder: Path, where: Path) -> None:
+    where.mkdir(parents=True, exist_ok=True)
+    for file in (*folder.glob("*.log"), *folder.glob("tesched.*")):
+        if file.is_file():
+            (where / file.name).write_bytes(file.read_bytes())
+
+
+if __name__ == "__main__":
+    main()
