@@ -40,6 +40,7 @@ COMMANDS = {
         "explain",
         "Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why.",
     ),
+    "init": _Lazy("init", "init", "Make a configuration and a state store in the current folder, to start from."),
     "learn": _Lazy("learn", "learn", "Learn run times from what ran before: Slurm's accounting, or a trace."),
     "jobs": _Lazy("jobs", "jobs", "List the jobs with their class and the rule that gave it."),
     "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),

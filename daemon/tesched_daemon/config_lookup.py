@@ -53,7 +53,7 @@ def search(environment: Mapping[str, str] = os.environ) -> Path:
     where = ", ".join(str(place.path) for place in tried)
     raise ConfigError(
         f"there is no configuration: neither --config nor {VARIABLE} names one, and none of these exists: {where}; "
-        f"`tesched config example > {NAME}` makes one here"
+        "`tesched init` makes one in the current folder"
     )
 
 

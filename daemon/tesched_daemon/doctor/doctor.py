@@ -143,7 +143,9 @@ def _room(path: Path) -> Finding:
 def _daemon(config: Config, engine: Engine) -> Finding:
     daemon = read.daemon(engine)
     if daemon is None:
-        return warn("daemon", "has never looked, by this store", "start it: systemctl enable --now tesched")
+        return warn(
+            "daemon", "has never looked, by this store", "start it: systemctl enable --now tesched, or `tesched daemon`"
+        )
     now = time.time()
     who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
     if now - daemon.next_at > LATE_S:
