@@ -36,7 +36,7 @@ def config() -> None:
 @config_option
 @json_option
 def show(*, config_path: Path, as_json: bool) -> None:
-    """Show which file is the configuration, what holds, and which file says so."""
+    """Show which file is used, what holds, and which file says so."""
     loaded = load_files(config_path)
     found = list(settings(loaded))
     by = _found_by(config_path)
@@ -56,7 +56,7 @@ def show(*, config_path: Path, as_json: bool) -> None:
 @config.command()
 @click.argument("path", type=click.Path(path_type=Path), envvar=VARIABLE, required=False)
 def check(path: Path | None) -> None:
-    """Say whether PATH, with conf.d beside it, can be used; without PATH, the configuration that is found."""
+    """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
     loaded = load_files(path)
     rules = len(loaded.config.classes.rules)

@@ -20,10 +20,11 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 @named_config_option
 @json_option
 def doctor(*, config_path: Path | None, as_json: bool) -> None:
-    """Look at the configuration, Slurm, the store and the daemon, and say what stands in the way.
+    """Say what stands in the way, and what to do about it.
 
-    Nothing is changed. The answers are those for the user who asks: run it as the daemon's, as in
-    `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is FAIL.
+    It looks at the configuration, Slurm, the store and the daemon; nothing is changed. The answers are those for the
+    user who asks: run it as the daemon's, as in `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is
+    FAIL.
     """
     found: list[Finding] = []
     out = console()

@@ -84,11 +84,11 @@ class InitError(ToldError):
 
 @click.command()
 def init() -> None:
-    """Make a configuration and a state store in the current folder, to start from.
+    """Make a configuration and a state store to start from.
 
-    The configuration, tesched.toml, has the keys that matter first, with mode shadow; slurm.conf is the one that
-    SLURM_CONF names, or that of a usual place. Nothing is overwritten (exit status 2). For a service of the site's,
-    docs/howto/installation.md says more.
+    Both are made in the current folder. tesched.toml has the keys that matter first, with mode shadow; slurm.conf is
+    the one that SLURM_CONF names, or that of a usual place. Nothing is overwritten (exit status 2). For a service of
+    the site's, docs/howto/installation.md says more.
     """
     try:
         folder = Path.cwd()
