@@ -51,9 +51,9 @@ def distrusted(status: os.stat_result, us: int) -> str:
     if stat.S_ISLNK(status.st_mode):
         return ""  # a link's mode says nothing
     if status.st_mode & stat.S_IWOTH:
-        return "every user may write to it (chmod o-w)"
+        return "every user may write to it"
     if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid, status.st_uid):
-        return f"the group {_group(status.st_gid)} may write to it (chmod g-w)"
+        return f"the group {_group(status.st_gid)} may write to it"
     return ""
 
 
@@ -72,9 +72,10 @@ def _followed(path: Path) -> Path:
 def _check(path: Path, status: os.stat_result) -> None:
     us = os.geteuid()
     if why := distrusted(status, us):
+        mend = f"chmod go-w {path}, or " if status.st_uid in {0, us} else ""
         raise ConfigError(
             f"{path}: not used, since {why}, and what it says would be done as {_user(us)}; "
-            "name the configuration that is meant by --config FILE"
+            f"{mend}name the configuration that is meant by --config FILE"
         )
 
 

@@ -106,7 +106,7 @@ def test_another_users_file_in_the_current_folder_is_refused(
     said = tesched(*argv)
     assert said.exit_code == 2
     assert f"{here / 'tesched.toml'}: not used, since it belongs to " in said.stderr
-    assert "--config FILE" in said.stderr
+    assert "; name the configuration that is meant by --config FILE" in said.stderr
     assert [path.name for path in here.iterdir()] == ["tesched.toml"]
 
 

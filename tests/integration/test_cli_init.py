@@ -95,7 +95,7 @@ def test_a_folder_that_every_user_may_write_to_is_no_place_for_it(here: Path) ->
     here.chmod(0o1777)
     said = tesched("init")
     assert said.exit_code == 2
-    assert "every user may write to it" in said.stderr
+    assert "every user may write to it; make a folder of your own" in said.stderr
     assert "mkdir ~/tesched" in said.stderr
     assert [*here.iterdir()] == []
 
