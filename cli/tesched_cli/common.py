@@ -11,10 +11,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from enum import Enum
+from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ from tesched_core.model.visible import shortened, visible, visible_lines
 from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.config_lookup import NAME, VARIABLE, search
+from tesched_daemon.config_trust import SearchedPath
 from tesched_db.engine import open_store, parse_url
 from tesched_db.errors import StoreError
 
@@ -63,16 +66,26 @@ class Duration(click.ParamType[float]):
         return int(found[1]) * float(_UNITS[found[2] or "s"])
 
 
-config_option = click.option(
+#: The option by itself, for a command that says in its own way that there is no configuration: None if not named.
+named_config_option = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path),
-    envvar="TESCHED_CONFIG",
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="The configuration (environment: TESCHED_CONFIG).",
+    envvar=VARIABLE,
+    show_default=f"the first of ./{NAME}, ~/.config/tesched/{NAME}, {DEFAULT_PATH}",
+    help=f"The configuration (environment: {VARIABLE}).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def config_option(command: Callable[..., T]) -> Callable[..., T]:
+    """Give a command the path of its configuration, which is searched for where it is not named."""
+
+    @wraps(command)
+    def with_path(*args: Any, config_path: Path | None, **more: Any) -> T:
+        return command(*args, config_path=config_path or search(), **more)
+
+    return named_config_option(with_path)
 
 
 def configuration(path: Path) -> Config:
@@ -80,7 +93,8 @@ def configuration(path: Path) -> Config:
     try:
         return load(path)
     except ConfigError:
-        if why := _forbidden(path):
+        # Of one that was searched for, and is not used, the reason is told already.
+        if not isinstance(path, SearchedPath) and (why := _forbidden(path)):
             raise ConfigError(why) from None
         raise
 

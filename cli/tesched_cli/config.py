@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 import click
-from tesched_daemon.config import DEFAULT_PATH, Loaded, leaves, load_files
+from click.core import ParameterSource
+from tesched_daemon.config import Loaded, leaves, load_files
 from tesched_daemon.config_errors import SECRET, toml
+from tesched_daemon.config_lookup import VARIABLE, places, search
 
 from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
 
@@ -33,12 +36,16 @@ def config() -> None:
 @config_option
 @json_option
 def show(*, config_path: Path, as_json: bool) -> None:
-    """Show what holds, and which file says so."""
+    """Show which file is used, what holds, and which file says so."""
     loaded = load_files(config_path)
     found = list(settings(loaded))
+    by = _found_by(config_path)
     if as_json:
-        print_json("config show", {"files": loaded.tree.files, "settings": found})
+        print_json(
+            "config show", {"configuration": str(config_path), "by": by, "files": loaded.tree.files, "settings": found}
+        )
         return
+    say(f"{config_path} ({by})")
     shown = table("KEY", "VALUE", "FROM")
     for each in found:
         value = "-" if each.value is None else toml(each.value)
@@ -47,9 +54,10 @@ def show(*, config_path: Path, as_json: bool) -> None:
 
 
 @config.command()
-@click.argument("path", type=click.Path(path_type=Path), envvar="TESCHED_CONFIG", default=DEFAULT_PATH)
-def check(path: Path) -> None:
-    """Say whether PATH, with conf.d beside it, can be used."""
+@click.argument("path", type=click.Path(path_type=Path), envvar=VARIABLE, required=False)
+def check(path: Path | None) -> None:
+    """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
+    path = path or search()
     loaded = load_files(path)
     rules = len(loaded.config.classes.rules)
     more = len(loaded.tree.files) - 1
@@ -62,6 +70,16 @@ def check(path: Path) -> None:
 def example() -> None:
     """Print an example with every key explained."""
     say_lines(example_text())
+
+
+def _found_by(path: Path) -> str:
+    """Return what has named the configuration of the command that runs: an option, a variable, or its place."""
+    source = click.get_current_context().get_parameter_source("config_path")
+    if source is ParameterSource.COMMANDLINE:
+        return "--config"
+    if source is ParameterSource.ENVIRONMENT:
+        return VARIABLE
+    return next((place.words for place in places(os.environ) if place.path == path), "")
 
 
 def settings(loaded: Loaded) -> Iterator[Setting]:

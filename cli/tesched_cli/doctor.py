@@ -11,19 +11,20 @@ from rich.text import Text
 from tesched_daemon.doctor.doctor import examine
 from tesched_daemon.doctor.finding import Finding, Level
 
-from tesched_cli.common import config_option, console, json_option, print_json
+from tesched_cli.common import console, json_option, named_config_option, print_json
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "bold red"}
 
 
 @click.command()
-@config_option
+@named_config_option
 @json_option
-def doctor(*, config_path: Path, as_json: bool) -> None:
-    """Look at the configuration, Slurm, the store and the daemon, and say what stands in the way.
+def doctor(*, config_path: Path | None, as_json: bool) -> None:
+    """Say what stands in the way, and what to do about it.
 
-    Nothing is changed. The answers are those for the user who asks: run it as the daemon's, as in
-    `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is FAIL.
+    It looks at the configuration, Slurm, the store and the daemon; nothing is changed. The answers are those for the
+    user who asks: run it as the daemon's, as in `runuser -u tesched -- tesched doctor`. Exit status 1 if anything is
+    FAIL.
     """
     found: list[Finding] = []
     out = console()

@@ -54,7 +54,7 @@ _NAMED = 12
 @json_option
 @click.argument("job")
 def explain(*, config_path: Path, as_json: bool, job: str) -> None:
-    """Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why."""
+    """Say what tesched knows of JOB, what it did about it and why. JOB is 123, 120_4 or 130+1."""
     with store(config_path) as engine:
         story = read.job_story(engine, job, STATES)
         expected = expectation.of_job(engine, story.job, configuration(config_path)) if story else None

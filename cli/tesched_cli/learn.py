@@ -50,7 +50,7 @@ class AnotherClusterError(ToldError):
 def learn(
     config_path: Path, *, since_s: float | None, trace: Path | None, form: str | None, forget: bool, as_json: bool
 ) -> None:
-    """Learn run times from what ran before: Slurm's accounting, or a trace. What is learned twice counts once.
+    """Learn run times from Slurm's accounting, or from a trace. What is learned twice counts once.
 
     The daemon learns by itself from then on, and takes in what this command learns within seconds
     (docs/reference/run-times.md).

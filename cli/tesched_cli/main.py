@@ -26,68 +26,47 @@ class _Lazy(NamedTuple):
     short_help: str
 
 
-COMMANDS = {
-    "config": _Lazy("config", "config", "Show or check the configuration, or print an example."),
-    "daemon": _Lazy("service", "daemon", "Run the daemon in the foreground until SIGTERM."),
-    "db": _Lazy("service", "db", "Make the state store, or bring it up to date."),
-    "doctor": _Lazy(
-        "doctor",
-        "doctor",
-        "Look at the configuration, Slurm, the store and the daemon, and say what stands in the way.",
-    ),
-    "explain": _Lazy(
-        "explain",
-        "explain",
-        "Say what tesched knows of JOB (123, 120_4, 130+1), what it did about it and why.",
-    ),
-    "learn": _Lazy("learn", "learn", "Learn run times from what ran before: Slurm's accounting, or a trace."),
-    "jobs": _Lazy("jobs", "jobs", "List the jobs with their class and the rule that gave it."),
-    "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),
-    "pause": _Lazy(
-        "pause",
-        "pause",
-        "Begin nothing new: no job is asked to yield any more, and none is brought forward.",
-    ),
-    "poke": _Lazy("poke", "poke", "Have the daemon look at once; returns at once, and prints nothing."),
-    "report": _Lazy("report", "report", "Tell tesched, from inside a job, how far a training is and how fast it goes."),
-    "simulate": _Lazy(
-        "simulate",
-        "simulate",
-        "Run policies on a simulated Slurm and compare what TE jobs gain and what BE jobs pay.",
-    ),
-    "simulate-gavel": _Lazy(
-        "reproduce.gavel",
-        "simulate_gavel",
-        "Divide accelerators of several types by Gavel's policies, on its authors' workload and in its rounds.",
-    ),
-    "simulate-pdors": _Lazy(
-        "reproduce.pdors",
-        "simulate_pdors",
-        "Place training jobs' workers and parameter servers, slot by slot, and compare what their ends are worth.",
-    ),
-    "simulate-slaq": _Lazy(
-        "reproduce.slaq",
-        "simulate_slaq",
-        "Let training jobs share cores, by what their losses would gain (SLAQ) and equally, and compare.",
-    ),
-    "status": _Lazy(
-        "status",
-        "status",
-        "Show how the daemon and its queues are, and how far trainings are that report (docs/howto/reports.md).",
-    ),
-    "throughputs": _Lazy("throughputs", "throughputs", "Show or set how fast workloads go on which accelerators."),
-    "undo": _Lazy(
-        "undo",
-        "undo",
-        "Put back every priority that tesched still has changed, and withdraw the orders under way.",
-    ),
-    "unpause": _Lazy("pause", "unpause", "End a pause."),
-    "whatif": _Lazy(
-        "whatif",
-        "whatif",
-        "Run the jobs of the last days again on a simulated Slurm, beside what really happened.",
-    ),
+#: As `--help` has them: the groups, the commands of each, and what it says of each in one line of 80 columns.
+GROUPS = {
+    "Set up": {
+        "init": _Lazy("init", "init", "Make a configuration and a state store to start from."),
+        "config": _Lazy("config", "config", "Show or check the configuration, or print an example."),
+        "doctor": _Lazy("doctor", "doctor", "Say what stands in the way, and what to do about it."),
+        "daemon": _Lazy("service", "daemon", "Run the daemon in the foreground until SIGTERM."),
+        "db": _Lazy("service", "db", "Make the state store, or bring it up to date."),
+    },
+    "Look": {
+        "status": _Lazy("status", "status", "Show how the daemon and its queues are."),
+        "jobs": _Lazy("jobs", "jobs", "List the jobs with their class and the rule that gave it."),
+        "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),
+        "explain": _Lazy("explain", "explain", "Say what tesched knows of JOB, what it did about it and why."),
+    },
+    "Control": {
+        "pause": _Lazy("pause", "pause", "Begin nothing new: no job is preempted or brought forward."),
+        "unpause": _Lazy("pause", "unpause", "End a pause."),
+        "poke": _Lazy("poke", "poke", "Have the daemon poll at once."),
+        "undo": _Lazy("undo", "undo", "Put back what tesched has changed, and withdraw its orders."),
+    },
+    "Tell it what to decide by": {
+        "learn": _Lazy("learn", "learn", "Learn run times from Slurm's accounting, or from a trace."),
+        "throughputs": _Lazy("throughputs", "throughputs", "Show or set how fast workloads go on which accelerators."),
+        "report": _Lazy("report", "report", "Say from inside a job how far a training is, and how fast."),
+    },
+    "Simulate": {
+        "whatif": _Lazy("whatif", "whatif", "Run the jobs of the last days again on a simulated Slurm."),
+        "simulate": _Lazy("simulate", "simulate", "Run policies on a simulated Slurm and compare them."),
+        "simulate-gavel": _Lazy(
+            "reproduce.gavel", "simulate_gavel", "Divide accelerators of several types by Gavel's policies."
+        ),
+        "simulate-pdors": _Lazy(
+            "reproduce.pdors", "simulate_pdors", "Place workers and parameter servers, slot by slot."
+        ),
+        "simulate-slaq": _Lazy(
+            "reproduce.slaq", "simulate_slaq", "Share cores by what trainings' losses would gain (SLAQ)."
+        ),
+    },
 }
+COMMANDS = {name: lazy for group in GROUPS.values() for name, lazy in group.items()}
 
 
 def _imported(module: str) -> ModuleType:
@@ -120,9 +99,12 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - as above
-        """Write the list of commands for `--help`."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].short_help) for name in sorted(COMMANDS)])
+        """Write the list of commands for `--help`, in groups."""
+        # One column in all groups.
+        width = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), lazy.short_help) for name, lazy in group.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return what may follow `tesched`."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 from tesched_daemon.config import DEFAULT_PATH
 from tesched_daemon.config_files import DROP_INS
+from tesched_daemon.config_lookup import NAME
 
 from tesched_cli.config import example_text
 from tesched_cli.main import main
@@ -38,9 +39,12 @@ _ENVIRONMENT = {
     "COLUMNS": "How wide the output may be, also in a pipe.",
 }
 _FILES = {
-    str(DEFAULT_PATH): "The configuration.",
-    f"{_CONF_D}/*.toml": "Read after it, in the order of their names. Tables are merged key by key; of two values the "
-    "later one stays; a list takes the place of a list.",
+    f"./{NAME}, ~/.config/tesched/{NAME}, {DEFAULT_PATH}": "The configuration, where neither `--config` nor "
+    "TESCHED_CONFIG names it: the first of these that exists (XDG_CONFIG_HOME stands for ~/.config). The first two are "
+    "used only if they belong to root or to the user who runs the command, and nobody else may write to them; so is "
+    "`conf.d` beside them.",
+    f"{_CONF_D}/*.toml": "Read after it, from `conf.d` beside it, in the order of their names. Tables are merged key "
+    "by key; of two values the later one stays; a list takes the place of a list.",
 }
 _STORE = {"/var/lib/tesched/tesched.sqlite": "The state store, unless `store.url` names another one."}
 

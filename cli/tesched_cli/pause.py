@@ -16,7 +16,7 @@ from tesched_cli.common import Duration, config_option, json_option, print_json,
 @click.option("--for", "for_s", type=Duration(), help="It ends by itself after so long: 90s, 15m, 2h, 1d.")
 @json_option
 def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool) -> None:
-    """Begin nothing new: no job is asked to yield any more, and none is brought forward.
+    """Begin nothing new: no job is preempted or brought forward.
 
     The daemon goes on to look and to record. Orders under way go on to their end, so that no victim has left for
     nothing and every priority is put back; `tesched undo` withdraws them instead.

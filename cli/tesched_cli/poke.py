@@ -13,9 +13,10 @@ from tesched_cli.common import config_option, configuration
 @click.command()
 @config_option
 def poke(config_path: Path) -> None:
-    """Have the daemon look at once; returns at once, and prints nothing.
+    """Have the daemon poll at once.
 
-    For hooks and scripts on the daemon's own host. Exit status 1 if no daemon listens on `loop.socket`.
+    It returns at once, and prints nothing. For hooks and scripts on the daemon's own host. Exit status 1 if no daemon
+    listens on `loop.socket`.
     """
     path = configuration(config_path).loop.socket
     if not path:

@@ -82,7 +82,7 @@ def report(
     loss_key: str,
     once: bool,
 ) -> None:
-    """Tell tesched, from inside a job, how far a training is and how fast it goes.
+    """Say from inside a job how far a training is, and how fast.
 
     With --follow it runs beside the training until the job ends: `tesched report --follow train.jsonl &`. Outside of a
     job, or without a spool folder or socket, it says so and ends with status 0: no training fails for it.

@@ -83,7 +83,7 @@ def simulate(
     html: Path | None,
     as_json: bool,
 ) -> None:
-    """Run policies on a simulated Slurm and compare what TE jobs gain and what BE jobs pay."""
+    """Run policies on a simulated Slurm and compare them. It shows what TE jobs gain and what BE jobs pay."""
     contenders = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
     for contender in contenders:
         check(contender)

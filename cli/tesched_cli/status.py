@@ -52,7 +52,9 @@ SHOWN_DOUBTS = 5
 @click.option("-i", "--iterate", "every_s", type=click.FloatRange(0.5), default=2.0, help="Seconds between two looks.")
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with the loss curves.")
 def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, html: Path | None) -> None:
-    """Show how the daemon and its queues are, and how far trainings are that report (docs/howto/reports.md).
+    """Show how the daemon and its queues are.
+
+    It also shows how far trainings are that report (docs/howto/reports.md).
 
     Exit status 0 if the daemon is well, 1 if it has trouble (it cannot see Slurm, or does not answer), 3 if no daemon
     runs; with --watch always 0.

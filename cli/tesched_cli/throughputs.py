@@ -35,10 +35,11 @@ def throughputs() -> None:
 @config_option
 @click.argument("file", type=click.Path(path_type=Path))
 def import_(config_path: Path, *, file: Path) -> None:
-    """Take speeds from FILE, which hold for all users, in the place of those of the file before.
+    """Take speeds from FILE, which hold for all users.
 
-    FILE is CSV with a head line (`workload`, `accelerator`, `steps_per_s`; if you like, `scale`, `partner` and
-    `partner_scale`), or JSON in the form of Gavel's throughput files.
+    They take the place of those of the file before. FILE is CSV with a head line (`workload`, `accelerator`,
+    `steps_per_s`; if you like, `scale`, `partner` and `partner_scale`), or JSON in the form of Gavel's throughput
+    files.
     """
     speeds = read(file)
     with writable_store(config_path) as engine:

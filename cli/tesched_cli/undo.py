@@ -53,7 +53,7 @@ from tesched_cli.health import health
 @click.option("--dry-run", is_flag=True, help="Say what would be put back, and do nothing.")
 @json_option
 def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:
-    """Put back every priority that tesched still has changed, and withdraw the orders under way.
+    """Put back what tesched has changed, and withdraw its orders.
 
     For a daemon that is dead or stopped; while it runs, nothing is done (exit status 2). A victim that has left waits
     in the queue with its own priority; a suspended one goes on, if its CPUs are free. Exit status 1 if something could

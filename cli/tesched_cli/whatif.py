@@ -86,11 +86,11 @@ def whatif(
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the jobs of the last days again on a simulated Slurm, beside what really happened.
+    """Run the jobs of the last days again on a simulated Slurm.
 
-    The jobs and their run times are the state store's, the nodes are Slurm's now, policy and guard the configuration's.
-    With --trace, a job's class is told by its size and run time; `--set workload.te_run_max=30` (minutes),
-    `workload.te_gpus_max=2` and others say how.
+    It shows what would have happened beside what did. The jobs and their run times are the state store's, the nodes are
+    Slurm's now, policy and guard the configuration's. With --trace, a job's class is told by its size and run time;
+    `--set workload.te_run_max=30` (minutes), `workload.te_gpus_max=2` and others say how.
     """
     config = configuration(config_path)
     wanted = (policies or f"fifo,{config.policy.te}").split(",")

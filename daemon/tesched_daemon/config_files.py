@@ -1,18 +1,23 @@
 """The files of a configuration: which they are, how they become one tree, and which of them gave a value.
 
 After the main file those of `conf.d/` beside it are read, in the order of their names. Tables are merged key by key;
-of two values the later one stays; a list takes the place of a list.
+of two values the later one stays; a list takes the place of a list. Files that nobody has named are read only if no
+other user can have written them (`config_trust.py`).
 """
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
+from tesched_daemon import config_trust
 from tesched_daemon.config_errors import ConfigError, not_toml
+from tesched_daemon.config_trust import SearchedPath
 
 DROP_INS = "conf.d"
 
@@ -45,6 +50,8 @@ def drop_ins(main: Path) -> list[Path]:
     """Return the files to read after the main one. Raises ConfigError for a conf.d that cannot be read."""
     folder = main.parent / DROP_INS
     try:
+        if isinstance(folder, SearchedPath):
+            config_trust.check(folder)
         names = sorted(entry.name for entry in folder.iterdir())
     except FileNotFoundError:
         return []
@@ -59,8 +66,8 @@ def drop_ins(main: Path) -> list[Path]:
 def read(path: Path) -> dict[str, object]:
     """Return what a file says. Raises ConfigError."""
     try:
-        # With or without the mark that some editors put before UTF-8.
-        text = path.read_text(encoding="utf-8-sig")
+        with _opened(path) as file:
+            text = file.read()
     except FileNotFoundError:
         if path.is_symlink():
             raise ConfigError(f"{path}: a link to a file that does not exist") from None
@@ -73,6 +80,13 @@ def read(path: Path) -> dict[str, object]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}; the daemon's user must be able to") from None
     return parse(text, str(path))
+
+
+def _opened(path: Path) -> TextIO:
+    """Open the file for reading, with or without the mark that some editors put before UTF-8."""
+    if isinstance(path, SearchedPath):
+        return os.fdopen(config_trust.descriptor(path), encoding="utf-8-sig")
+    return path.open(encoding="utf-8-sig")
 
 
 def parse(text: str, source: str) -> dict[str, object]:

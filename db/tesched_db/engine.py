@@ -137,7 +137,9 @@ def reading(engine: Engine) -> Engine:
 def _sqlite(url: URL, read_only: bool, create: bool, lock_wait_s: float) -> Engine:
     path = Path(url.database or "").absolute()
     if not path.parent.is_dir():
-        raise StoreError(f"the state store's directory {path.parent} does not exist; create it first")
+        raise StoreError(
+            f"the state store's directory {path.parent} does not exist; create it first, or name another in store.url"
+        )
     file = None
     if read_only:
         found(path)

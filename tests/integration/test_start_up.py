@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tesched_cli.main import COMMANDS, main
+from click.testing import CliRunner
+from tesched_cli.main import COMMANDS, GROUPS, main
 from tesched_core.model.cluster import JobState
 from tesched_db import migrate
 from tesched_db.engine import open_store
@@ -86,6 +87,22 @@ def test_a_configuration_imports_no_policys_work_and_no_client(tmp_path: Path) -
         "tesched_policies.victim_search",
         "tesched_slurm.clients",
     }
+
+
+def test_help_has_each_command_in_one_group_and_whole_on_one_line_of_80_columns() -> None:
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(main, ["--help"]).output.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [title for title in GROUPS if f"{title}:" not in lines] == []
+    for name, lazy in COMMANDS.items():
+        assert [line for line in lines if line.split(maxsplit=1) == [name, lazy.short_help]] != [], name
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ["config", "db", "throughputs"])
+def test_help_of_a_group_cuts_no_line(name: str) -> None:
+    lines = CliRunner(env={"COLUMNS": "80"}).invoke(main, [name, "--help"]).output.splitlines()
+    commands = lines[lines.index("Commands:") + 1 :]
+    assert [line for line in commands if len(line) > 80 or not line.endswith(".") or line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

@@ -153,7 +153,7 @@ def simulate_gavel(
     processes: int | None,
     as_json: bool,
 ) -> None:
-    """Divide accelerators of several types by Gavel's policies, on its authors' workload and in its rounds."""
+    """Divide accelerators of several types by Gavel's policies. The workload is its authors', in its rounds."""
     names = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
     if not names:
         raise click.UsageError(f"--policy {policies!r}: there is no policy in it")

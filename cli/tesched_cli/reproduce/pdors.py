@@ -42,7 +42,7 @@ from tesched_cli.common import console, json_option, print_json, progress, say, 
 def simulate_pdors(
     *, methods: str, seeds: int, sets: tuple[str, ...], optimum: bool, optimum_seconds: int, as_json: bool
 ) -> None:
-    """Place training jobs' workers and parameter servers, slot by slot, and compare what their ends are worth."""
+    """Place workers and parameter servers, slot by slot. What the ends of their training jobs are worth is compared."""
     named = tuple(dict.fromkeys(word.strip() for word in methods.split(",") if word.strip()))
     if not named:
         raise click.UsageError(f"--method needs at least one of {', '.join(NAMES)}")

@@ -109,7 +109,7 @@ def simulate_slaq(
     seeds: tuple[int, ...],
     as_json: bool,
 ) -> None:
-    """Let training jobs share cores, by what their losses would gain (SLAQ) and equally, and compare."""
+    """Share cores by what trainings' losses would gain (SLAQ). It is compared with equal shares."""
     names = tuple(dict.fromkeys(word.strip() for word in policies.split(",") if word.strip()))
     unknown = [name for name in names if name not in POLICIES]
     if unknown or not names:

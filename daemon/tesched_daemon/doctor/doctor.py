@@ -25,6 +25,7 @@ from tesched_db.views import DaemonView
 
 from tesched_daemon.config import Config, Loaded, load_files
 from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.config_lookup import search
 from tesched_daemon.doctor import reports as doctor_reports
 from tesched_daemon.doctor import slurm as doctor_slurm
 from tesched_daemon.doctor.finding import Finding, fail, ok, warn
@@ -50,8 +51,17 @@ _LET: Mapping[Field, str] = MappingProxyType(
 LATE_S = 15.0
 
 
-def examine(path: Path) -> Iterator[Finding]:
-    """Yield what is found, each thing as soon as it is known; `path` is the configuration. Never raises for a fault."""
+def examine(path: Path | None) -> Iterator[Finding]:
+    """Yield what is found, each thing as soon as it is known. Never raises for a fault.
+
+    `path` is the configuration; None: the one that is found.
+    """
+    try:
+        path = path or search()
+    except ConfigError as error:
+        text, _, advice = str(error).rpartition("; ")
+        yield fail("configuration", text, advice)
+        return
     try:
         loaded = load_files(path)
     except ConfigError as error:
@@ -133,7 +143,9 @@ def _room(path: Path) -> Finding:
 def _daemon(config: Config, engine: Engine) -> Finding:
     daemon = read.daemon(engine)
     if daemon is None:
-        return warn("daemon", "has never looked, by this store", "start it: systemctl enable --now tesched")
+        return warn(
+            "daemon", "has never looked, by this store", "start it: systemctl enable --now tesched, or `tesched daemon`"
+        )
     now = time.time()
     who = f"pid {daemon.pid} on {daemon.host}, mode {daemon.mode}"
     if now - daemon.next_at > LATE_S:
