@@ -6,6 +6,7 @@ from benchmarks.mutation import Mutation
 
 _HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook.py"
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
+_OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
 
 ADMISSION_MUTATIONS = (
@@ -68,6 +69,12 @@ ADMISSION_MUTATIONS = (
         '(OSError, ValueError) as error:\n            self._failed("w',
         'OSError as error:\n            self._failed("w',
     ),
+    Mutation("own files: what is another's", _OWN, "and (why := obstacle(path, self.word))", 'and (why := "")'),
+    Mutation("own files: what is no file", _OWN, "    if not stat.S_ISREG(kind):\n", "    if False:\n"),
+    Mutation("own files: what one has put there", _OWN, "if not self._is_written(path) and", "if"),
+    Mutation("own files: held open", _OWN, "        self._hold(handle)\n", "        os.close(handle)\n"),
+    Mutation("own files: beside it, too", _OWN, "            self._refuse(new)\n", "            pass\n"),
+    Mutation("own files: the configuration's are others", _CHECKS, "if path.samefile(file):", "if False:"),
     Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
     Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),
     Mutation("admission rules: all up to the last", _RULES, "rules[: last + 1]", "rules[:last]"),

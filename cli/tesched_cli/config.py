@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 from tesched_daemon.config import DEFAULT_PATH, Loaded, leaves, load_files
+from tesched_daemon.config_checks import refuse_other_files, remarks
 from tesched_daemon.config_errors import SECRET, toml
 
 from tesched_cli.common import config_option, console, json_option, print_json, say, say_lines, table
@@ -51,11 +52,14 @@ def show(*, config_path: Path, as_json: bool) -> None:
 def check(path: Path) -> None:
     """Say whether PATH, with conf.d beside it, can be used."""
     loaded = load_files(path)
+    refuse_other_files(loaded)
     rules = len(loaded.config.classes.rules)
     more = len(loaded.tree.files) - 1
     with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""
     policy = f"mode {loaded.config.mode}, policy {loaded.config.policy.te}, {rules} rule(s)"
     say(f"{path}{with_more}: good ({policy})")
+    for remark in remarks(loaded):
+        say(f"Warning: {remark}", err=True)
 
 
 @config.command()

@@ -154,6 +154,12 @@ class Classification:
         if len(self.script_patterns) > MOST_PATTERNS:
             raise ValueError(f"notice_rules: all script_contains together must be at most {MOST_PATTERNS} texts")
 
+    @property
+    def makes_te(self) -> bool:
+        """Return whether any job can be trial and error."""
+        classes = {self.default_class, *(rule.job_class for rule in self.rules)}
+        return JobClass.TE in classes or self.user_word.may_say_te
+
     def te_longer_than(self, time_limit_s: float) -> str:
         """Return which key must be what, so that no TE job has a time limit above this one, seconds; empty if none."""
         if self.default_class is JobClass.TE:
