@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from math import ceil, inf
+from typing import ClassVar
 
 from tesched_core.model.payment import HOUR_S
 
@@ -23,6 +24,9 @@ class YieldBy(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
     """By how much TE jobs may delay a BE job (`placement/deadlines.py`)."""
+
+    #: the key without which the others say nothing
+    SWITCH: ClassVar[str] = "slowdown"
 
     #: B: a job that runs for R may be delayed by (B - 1) R; 0: by any time
     slowdown: float = 0.0
