@@ -59,6 +59,7 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 NEAR = {
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
     "own_file": ("tests/unit/daemon/test_own_file.py",),
+    "ranges": ("tests/integration/test_config_edges.py",),
     "config_checks": ("tests/unit/daemon/test_config_checks.py",),
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
