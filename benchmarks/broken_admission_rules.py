@@ -6,6 +6,8 @@ from benchmarks.mutation import Mutation
 
 _HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook.py"
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
+_OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
+_RANGES = "core/tesched_core/model/ranges.py"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
 
 ADMISSION_MUTATIONS = (
@@ -67,6 +69,19 @@ ADMISSION_MUTATIONS = (
         _FILE,
         '(OSError, ValueError) as error:\n            self._failed("w',
         'OSError as error:\n            self._failed("w',
+    ),
+    Mutation("own files: what is another's", _OWN, "and (why := obstacle(path, self.word))", 'and (why := "")'),
+    Mutation("own files: what is no file", _OWN, "    if not stat.S_ISREG(kind):\n", "    if False:\n"),
+    Mutation("own files: what one has put there", _OWN, "if not self._is_written(path) and", "if"),
+    Mutation("own files: held open", _OWN, "        self._hold(handle)\n", "        os.close(handle)\n"),
+    Mutation("own files: beside it, too", _OWN, "            self._refuse(new)\n", "            pass\n"),
+    Mutation("own files: the configuration's are others", _CHECKS, "if path.samefile(file):", "if False:"),
+    Mutation("bound: mode shadow is told", _CHECKS, "if config.mode is not Mode.ENFORCE:", "if False:"),
+    Mutation("bound: no TE job is told", _CHECKS, "if not config.classes.makes_te:", "if False:"),
+    Mutation("bound: the plugin is told", _CHECKS, "guard.lever is YieldBy.PLUGIN:", "False:"),
+    Mutation("ranges: nothing beyond", _RANGES, "one.least <= value <= one.most:", "value >= one.least:"),
+    Mutation(
+        "ranges: beside None", _RANGES, "next((found for part in get_args(hint) if", "next((found for part in () if"
     ),
     Mutation("admission rules: one letter", _RULES, 'b"[^%b][%b]*" % (_CONTINUED, _CONTINUED)', 'b"."'),
     Mutation("admission rules: no pattern of Lua's", _RULES, 'letter if plain else f"%{letter}"', "letter"),

@@ -10,6 +10,7 @@ _FUTILITY = "core/tesched_core/orders/futility.py"
 _LEVER, _CLUSTER = "core/tesched_core/levers/mark.py", "core/tesched_core/model/cluster.py"
 _PLUGIN = "daemon/tesched_daemon/doctor/plugin.py"
 _FILE, _FIT = "daemon/tesched_daemon/marks_file.py", "daemon/tesched_daemon/plugin_fit.py"
+_OWN = "daemon/tesched_daemon/own_file.py"
 
 MARKING_MUTATIONS = (
     Mutation("marks: none for a job with a signal", _MARKING, "return RefusalCode.DECLARES_SIGNAL", "return None"),
@@ -168,7 +169,7 @@ MARKING_MUTATIONS = (
         "    if False:\n        put_back",
     ),
     Mutation("came back: the marks come first", _FILE, "if len(by_job) < MOST_LINES and", "if"),
-    Mutation("marks file: no other file is written through", _FILE, "new.unlink(missing_ok=True)", "pass"),
+    Mutation("marks file: no other file is written through", _OWN, "new.unlink(missing_ok=True)", "pass"),
     Mutation("marks: slurm.conf names the file", _FIT, "if plugin.marks != marks:", "if False:"),
     Mutation("marks: slurm.conf trusts the user", _FIT, "if user not in plugin.owners:", "if False:"),
     Mutation("plugin: of which release it is", _FIT, "if built and built != settings.release:", "if False:"),

@@ -58,6 +58,9 @@ _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
     "admission_file": ("tests/unit/daemon/test_admission_file.py",),
+    "own_file": ("tests/unit/daemon/test_own_file.py",),
+    "ranges": ("tests/integration/test_config_edges.py",),
+    "config_checks": ("tests/unit/daemon/test_config_checks.py",),
     "admission_rules": ("tests/unit/daemon/test_admission_file.py",),
     "bound": ("tests/unit/daemon/doctor/test_bound.py",),
     "hook": ("tests/scenarios/test_held_by_hook.py",),

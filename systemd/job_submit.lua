@@ -101,7 +101,22 @@ end
 
 local tesched_text, tesched_file
 
+-- Whether a file is there, or nothing: to open a FIFO would stop slurmctld for ever. lua-socket can't tell: there
+-- `tesched config check` and `tesched doctor` do.
+local has_stat, tesched_stat = pcall(require, "posix.sys.stat")
+
+local function tesched_may_open(path)
+    if not has_stat then
+        return true
+    end
+    local called, seen = pcall(tesched_stat.stat, path)
+    return called and seen ~= nil and tesched_stat.S_ISREG(seen.st_mode) ~= 0
+end
+
 local function tesched_admission()
+    if not tesched_may_open(TESCHED_ADMISSION) then
+        return nil
+    end
     local stream = io.open(TESCHED_ADMISSION, "r")
     if not stream then
         return nil

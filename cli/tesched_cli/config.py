@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 from tesched_daemon.config import Loaded, leaves, load_files
+from tesched_daemon.config_checks import refuse_other_files, remarks
 from tesched_daemon.config_errors import SECRET, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
@@ -59,11 +60,14 @@ def check(path: Path | None) -> None:
     """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
     loaded = load_files(path)
+    refuse_other_files(loaded)
     rules = len(loaded.config.classes.rules)
     more = len(loaded.tree.files) - 1
     with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""
     policy = f"mode {loaded.config.mode}, policy {loaded.config.policy.te}, {rules} rule(s)"
     say(f"{path}{with_more}: good ({policy})")
+    for remark in remarks(loaded):
+        say(f"Warning: {remark}", err=True)
 
 
 @config.command()

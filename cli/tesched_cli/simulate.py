@@ -55,7 +55,7 @@ _WORKLOAD = "workload."
     multiple=True,
     metavar="KEY=VALUE[,VALUE...]",
     help="Set anything (workload.jobs=10000, policy.fitgpp.s=2, site.poll_s=5, guard.cool_down_s=600); of several "
-    "values each is tried.",
+    "values each is tried, and none switches off what can be off (guard.bound.slowdown=3,none).",
 )
 @click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
 @click.option("--on", "where", type=click.Choice(("here", "slurm")), default="here", show_default=True)

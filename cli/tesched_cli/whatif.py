@@ -75,7 +75,13 @@ class Line:
     help="Instead of the state store's days, those of a file that sacct printed "
     "(docs/reference/workloads.md has the command).",
 )
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Another setting, such as guard.cool_down_s=0.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another setting, such as guard.cool_down_s=0; none switches off what can be off (guard.bound=none).",
+)
 @json_option
 def whatif(
     *,

@@ -15,17 +15,16 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from stat import S_ISREG
 
 from tesched_core.intake.class_rules import Classification
 from tesched_core.model.decision import Admission
 
 from tesched_daemon.admission_rules import TEXTS, UNKNOWN, lines_of
-from tesched_daemon.marks_file import replace_file
+from tesched_daemon.own_file import OwnFile
 
 #: The file's first line; the hook reads no other form.
-FORM = "tesched-admission 1"
-_NAME = "tesched-admission "
+WORD = "tesched-admission"
+FORM = f"{WORD} 1"
 #: Seconds for which the file holds, beside two of the longest waits between polls.
 HOLDS_S = 60.0
 #: Longest text; the hook reads it at each submission.
@@ -61,6 +60,11 @@ class AdmissionFile:
     _written: _Written | None = field(default=None)
     #: the last try has failed
     _again: bool = field(default=False)
+    _own: OwnFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep no other file at this path."""
+        self._own = OwnFile(path=self.path, key="slurm.admission", word=WORD)
 
     def follow(
         self, admission: Admission | None, classes: Classification, *, now: float, longest_wait_s: float
@@ -76,9 +80,8 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
-            self._refuse_another_file()
             text, unknown = _shortened(text_of(admission, classes, valid, self.uids))
-            replace_file(self.path, text)
+            self._own.replace(text)
         except (OSError, ValueError) as error:
             self._failed("written", error)
             return
@@ -102,27 +105,13 @@ class AdmissionFile:
         """Remove it, whichever process has written it."""
         self._written = None
         try:
-            self._refuse_another_file()
-            self.path.unlink(missing_ok=True)
+            self._own.remove()
         except NotADirectoryError:
             pass
-        except (OSError, ValueError) as error:
+        except OSError as error:
             self._failed("removed", error)
             return
         self.failure, self._again = "", False
-
-    def _refuse_another_file(self) -> None:
-        """Raise ValueError where the path leads to something else: a site's file must not be lost by a wrong path."""
-        try:
-            kind = self.path.lstat().st_mode
-        except FileNotFoundError:
-            return
-        if not S_ISREG(kind):
-            raise ValueError("it is no file; name another path (slurm.admission)")
-        with self.path.open("rb") as stream:
-            head = stream.read(len(_NAME))
-        if head and head != _NAME.encode():
-            raise ValueError("it is another file, which is left; name another path (slurm.admission)")
 
     def leave(self) -> None:
         """Remove it, if this process has written it: another daemon leads, or this one ends."""

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,8 @@ from tesched_daemon.renamed_keys import renamed_keys
 from tesched_daemon.settings import Mode, Pace, RunTimesConfig, TellConfig
 
 DEFAULT_PATH = Path("/etc/tesched/tesched.toml")
+#: keys of [slurm] that name files which the daemon writes
+OWN_FILES = ("marks", "admission")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +78,10 @@ class SlurmConfig:
             raise ValueError('conf must be empty or an absolute path, such as "/etc/slurm/slurm.conf"')
         if not 0.5 <= self.timeout_s <= 300:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
-        if not self.marks.startswith("/") or "\0" in self.marks:
-            raise ValueError('marks must be an absolute path, such as "/run/tesched/marks"')
-        if not _names_a_file(self.admission):
-            raise ValueError('admission must be the absolute path of a file, such as "/run/tesched/admission"')
-        if self.admission == os.path.normpath(self.marks):
+        for name in OWN_FILES:
+            if not _names_a_file(getattr(self, name)):
+                raise ValueError(f'{name} must be the absolute path of a file, such as "/run/tesched/{name}"')
+        if self.admission == self.marks:
             raise ValueError('admission must be another file than marks, such as "/run/tesched/admission"')
 
 
@@ -137,10 +139,26 @@ class Config:
                 names = ", ".join(one.label for one in served)
                 why = "it has no order of victims before a TE job is there; fitgpp has one, and patient"
                 raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}')
-        if self.slurm.admission in map(os.path.normpath, (self.loop.socket, self.reports.socket)):
-            raise ValueError('slurm.admission must be another file than a socket, such as "/run/tesched/admission"')
+        for name, (key, others) in product(OWN_FILES, self._other_files().items()):
+            if getattr(self.slurm, name) in map(os.path.normpath, others):
+                raise ValueError(f'slurm.{name} must be another file than {key}, such as "/run/tesched/{name}"')
         if self.guard.bound.is_set and (why := self.classes.te_longer_than(self.guard.bound.te_time_limit_s)):
             raise ValueError(why)
+
+    def _other_files(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the files that other keys name, and those that belong to these."""
+        url = make_url(self.store.url)
+        store = url.database or "" if url.get_backend_name() == "sqlite" else ""
+        beside = tuple(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal")) if store else ()
+        named = {
+            "store.url": beside,
+            "slurm.conf": (self.slurm.conf,),
+            "loop.socket": (self.loop.socket,),
+            "reports.socket": (self.reports.socket,),
+            "reports.munge_socket": (self.reports.munge_socket,),
+            "tell.command": self.tell.command[:1],
+        }
+        return {key: tuple(filter(None, paths)) for key, paths in named.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import pwd
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -13,6 +12,10 @@ from pathlib import Path
 from tesched_core.model.actions import Action, CameBack, Failure, FailureKind, MarkLine, Outcome, SetMarks, Status
 from tesched_core.ports import Actuator, Barred, never_barred
 
+from tesched_daemon.own_file import OwnFile, beginning
+
+#: the file's first word
+WORD = "tesched-marks"
 #: bytes that are read of a file to see that it has no mark
 _MOST = 64
 #: the largest numbers that the plugin takes (slurm_plugin/marks.h, marks.c)
@@ -35,6 +38,11 @@ class MarksFile:
     #: barred users without an id on this host: their limits are not in the file
     unknown: tuple[str, ...] = ()
     _written: tuple[int, ...] | None = field(default=None)
+    _own: OwnFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep no other file at this path."""
+        self._own = OwnFile(path=self.path, key="slurm.marks", word=WORD)
 
     def write(
         self,
@@ -54,7 +62,7 @@ class MarksFile:
         self.unknown = unknown
         try:
             known = {each for each in ids.values() if each is not None}
-            replace_file(self.path, text_of(marks, known, wait_s, came_back))
+            self._own.replace(text_of(marks, known, wait_s, came_back))
         except OSError as error:
             self.failure = f"the marks cannot be written: {self.path}: {error.strerror}"
             raise
@@ -81,8 +89,7 @@ class MarksFile:
 
     def _is_empty(self) -> bool:
         try:
-            with self.path.open("rb") as stream:
-                return stream.read(_MOST) == text_of(()).encode()
+            return beginning(self.path, _MOST) == text_of(()).encode()
         except OSError:
             return False
 
@@ -154,7 +161,7 @@ def text_of(
     ]
     wait = [f"wait {wait_s}"] if wait_s else []
     users = [f"barred {user}" for user in sorted(barred)]
-    return "\n".join(["tesched-marks 1", *wait, *users, *lines, f"end {len(lines)}", ""])
+    return "\n".join([f"{WORD} 1", *wait, *users, *lines, f"end {len(lines)}", ""])
 
 
 def _as_mark(one: CameBack) -> MarkLine:
@@ -183,17 +190,3 @@ def _is_read(mark: MarkLine) -> bool:
         (mark.until, 0, MOST_TIME),
     )
     return all(low <= number <= high for number, low, high in bounds)
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Put the file in place of the one before, at once for a reader: slurmctld's host reads it. Raises OSError."""
-    new = path.with_name(f".{path.name}.new")
-    # An older one of a crash may be another user's link: it is never written through.
-    new.unlink(missing_ok=True)
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-    with os.fdopen(handle, "w", encoding="ascii") as stream:
-        os.fchmod(stream.fileno(), 0o644)
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    new.replace(path)

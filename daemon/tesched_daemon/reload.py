@@ -11,6 +11,7 @@ from tesched_core.ports import Actuator, JournalError
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files
+from tesched_daemon.config_checks import refuse_other_files, remarks
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode
@@ -57,10 +58,14 @@ class Reloader:
         Return what an admin has yet to do, in one line; empty if nothing. Never raises for what is in the files.
         """
         try:
-            found = load_files(self.path).config
+            loaded = load_files(self.path)
+            refuse_other_files(loaded)
         except ConfigError as error:
             log.warning("the configuration is not reloaded, the one of before stays: %s", error)
             return f"the configuration is not reloaded: {error}"
+        for one in remarks(loaded):
+            log.warning("%s", one)
+        found = loaded.config
         # The store, the way to Slurm, the spool and the socket are open; another one would be another daemon.
         pace = replace(found.loop, socket=self.running.loop.socket)
         kept = self.running

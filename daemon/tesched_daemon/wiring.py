@@ -27,7 +27,8 @@ from tesched_slurm.sacct_history import Accounted, accounted
 
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
-from tesched_daemon.config import Config, load
+from tesched_daemon.config import Config, load_files
+from tesched_daemon.config_checks import refuse_other_files, remarks
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
@@ -148,8 +149,12 @@ def run(path: Path, *, once: bool = False) -> None:
 
     Raises ConfigError, StartError and JournalError.
     """
-    config = load(path)
+    loaded = load_files(path)
+    refuse_other_files(loaded)
+    config = loaded.config
     log_lines.set_up()
+    for remark in remarks(loaded):
+        log.warning("%s", remark)
     if config.store.url.startswith("sqlite"):
         # One host, one file: no other data is at stake, so a new store is made and an old one brought up to date.
         migrate.upgrade(config.store.url)

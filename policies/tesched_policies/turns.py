@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 from tesched_core.model.limits import TurnLimits
+from tesched_core.model.ranges import Amount, Count, Seconds, check_ranges
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,23 +13,16 @@ class Turns:
     """Keys of [policy.NAME], beside what TE jobs may cause ([guard]); neither uses up the other's."""
 
     #: how often one job may make room in any hour; 0: once a round, or slot
-    max_preemptions_per_job_hour: int = 0
+    max_preemptions_per_job_hour: Count = 0
     #: seconds that it runs before it does; at most half a round
-    min_run_time_s: float = 60.0
+    min_run_time_s: Seconds = 60.0
     #: most preemptions in any hour, and node-hours of ended runs in any 24 hours, in all; 0: no limit
-    max_preemptions_per_hour: int = 0
-    max_lost_node_hours_per_day: float = 0.0
+    max_preemptions_per_hour: Count = 0
+    max_lost_node_hours_per_day: Amount = 0.0
 
     def check_turns(self) -> None:
         """Raise ValueError for a limit below zero."""
-        for key in (
-            "max_preemptions_per_job_hour",
-            "min_run_time_s",
-            "max_preemptions_per_hour",
-            "max_lost_node_hours_per_day",
-        ):
-            if not 0 <= getattr(self, key) < inf:
-                raise ValueError(f"{key} must be a number of at least 0")
+        check_ranges(self)
 
     def limits_of_turns(self, name: str, round_s: float) -> TurnLimits:
         """Return what turns of the policy `name` may cost in rounds of so many seconds."""

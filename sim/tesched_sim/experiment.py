@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import msgspec
 from tesched_core.model.limits import Limits, YieldBy
@@ -35,6 +35,8 @@ ALONE = {
     "te-first": "TE jobs in a queue of their own, ahead of the others; nobody yields",
     "native": "Slurm's own preemption by partition priority",
 }
+#: what switches a table off, or a key that can be off
+OFF = "none"
 _KNOWN = frozenset({"fitgpp", "patient", "lrtp", "rand", "youngest", "none"})
 
 
@@ -82,33 +84,39 @@ class Setting:
     def with_values(self, values: Mapping[str, str]) -> Setting:
         """Return it with these keys set, as in `policy.fitgpp.s`: `2`. Raises WorkloadError for what cannot be set so.
 
-        Those of one table are set together, as some need each other.
+        Those of one table are set together, as some need each other. `none` switches off what can be off: a table such
+        as `guard.bound`, and keys in it.
         """
-        known = [*_keys(self)]
+        known, can_be_off = [*_keys(self)], [*_off_keys(self)]
         tables: dict[str, dict[str, str]] = {}
         for key, value in values.items():
+            if key in can_be_off and key not in known:
+                _check_table_off(key, values, known)
+                tables[key] = {}
+                continue
             if key not in known:
                 raise WorkloadError(f"{key} cannot be set; what can is {', '.join(known)}")
             table, _, name = key.rpartition(".")
             tables.setdefault(table, {})[name] = value
         found = self
         for table, some in tables.items():
-            found = found._with_table(table, some)
+            found = found._with_table(table, some, can_be_off)
         return found.checked()
 
-    def _with_table(self, table: str, values: Mapping[str, str]) -> Setting:
+    def _with_table(self, table: str, values: Mapping[str, str], can_be_off: Sequence[str]) -> Setting:
         path = table.split(".")
         wholes: list[Any] = [self]
         for part in path:
             wholes.append(getattr(wholes[-1], part))
         whole = wholes.pop()
-        tree: dict[str, Any] = {one.name: getattr(whole, one.name) for one in fields(whole)}
-        tree |= values
         try:
-            changed = msgspec.convert(tree, type(whole), strict=False, from_attributes=True)
+            changed = _changed(whole, values)
             for part in reversed(path):
                 changed = replace(wholes.pop(), **{part: changed})
         except (msgspec.ValidationError, ValueError) as error:
+            off = [f"{table}.{name}" for name, value in values.items() if value.strip() == OFF]
+            if wrong := sorted({*off} - {*can_be_off}):
+                raise WorkloadError(f"{wrong[0]}={OFF}: what takes {OFF} is {', '.join(can_be_off)}") from None
             said = ", ".join(f"{table}.{name}={value}" for name, value in values.items())
             raise WorkloadError(f"{said}: {str(error).partition(' - at ')[0]}") from None
         return cast("Setting", changed)
@@ -121,6 +129,55 @@ class Setting:
                 "policy with that lever"
             )
         return self
+
+
+def _changed(whole: Any, values: Mapping[str, str]) -> Any:
+    """Return a table with these keys set; with none of them, or with its switch off, it is off as a whole."""
+    kind = type(whole)
+    if not values:
+        return kind()
+    hints, off, can_be_off = get_type_hints(kind), {}, {*_with_off(whole)}
+    if can_be_off:
+        off = {one.name: one.default for one in fields(kind) if one.name in can_be_off}
+    given = {
+        # Each by itself: one that is wrong is told, also where the table is off.
+        name: off[name] if value.strip() == OFF and name in off else msgspec.convert(value, hints[name], strict=False)
+        for name, value in values.items()
+    }
+    switch = getattr(kind, "SWITCH", "")
+    if switch in given and given[switch] == off[switch]:
+        return kind()
+    tree: dict[str, Any] = {one.name: getattr(whole, one.name) for one in fields(whole)}
+    return msgspec.convert(tree | given, kind, strict=False, from_attributes=True)
+
+
+def _with_off(whole: Any) -> Iterator[str]:
+    """Yield the names of a table's keys that can be off: its switch, or all of a table that has none."""
+    if hasattr(whole, "is_set"):
+        switch = getattr(whole, "SWITCH", "")
+        yield from ([switch] if switch else (one.name for one in fields(whole)))
+
+
+def _off_keys(whole: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the tables and keys that can be off."""
+    for one in fields(whole):
+        value, key = getattr(whole, one.name), f"{prefix}{one.name}"
+        if is_dataclass(value):
+            if hasattr(value, "is_set"):
+                yield key
+            yield from (f"{key}.{name}" for name in _with_off(value))
+            yield from _off_keys(value, f"{key}.")
+
+
+def _check_table_off(table: str, values: Mapping[str, str], known: Sequence[str]) -> None:
+    """Raise WorkloadError unless a table is switched off, and nothing of it is set besides."""
+    keys = [key for key in known if key.startswith(f"{table}.")]
+    if values[table].strip() != OFF:
+        raise WorkloadError(
+            f"{table}={values[table]}: it is a table, which takes {OFF} alone; its keys are {', '.join(keys)}"
+        )
+    if besides := [key for key in keys if key in values]:
+        raise WorkloadError(f"{table}={OFF}: keys of it are set besides: {', '.join(besides)}")
 
 
 def _keys(whole: Any, prefix: str = "") -> Iterator[str]:

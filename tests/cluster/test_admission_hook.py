@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pwd
 import socket
 import time
 from datetime import datetime
+from pathlib import Path
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, UserWord
@@ -48,6 +50,18 @@ def test_a_closed_window_holds_te_jobs_alone(site: Site, listener: socket.socket
     assert site.is_marked("--partition=debug", "--time=1")
     listener.close()
     assert not site.is_marked("--partition=debug", "--time=1")
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+def test_what_is_no_file_holds_no_job_and_keeps_no_submission_waiting(site: Site, listener: socket.socket) -> None:
+    trial = ("--partition=debug", "--time=1")
+    for make in (os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to("x")):
+        make(site.file)
+        assert not site.is_marked(*trial)
+        site.file.rmdir() if site.file.is_dir() else site.file.unlink()
+    site.says(DEBUG)
+    assert site.is_marked(*trial)
     assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
 
 

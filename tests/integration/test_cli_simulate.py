@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_cli.simulate import Source
+from tesched_core.model.limits import Bound, Limits, TeLimits
+from tesched_sim.experiment import Setting, Site
+from tesched_sim.slurm_settings import Backfill
 from tesched_sim.sweep import made
 
 SMALL = ("simulate", "--processes", "1", "--set", "workload.jobs=150", "--set", "workload.nodes=4")
@@ -91,6 +95,28 @@ def test_a_workload_is_made_once_for_all_contenders_of_a_process() -> None:
         (("--set", "guard.lever=plugin"), "the simulated Slurm has no plugin"),
         (("--set", "policy.fitgpp.s=-1"), "policy.fitgpp.s=-1: s must be between 0 and 1000"),
         (("--set", "guard.bound.slowdown=3"), "guard.bound.slowdown=3: te_time_limit_s must be set beside slowdown"),
+        (
+            ("--set", "guard.bound=3"),
+            "guard.bound=3: it is a table, which takes none alone; its keys are guard",
+        ),
+        (
+            ("--set", "guard.cool_down_s=none"),
+            "guard.cool_down_s=none: what takes none is guard.bound, ",
+        ),
+        (
+            ("--set", "guard.bound.slowdown=3", "--set", "guard.bound.te_time_limit_s=none"),
+            "guard.bound.te_time_limit_s=none: what takes none is guard.bound, guard.bound.slowdown, guard.te",
+        ),
+        (
+            ("--set", "guard.bound.slowdown=none", "--set", "guard.bound.te_time_limit_s=long"),
+            "guard.bound.te_time_limit_s=long: Expected `float`",
+        ),
+        (
+            ("--set", "guard.bound=none", "--set", "guard.bound.slowdown=3"),
+            "guard.bound=none: keys of it are set besides: guard.bound.slowdown",
+        ),
+        (("--set", "guard.bounds=none"), "guard.bounds cannot be set; what can is"),
+        (("--set", "guard.bound.slowdown=off"), "guard.bound.slowdown=off: Expected `float`, got `str`"),
         (("--set", "workload.jobs"), "--set workload.jobs: it takes the form key=value"),
         (("--on", "slurm"), "--on slurm needs --folder"),
         (("--html", "/none/such/page.html"), "--html /none/such/page.html: cannot be written"),
@@ -101,6 +127,46 @@ def test_bad_input_is_named_with_status_2(argv: tuple[str, ...], says: str) -> N
     assert done.exit_code == 2
     assert says in done.output
     assert "Traceback" not in done.output
+
+
+#: as `--set` takes them, and the bound's slowdown that is meant
+SWEPT = [("3", 3.0), ("none", 0.0), ("0", 0.0), (" none", 0.0)]
+
+
+def test_a_bound_is_swept_on_and_off() -> None:
+    sets = ("--set", "guard.bound.slowdown=1.01,none,0", "--set", "guard.bound.te_time_limit_s=60")
+    found = compared("--policy", "fitgpp", *sets)
+    figures = {column["variant"]: column["figures"] for column in found["columns"]}
+    _, *off = names = [f"guard.bound.slowdown={value}" for value in ("1.01", "none", "0")]
+    assert [*figures] == names
+    without = compared("--policy", "fitgpp")["columns"][0]["figures"]
+    assert [figures[one] == without for one in off] == [True, True]
+
+
+@pytest.mark.parametrize(("value", "slowdown"), SWEPT)
+def test_a_bound_that_is_off_has_no_other_key(value: str, slowdown: float) -> None:
+    found = Setting().with_values({"guard.bound.slowdown": value, "guard.bound.te_time_limit_s": "60"})
+    assert found.guard.bound == (Bound(slowdown=slowdown, te_time_limit_s=60) if slowdown else Bound())
+
+
+@pytest.mark.parametrize("key", ["guard.bound", "guard.bound.slowdown"])
+def test_none_switches_off_what_the_configuration_has(key: str) -> None:
+    bounded = Limits(bound=Bound(slowdown=3, te_time_limit_s=60), te=TeLimits(max_running_per_user=2), cool_down_s=7)
+    found = Setting(guard=bounded).with_values({key: "none"})
+    assert found.guard == replace(bounded, bound=Bound())
+
+
+def test_none_switches_off_one_limit_or_the_table_of_limits_on_te_jobs() -> None:
+    limited = Setting(guard=Limits(te=TeLimits(max_running_per_user=2, max_cluster_share=0.5)))
+    assert limited.with_values({"guard.te": "none"}).guard == Limits()
+    found = limited.with_values({"guard.te.max_running_per_user": "none"})
+    assert found.guard.te == TeLimits(max_cluster_share=0.5)
+
+
+def test_a_key_with_a_value_of_that_name_has_it() -> None:
+    setting = Setting.of(Site.BACKFILL)
+    assert setting.site.backfill is Backfill.EASY
+    assert setting.with_values({"site.backfill": "none"}).site.backfill is Backfill.NONE
 
 
 def test_keys_that_need_each_other_are_set_together() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tesched_core.model.notice import NONE, NOTICE_SIGNALS, ExitZero
+from tesched_core.model.ranges import Count, WholeSeconds, check_ranges
 from tesched_core.model.snapshot import JobClass
 
 
@@ -21,14 +22,14 @@ class Match:
     #: True: salloc and srun; False: sbatch
     interactive: bool | None = None
     #: bounds, each inclusive; a job without a time limit is above every `max_time_limit_s`
-    min_time_limit_s: int | None = None
-    max_time_limit_s: int | None = None
-    min_nodes: int | None = None
-    max_nodes: int | None = None
-    min_cpus: int | None = None
-    max_cpus: int | None = None
-    min_gpus: int | None = None
-    max_gpus: int | None = None
+    min_time_limit_s: WholeSeconds | None = None
+    max_time_limit_s: WholeSeconds | None = None
+    min_nodes: Count | None = None
+    max_nodes: Count | None = None
+    min_cpus: Count | None = None
+    max_cpus: Count | None = None
+    min_gpus: Count | None = None
+    max_gpus: Count | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +68,9 @@ def _check_signal(key: str, notice_signal: str) -> None:
 
 def _check_bounds(key: str, match: Match) -> None:
     """Raise ValueError for bounds that no job can meet; such a rule would be there and never match."""
+    check_ranges(match, f"{key}.")
     for what in ("time_limit_s", "nodes", "cpus", "gpus"):
         low, high = getattr(match, f"min_{what}"), getattr(match, f"max_{what}")
-        for bound, value in (("min", low), ("max", high)):
-            if value is not None and value < 0:
-                raise ValueError(f"{key}.{bound}_{what} must be a whole number of at least 0")
         if low is not None and high is not None and low > high:
             raise ValueError(f"{key}.max_{what} must be at least {key}.min_{what}, {low}")
 
@@ -153,6 +152,12 @@ class Classification:
                 raise ValueError(f"{key}: two rules are named {twice[0]!r}; each needs a name of its own")
         if len(self.script_patterns) > MOST_PATTERNS:
             raise ValueError(f"notice_rules: all script_contains together must be at most {MOST_PATTERNS} texts")
+
+    @property
+    def makes_te(self) -> bool:
+        """Return whether any job can be trial and error."""
+        classes = {self.default_class, *(rule.job_class for rule in self.rules)}
+        return JobClass.TE in classes or self.user_word.may_say_te
 
     def te_longer_than(self, time_limit_s: float) -> str:
         """Return which key must be what, so that no TE job has a time limit above this one, seconds; empty if none."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, inf
+from typing import ClassVar
 
 from tesched_core.model.payment import HOUR_S
+from tesched_core.model.ranges import Amount, Count, Seconds, check_ranges
 
 
 class YieldBy(StrEnum):
@@ -24,17 +26,21 @@ class YieldBy(StrEnum):
 class Bound:
     """By how much TE jobs may delay a BE job (`placement/deadlines.py`)."""
 
+    #: the key without which the others say nothing
+    SWITCH: ClassVar[str] = "slowdown"
+
     #: B: a job that runs for R may be delayed by (B - 1) R; 0: by any time
-    slowdown: float = 0.0
+    slowdown: Amount = 0.0
     #: the longest time limit of a TE job, seconds: any job may be delayed by so much, and what one preemption costs
-    te_time_limit_s: float = 0.0
+    te_time_limit_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a bound that no job can keep, or half a bound."""
         if self.slowdown != 0 and not 1 < self.slowdown < inf:
             raise ValueError("slowdown must be a number above 1, such as 3, or 0: then nothing is bounded")
-        if not 0 <= self.te_time_limit_s < inf:
+        if not self.te_time_limit_s >= 0:
             raise ValueError("te_time_limit_s must be the longest time limit of a trial-and-error job, such as 1800")
+        check_ranges(self)
         if self.te_time_limit_s and not self.is_set:
             raise ValueError("slowdown must be set beside te_time_limit_s, such as to 3")
         if self.is_set and self.te_time_limit_s == 0:
@@ -54,18 +60,15 @@ class TeLimits:
     """What TE jobs may hold at once; those above it wait (`guard/te_limits.py`)."""
 
     #: most TE jobs of one user that run; 0: any number
-    max_running_per_user: int = 0
+    max_running_per_user: Count = 0
     #: most nodes times minutes of time limit that one user's running TE jobs have together; 0: any
-    max_node_minutes_per_user: float = 0.0
+    max_node_minutes_per_user: Amount = 0.0
     #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
     max_cluster_share: float = 1.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or for more than there is."""
-        if self.max_running_per_user < 0:
-            raise ValueError("max_running_per_user must be a whole number of at least 0")
-        if not 0 <= self.max_node_minutes_per_user < inf:
-            raise ValueError("max_node_minutes_per_user must be a number of at least 0")
+        check_ranges(self)
         if not 0 < self.max_cluster_share <= 1:
             raise ValueError("max_cluster_share must be above 0 and at most 1, such as 0.25 for a quarter")
 
@@ -80,28 +83,28 @@ class Limits:
     """The site's limits. Times in seconds; names are shell globs."""
 
     #: FitGpp's P: how often one job may be preempted in its life for TE jobs of other users
-    max_preemptions_per_job: int = 1
+    max_preemptions_per_job: Count = 1
     #: a job is not asked before it has run this long since its last start
-    min_run_time_s: float = 60.0
+    min_run_time_s: Seconds = 60.0
     #: nor this soon after it was last preempted; for TE jobs of one user, after it was let go by one of them
-    cool_down_s: float = 600.0
+    cool_down_s: Seconds = 600.0
     #: nor if the waiting that it has behind it makes its slowdown more than this, by its expected run time
-    max_slowdown: float = 10.0
+    max_slowdown: Amount = 10.0
     #: most jobs asked to yield in one cycle
-    max_victims_per_cycle: int = 20
+    max_victims_per_cycle: Count = 20
     #: most preemptions in any hour: in all, of one user's jobs, of one account's, and on one node
-    max_preemptions_per_hour: int = 200
-    max_preemptions_per_user_hour: int = 50
-    max_preemptions_per_account_hour: int = 100
-    max_preemptions_per_node_hour: int = 20
+    max_preemptions_per_hour: Count = 200
+    max_preemptions_per_user_hour: Count = 50
+    max_preemptions_per_account_hour: Count = 100
+    max_preemptions_per_node_hour: Count = 20
     #: most jobs that one TE job, the TE jobs of one user, and those of one account cause to leave in any hour
-    max_victims_for_te_job_hour: int = 20
-    max_victims_for_te_user_hour: int = 40
-    max_victims_for_te_account_hour: int = 80
+    max_victims_for_te_job_hour: Count = 20
+    max_victims_for_te_user_hour: Count = 40
+    max_victims_for_te_account_hour: Count = 80
     #: most node-hours of runs that are ended in any 24 hours, as if nothing of them had been saved
-    max_lost_node_hours_per_day: float = 500.0
+    max_lost_node_hours_per_day: Amount = 500.0
     #: most orders at once that are making room; those with victims that only wait to run again do not count
-    max_open_orders: int = 50
+    max_open_orders: Count = 50
     protected_users: tuple[str, ...] = ()
     protected_accounts: tuple[str, ...] = ()
     protected_qos: tuple[str, ...] = ()
@@ -112,10 +115,10 @@ class Limits:
     protected_names: tuple[str, ...] = ()
     #: a TE job with victims waits so long for their resources, though others come free: else they leave for nothing;
     #: for longer while a victim is ending. 0: it takes what comes first
-    bind_for_s: float = 60.0
+    bind_for_s: Seconds = 60.0
     #: where resources that a TE job fits into come free by themselves within so many seconds, with 95 %, going by what
     #: ended in the last 30 s, it awaits them at the head of its queue before a victim is asked. 0: it never does
-    wait_for_free_s: float = 10.0
+    wait_for_free_s: Seconds = 10.0
     #: room is made only after Slurm has said that a TE job waits for room. A site without limits on users and accounts
     #: may switch that off: then a new job that asks for nothing but nodes does not wait for slurmctld's next pass
     await_first_look: bool = True
@@ -123,20 +126,20 @@ class Limits:
     lever: YieldBy = YieldBy.REQUEUE
     #: a suspended victim goes on as soon as its CPUs are free and reserved for no order; after this long, as soon as
     #: they are free, and `tesched status` points it out
-    suspend_for_s: float = 3600.0
+    suspend_for_s: Seconds = 3600.0
     #: with the plugin: for so long a mark holds without a daemon that renews it
-    mark_for_s: float = 900.0
+    mark_for_s: Seconds = 900.0
     #: an order is given up this long after the last grace period and KillWait could have ended; a victim that takes
     #: longer to end, as in a long Epilog, is awaited
-    order_timeout_s: float = 60.0
+    order_timeout_s: Seconds = 60.0
     #: and its TE job is not tried again for this long
-    retry_after_s: float = 300.0
+    retry_after_s: Seconds = 300.0
     #: a TE job has had a useful run when it has run so long, or a tenth of its time limit, or ended with success
-    useful_run_s: float = 60.0
+    useful_run_s: Seconds = 60.0
     #: orders that make victims leave for a TE job without a useful run of its; then it is left alone
-    max_futile_orders_per_job: int = 2
+    max_futile_orders_per_job: Count = 2
     #: a victim that does not run again within this time is pointed out by `tesched status`
-    return_within_s: float = 3600.0
+    return_within_s: Seconds = 3600.0
     #: by how much TE jobs may delay a BE job
     bound: Bound = Bound()
     #: what TE jobs may hold at once
@@ -144,10 +147,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or a slowdown that no job can have."""
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, int | float) and not 0 <= value < inf:
-                raise ValueError(f"{one.name} must be a number of at least 0")
+        check_ranges(self)
         if self.max_slowdown < 1:
             raise ValueError("max_slowdown must be at least 1: no slowdown is below")
 
@@ -162,12 +162,12 @@ class TurnLimits:
     #: the table of the configuration that has them
     table: str = "policy"
     #: how often one job may give its place to another's turn, or move to another one, in any hour
-    max_preemptions_per_job_hour: int = 60
+    max_preemptions_per_job_hour: Count = 60
     #: a job is not asked before it has run this long since its last start
-    min_run_time_s: float = 0.0
+    min_run_time_s: Seconds = 0.0
     #: most preemptions in any hour, and most node-hours of runs ended in any 24 hours; None: no limit of its own
-    max_preemptions_per_hour: int | None = None
-    max_lost_node_hours_per_day: float | None = None
+    max_preemptions_per_hour: Count | None = None
+    max_lost_node_hours_per_day: Amount | None = None
 
     @staticmethod
     def of_round(round_s: float) -> TurnLimits:
@@ -176,7 +176,4 @@ class TurnLimits:
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero."""
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if isinstance(value, int | float) and not 0 <= value < inf:
-                raise ValueError(f"{one.name} must be a number of at least 0")
+        check_ranges(self)

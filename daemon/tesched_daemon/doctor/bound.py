@@ -9,6 +9,7 @@ from pathlib import Path
 from tesched_daemon.admission_file import FORM
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.finding import Finding, ok, warn
+from tesched_daemon.settings import Mode
 
 CHECK = "admission"
 _CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_submitted\(", re.MULTILINE)
@@ -48,7 +49,8 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
         yield warn(CHECK, text, f"call it before each `return slurm.SUCCESS` of slurm_job_submit ({_PAGE})")
     else:
         # Whether slurmctld has read it, and what else stands in it, is not seen from here.
-        yield ok(CHECK, f"{what} is kept by the submission hook, which is installed: {path}")
+        kept = f"{what} is kept by the submission hook, which is installed: {path}"
+        yield ok(CHECK, kept if config.mode is Mode.ENFORCE else f"the submission hook is installed: {path}")
         if not _MODIFY_CALL.search(hook):
             text = f"{path} never calls tesched_modified: TE jobs that their users held or changed start by themselves"
             yield warn(CHECK, text, f"call it before each `return slurm.SUCCESS` of slurm_job_modify ({_PAGE})")

@@ -17,13 +17,13 @@ from types import MappingProxyType
 from sqlalchemy import Engine
 from tesched_core.model.change import Field
 from tesched_core.model.refused import WORDS, recent
-from tesched_core.model.snapshot import JobClass
 from tesched_core.ports import JournalError
 from tesched_db import queries as read
 from tesched_db.engine import SCHEMA, open_store, parse_url
 from tesched_db.views import DaemonView
 
 from tesched_daemon.config import Config, Loaded, load_files
+from tesched_daemon.config_checks import refuse_other_files, remarks
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_lookup import search
 from tesched_daemon.doctor import reports as doctor_reports
@@ -68,6 +68,7 @@ def examine(path: Path | None) -> Iterator[Finding]:
         yield fail("configuration", str(error), "mend it; `tesched config check FILE` tries it again")
         return
     yield _configuration(loaded)
+    yield from _checked(loaded)
     yield from doctor_reports.examine(loaded.config.reports)
     yield from _losses(loaded.config)
     yield from doctor_slurm.examine(loaded.config)
@@ -78,11 +79,21 @@ def _configuration(loaded: Loaded) -> Finding:
     config = loaded.config
     rules = config.classes.rules
     what = f"{', '.join(loaded.tree.files)}: mode {config.mode}, policy {config.policy.te}, {len(rules)} rule(s)"
-    classes = {config.classes.default_class, *(rule.job_class for rule in rules)}
-    if JobClass.TE not in classes and not config.classes.user_word.may_say_te:
+    if not config.classes.makes_te:
         text = f"{what}; none makes a job trial and error, so nobody will ever be asked to yield"
         return warn("configuration", text, 'write a rule with job_class = "te"; `tesched config example` has one')
     return ok("configuration", what)
+
+
+def _checked(loaded: Loaded) -> Iterator[Finding]:
+    """Yield what `tesched config check` says besides."""
+    try:
+        refuse_other_files(loaded)
+    except ConfigError as error:
+        text, _, advice = str(error).rpartition("; ")
+        yield fail("configuration", text, advice)
+    for one in remarks(loaded):
+        yield warn("configuration", f"{one.file}: {one.key}: {one.text}", one.advice)
 
 
 def _losses(config: Config) -> Iterator[Finding]:

@@ -30,10 +30,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import inf, isfinite
+from typing import Annotated
 
 from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
+from tesched_core.model.ranges import Amount, Count, Range, Seconds, check_ranges
 from tesched_core.model.snapshot import Traits
 
 from tesched_policies.pdors.model import Sigmoid, Speed, TrainingJob
@@ -75,25 +77,25 @@ class Workload:
 
     name: str
     #: samples to process, all epochs together; a job's own `samples=` comes first
-    samples: float
+    samples: Annotated[float, Range(most=1e200)]
     #: seconds that one worker needs for a sample
-    sample_s: float
+    sample_s: Seconds
     #: samples of a batch, over all workers
-    batch: int
+    batch: Count
     #: MB that a worker sends and receives for each batch
-    gradient_mb: float = 0.0
+    gradient_mb: Amount = 0.0
     #: MB/s between two nodes of a rack, and of different racks
-    rack_mb_per_s: float = 1000.0
-    far_mb_per_s: float = 1000.0
+    rack_mb_per_s: Amount = 1000.0
+    far_mb_per_s: Amount = 1000.0
     servers: Servers = Servers.BESIDE
     #: workers that one server serves
-    workers_per_server: int = 1
+    workers_per_server: Count = 1
     speed: Speed = Speed.BATCH
     utility: Urgency = Urgency.SENSITIVE
     #: what a timely end is worth, beside the others
-    worth: float = USUAL_WORTH
+    worth: Amount = USUAL_WORTH
     #: seconds after its submission at which its end is worth half; 0: three times its shortest run
-    patience_s: float = 0.0
+    patience_s: Seconds = 0.0
 
     def __post_init__(self) -> None:
         """Raise ValueError for what is no training."""
@@ -105,6 +107,7 @@ class Workload:
         for key, least in (("batch", 1), ("workers_per_server", 1), ("gradient_mb", 0), ("patience_s", 0)):
             if not least <= getattr(self, key) < inf:
                 raise ValueError(f"{key} must be at least {least}")
+        check_ranges(self)
         if self.far_mb_per_s > self.rack_mb_per_s:
             raise ValueError("far_mb_per_s must not be above rack_mb_per_s")
 

@@ -65,15 +65,6 @@ def test_another_file_is_neither_written_nor_removed(tmp_path: Path, text: str) 
     assert "cannot be written" in file.failure
 
 
-def test_what_is_no_file_is_left(tmp_path: Path) -> None:
-    (tmp_path / "there").write_text("x")
-    file = AdmissionFile(path=tmp_path / "link")
-    file.path.symlink_to(tmp_path / "there")
-    file.withdraw()
-    assert file.path.is_symlink()
-    assert "it is no file" in file.failure
-
-
 def test_one_that_an_earlier_process_has_left_is_removed(file: AdmissionFile) -> None:
     later = AdmissionFile(path=file.path)
     later.withdraw()

@@ -62,17 +62,34 @@ def test_every_section_reaches_its_part() -> None:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
+        ("", "must be the absolute path of a file"),
         ("/", "must be the absolute path of a file"),
         ("/run/tesched/", "must be the absolute path of a file"),
         ("/run/x/../y", "must be the absolute path of a file"),
         ("admission", "must be the absolute path of a file"),
-        ("/run/tesched/marks", "must be another file than marks"),
-        ("/run/tesched/poke.sock", "must be another file than a socket"),
+        ("/run/poke", "must be another file than loop.socket"),
+        ("/run/reports", "must be another file than reports.socket"),
+        ("/run/munge", "must be another file than reports.munge_socket"),
+        ("/var/store", "must be another file than store.url"),
+        ("/var/store-wal", "must be another file than store.url"),
+        ("/etc/slurm.conf", "must be another file than slurm.conf"),
+        ("/usr/bin/tell", "must be another file than tell.command"),
     ],
 )
-def test_the_admission_file_is_a_file_of_its_own(value: str, why: str) -> None:
-    with pytest.raises(ConfigError, match=rf"x\.toml: .*admission: {why}"):
-        parse(f'[slurm]\nadmission = "{value}"\n[loop]\nsocket = "/run/tesched/poke.sock"\n', "x.toml")
+@pytest.mark.parametrize("key", ["marks", "admission"])
+def test_what_the_daemon_writes_is_a_file_of_its_own(key: str, value: str, why: str) -> None:
+    text = (
+        f'[slurm]\nconf = "/etc/slurm.conf"\n{key} = "{value}"\n[loop]\nsocket = "/run/poke"\n'
+        '[reports]\nsocket = "/run/reports"\nmunge_socket = "/run/munge"\n'
+        '[store]\nurl = "sqlite:////var/store"\n[tell]\ncommand = ["/usr/bin/tell"]\n'
+    )
+    with pytest.raises(ConfigError, match=rf"x\.toml: slurm\.{key}: {why}, .*such as \"/run/tesched/{key}\""):
+        parse(text, "x.toml")
+
+
+def test_marks_and_admission_are_two_files() -> None:
+    with pytest.raises(ConfigError, match=r"x\.toml: slurm\.admission: must be another file than marks"):
+        parse('[slurm]\nmarks = "/run/tesched/admission"\n', "x.toml")
 
 
 def test_a_missing_or_unreadable_file_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ from tesched_core.model.limits import Bound, Limits, TeLimits
 from tesched_daemon.config import Config
 from tesched_daemon.doctor.bound import examine
 from tesched_daemon.doctor.finding import Level
+from tesched_daemon.settings import Mode
 
 HOOK = (Path(__file__).parents[4] / "systemd" / "job_submit.lua").read_text()
-BOUNDED = Config(guard=Limits(bound=Bound(slowdown=3, te_time_limit_s=1800)))
+BOUNDED = Config(mode=Mode.ENFORCE, guard=Limits(bound=Bound(slowdown=3, te_time_limit_s=1800)))
 INSTALLED = "what guard.bound says is kept by the submission hook, which is installed"
 MEASURED = "what guard.bound says is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
 
@@ -46,6 +48,16 @@ def test_it_says_whether_the_bound_is_enforced(
     *_, finding = examine(BOUNDED, {"JobSubmitPlugins": plugins, "SLURM_CONF": str(tmp_path / "slurm.conf")})
     assert finding.level is level
     assert text in finding.text
+
+
+def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "job_submit.lua").write_text(HOOK)
+    said = {"JobSubmitPlugins": "lua", "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    (finding,) = examine(replace(BOUNDED, mode=Mode.SHADOW), said)
+    assert (finding.level, finding.text) == (
+        Level.OK,
+        f"the submission hook is installed: {tmp_path / 'job_submit.lua'}",
+    )
 
 
 def test_without_a_bound_nothing_is_said() -> None:

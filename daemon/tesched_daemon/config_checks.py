@@ -1,0 +1,97 @@
+"""Checks of a configuration beyond its form: the files at its paths, and what it asks for and cannot have.
+
+Made where a daemon's configuration is taken: at its start, at a reload,
+by `tesched config check` and `tesched doctor`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tesched_core.model.limits import YieldBy
+
+from tesched_daemon import admission_file, marks_file
+from tesched_daemon.config import Loaded
+from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.own_file import obstacle
+from tesched_daemon.settings import Mode
+
+#: the first words of the files that the daemon writes, by key of [slurm]
+_WORDS = {"marks": marks_file.WORD, "admission": admission_file.WORD}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """A key that does not do what it seems to do."""
+
+    #: the file that says so
+    file: str
+    key: str
+    #: what is so, and what follows
+    text: str
+    #: what would be right
+    advice: str
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        return f"{self.file}: {self.key}: {self.text}; {self.advice}"
+
+
+def refuse_other_files(loaded: Loaded) -> None:
+    """Raise ConfigError where the daemon's file at a path would take the place of something else.
+
+    What cannot be seen by this process is left to the daemon, which writes no file that it cannot read.
+    """
+    for name, word in _WORDS.items():
+        path = Path(getattr(loaded.config.slurm, name))
+        why = _configurations(path, loaded)
+        with suppress(PermissionError):
+            try:
+                why = why or obstacle(path, word)
+            except NotADirectoryError:
+                why = "it is below a file, which has to be a folder"
+        if why:
+            key = f"slurm.{name}"
+            right = f'name a path where there is nothing, such as "/run/tesched/{name}"'
+            raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {path}: {why}; {right}")
+
+
+def _configurations(path: Path, loaded: Loaded) -> str:
+    """Return that the path is one of the configuration's own files, which may be empty; else nothing."""
+    for file in loaded.tree.files:
+        with suppress(OSError):
+            if path.samefile(file):
+                return "it is a file of the configuration"
+    return ""
+
+
+def remarks(loaded: Loaded) -> Iterator[Remark]:
+    """Yield where TE jobs are not kept to what [guard.bound] and [guard.te] say."""
+    config, guard = loaded.config, loaded.config.guard
+    for key in (f"guard.{name}" for name in ("bound", "te") if getattr(guard, name).is_set):
+        file = loaded.tree.blamed(key)
+        if config.mode is not Mode.ENFORCE:
+            yield Remark(
+                file=file,
+                key=key,
+                text=f"it is measured, not enforced: in mode {config.mode} no TE job is held",
+                advice='set mode = "enforce"',
+            )
+        if not config.classes.makes_te:
+            yield Remark(
+                file=file,
+                key=key,
+                text="no rule makes a job trial and error: nothing is held, and nothing is bounded",
+                advice='write a rule with job_class = "te" and a max_time_limit_s (`tesched config example` has one)',
+            )
+    if guard.bound.is_set and guard.lever is YieldBy.PLUGIN:
+        yield Remark(
+            file=loaded.tree.blamed("guard.bound"),
+            key="guard.bound",
+            text='with guard.lever = "plugin" it is kept by marks alone between two polls: a TE job that Slurm admits '
+            "by then is not held",
+            advice='set guard.lever = "requeue" or "auto"',
+        )

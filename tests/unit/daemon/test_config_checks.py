@@ -1,0 +1,125 @@
+"""What is said of a configuration beyond its form: another file at the daemon's paths, a bound that is not kept."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+from tesched_core.model.limits import Limits
+from tesched_daemon.config import load
+from tesched_daemon.config_errors import ConfigError
+from tesched_daemon.doctor.doctor import examine
+from tesched_daemon.doctor.finding import Level
+from tesched_daemon.reload import Reloader
+from tesched_daemon.wiring import run
+from tesched_slurm.commands_actuator import DryRunActuator
+
+from tests.unit.daemon.test_config_reload import Site
+from tests.unit.daemon.test_own_file import OTHERS
+
+TE = '[[classes.rules]]\nname = "t"\njob_class = "te"\nmatch = { max_time_limit_s = 60 }\n'
+BOUND = "[guard.bound]\nslowdown = 3\nte_time_limit_s = 60\n"
+SHADOW = 'guard.bound: it is measured, not enforced: in mode shadow no TE job is held; set mode = "enforce"'
+NO_TE = "guard.bound: no rule makes a job trial and error: nothing is held, and nothing is bounded; write a rule with"
+PLUGIN = (
+    'guard.bound: with guard.lever = "plugin" it is kept by marks alone between two polls: a TE job that Slurm admits '
+    'by then is not held; set guard.lever = "requeue" or "auto"'
+)
+
+
+def check(path: Path) -> Result:
+    """Run `tesched config check`."""
+    return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["config", "check", str(path)])
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_another_file_at_the_daemons_path_is_refused(tmp_path: Path, other: str, key: str) -> None:
+    config, path = tmp_path / "tesched.toml", tmp_path / "path"
+    config.write_text(f'[slurm]\n{key} = "{path}"\n')
+    make, why = OTHERS[other]
+    make(path)
+    before = path.lstat()
+    said = check(config)
+    assert said.exit_code == 2
+    start = f"{config}: slurm.{key}: {path}: {why}"
+    assert said.stderr.startswith(f"Error: {start}")
+    assert said.stderr.endswith(f'; name a path where there is nothing, such as "/run/tesched/{key}"\n')
+    with pytest.raises(ConfigError, match=re.escape(start)):
+        run(config, once=True)
+    finding = next(one for one in examine(config) if one.level is Level.FAIL)
+    assert finding.text.startswith(start)
+    assert path.lstat() == before
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+@pytest.mark.parametrize("name", ["tesched.toml", "conf.d/50-site.toml"])
+def test_the_configuration_itself_is_refused_though_it_may_be_empty(tmp_path: Path, name: str, key: str) -> None:
+    config = tmp_path / "tesched.toml"
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "50-site.toml").touch()
+    (tmp_path / "conf.d" / "60-site.toml").write_text(f'[slurm]\n{key} = "{tmp_path / name}"\n')
+    config.touch()
+    said = check(config)
+    assert said.exit_code == 2
+    assert f"slurm.{key}: {tmp_path / name}: it is a file of the configuration" in said.stderr
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+def test_a_path_below_a_file_is_refused(tmp_path: Path, key: str) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[slurm]\n{key} = "{config}/x"\n')
+    said = check(config)
+    assert (said.exit_code, "it is below a file, which has to be a folder" in said.stderr) == (2, True)
+
+
+def test_a_path_without_a_file_and_its_own_files_are_taken(tmp_path: Path) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[slurm]\nmarks = "{tmp_path}/marks"\nadmission = "{tmp_path}/no/admission"\n')
+    assert check(config).exit_code == 0
+    (tmp_path / "marks").write_text("tesched-marks 1\nend 0\n")
+    assert check(config).exit_code == 0
+
+
+def test_a_reload_refuses_another_file(tmp_path: Path) -> None:
+    site = Site(path=tmp_path / "tesched.toml")
+    said = site.reload(f'[slurm]\nmarks = "{site.path}"\n[guard]\ncool_down_s = 7\n')
+    assert said.startswith(f"the configuration is not reloaded: {site.path}: slurm.marks: {site.path}: it is a file of")
+    assert site.loop.limits != Limits(cool_down_s=7)
+
+
+@pytest.mark.parametrize(
+    ("text", "warnings"),
+    [
+        (TE + BOUND, [SHADOW]),
+        ('mode = "observe"\n' + TE + BOUND, [SHADOW.replace("shadow", "observe")]),
+        ('mode = "enforce"\n' + TE + BOUND, []),
+        ('mode = "enforce"\n' + BOUND, [NO_TE]),
+        ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "plugin"\n' + TE, [PLUGIN]),
+        ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "auto"\n' + TE, []),
+        ("[guard.te]\nmax_running_per_user = 1\n" + TE, [SHADOW.replace("bound", "te")]),
+        (TE, []),
+        ("", []),
+    ],
+)
+def test_a_bound_that_is_not_kept_is_a_warning_that_names_file_and_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, warnings: list[str]
+) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(text)
+    said = check(config)
+    assert said.exit_code == 0, "it can be used"
+    assert ": good (" in said.stdout
+    lines = said.stderr.splitlines()
+    assert len(lines) == len(warnings)
+    for line, warning in zip(lines, warnings, strict=True):
+        assert line.startswith(f"Warning: {config}: {warning}")
+    found = [one for one in examine(config) if one.level is Level.WARN and f"{config}: guard." in one.text]
+    assert [f"{one.text}; {one.advice}" for one in found] == [line.removeprefix("Warning: ") for line in lines]
+    site = Site(path=config)
+    config.write_text(text)
+    Reloader(path=config, running=load(config), actuator=DryRunActuator()).reload(site.loop)
+    assert [line.removeprefix("Warning: ") in caplog.text for line in lines] == [True] * len(lines)
