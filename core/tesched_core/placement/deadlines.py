@@ -124,7 +124,7 @@ class Deadlines:
 
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
-        self.delayed = _delayed(self.memory, self.snapshot)
+        self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
         suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
@@ -313,9 +313,8 @@ class Deadlines:
         return _Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
 
 
-def _delayed(memory: Memory, snapshot: Snapshot) -> dict[JobId, float]:
+def delays_of(memory: Memory, now: UnixSeconds) -> dict[JobId, float]:
     """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
-    now = snapshot.taken_at
     found = {
         job_id: past.delayed_s - past.excused_s
         for job_id, past in memory.past.items()
