@@ -18,6 +18,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 
 import click
@@ -28,7 +29,8 @@ from tesched_testcluster.harness.bound_cost import POLL_S, TE_LIMIT_S, Base, Cas
 
 _HEAD = (
     f"{'WORKLOAD':<24} {'TE LOAD':>7} {'B':>4}  {'TE WAIT P50':>11} {'P95, MIN':>9}  "
-    f"{'HELD':>5} {'AND LATE':>8} {'ALL LATE':>8}  {'BE SLOWDOWN P50':>15} {'P95':>6} {'MEAN':>6}  {'D P95, MIN':>10} {'OF BOUND':>8}  {'PREEMPTED':>9}"
+    f"{'HELD':>5} {'AND LATE':>8} {'ALL LATE':>8}  "
+    f"{'BE SLOWDOWN P50':>15} {'P95':>6} {'MEAN':>6}  {'D P95, MIN':>10} {'OF BOUND':>8}  {'PREEMPTED':>9}"
 )
 
 
@@ -45,6 +47,7 @@ _HEAD = (
 @click.option("--processes", type=click.IntRange(1), help="Runs at once; default: one a core.")
 @click.option("--earlier", multiple=True, type=click.Path(path_type=Path), help="What an earlier --json has printed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", is_flag=True, help="Print the tables of docs/the-bound.md.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Write a plot there, as SVG.")
 def main(
     *,
@@ -60,6 +63,7 @@ def main(
     processes: int | None,
     earlier: tuple[Path, ...],
     as_json: bool,
+    markdown: bool,
     plot: Path | None,
 ) -> None:
     """Print what guard.bound costs TE jobs."""
@@ -80,6 +84,8 @@ def main(
         raise click.UsageError(str(error)) from None
     if as_json:
         print(json.dumps([asdict(line) for line in lines], indent=2))
+    elif markdown:
+        print(in_markdown(together(lines)))
     else:
         print(f"te_time_limit_s = {TE_LIMIT_S:.0f}, polls {POLL_S:.0f} s apart")
         print("\n".join([_HEAD, *(_shown(line) for line in together(lines))]))
@@ -87,11 +93,36 @@ def main(
         plot.write_text(drawn(together(lines)))
 
 
+def in_markdown(lines: Sequence[Line]) -> str:
+    """Return two tables, TE jobs' and BE jobs', with a row for each workload and load and a column for each B."""
+    bounds = sorted({line.slowdown or inf for line in lines})
+    cells = {(_name(line), line.te_load, line.slowdown or inf): line for line in lines}
+    rows = list(dict.fromkeys((_name(line), line.te_load) for line in lines))
+    head = ["workload", "TE load", *("off" if bound == inf else f"B = {bound:g}" for bound in bounds)]
+    tables = []
+    for said in (_te_cell, _be_cell):
+        table = [head, ["---"] * len(head)]
+        for name, load in rows:
+            found = (cells.get((name, load, bound)) for bound in bounds)
+            table.append([name, f"{load:.0%}", *("" if line is None else said(line) for line in found)])
+        tables.append("\n".join(f"| {' | '.join(row)} |" for row in table))
+    return "\n\n".join(tables)
+
+
+def _te_cell(line: Line) -> str:
+    waits = f"{_of(line.te_wait_p50_s, '.0f', 60)} / {_of(line.te_wait_p95_s, '.0f', 60)}"
+    return waits if line.slowdown is None else f"{waits}, {line.te_held_not_started:.0%}"
+
+
+def _be_cell(line: Line) -> str:
+    return f"{_of(line.be_delay_p95_s, '.0f', 60)}, {_of(line.be_slowdown_mean, '.1f')}"
+
+
 def drawn(lines: Sequence[Line]) -> str:
     """Return the plot: TE waits against B, a panel for each workload, a line for each load and percentile."""
     found = []
-    loads = sorted({line.te_load for line in lines})
-    for workload in dict.fromkeys(line.workload for line in lines):
+    loads = sorted({line.te_load for line in lines if line.said})
+    for workload in dict.fromkeys(line.workload for line in lines if line.said):
         curves = []
         for place, load in enumerate(loads):
             mine = [line for line in lines if (line.workload, line.te_load, line.said) == (workload, load, True)]
@@ -119,13 +150,18 @@ def _b(slowdown: float | None) -> str:
     return "off" if slowdown is None else f"{slowdown:g}"
 
 
-def _shown(line: Line) -> str:
-    def of(value: float | None, form: str, unit: float = 1.0) -> str:
-        return "-" if value is None else format(value / unit, form)
+def _name(line: Line) -> str:
+    return line.workload if line.said else f"{line.workload}, not said"
 
-    name = line.workload if line.said else f"{line.workload} unsaid"
+
+def _of(value: float | None, form: str, unit: float = 1.0) -> str:
+    return "-" if value is None else format(value / unit, form)
+
+
+def _shown(line: Line) -> str:
+    of = _of
     return (
-        f"{name:<24.24} {line.te_load:>7.0%} {_b(line.slowdown):>4}  {of(line.te_wait_p50_s, '.1f', 60):>11} "
+        f"{_name(line):<24.24} {line.te_load:>7.0%} {_b(line.slowdown):>4}  {of(line.te_wait_p50_s, '.1f', 60):>11} "
         f"{of(line.te_wait_p95_s, '.1f', 60):>9}  {line.te_held:>5.0%} {line.te_held_not_started:>8.0%} "
         f"{line.te_not_started:>8.0%}  "
         f"{of(line.be_slowdown_p50, '.2f'):>15} {of(line.be_slowdown_p95, '.2f'):>6} "

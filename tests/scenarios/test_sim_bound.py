@@ -99,3 +99,10 @@ def test_waiting_job_whose_run_time_is_not_known_is_delayed_by_at_most_one_te_jo
 @pytest.mark.parametrize(("owner", "starts_at"), [("b", 2115), ("", 515)])
 def test_job_whose_user_is_not_known_has_no_other_job_of_its_user(owner: str, starts_at: float) -> None:
     assert start_beside_te_jobs(STREAM, [owner] * len(STREAM), 2) == starts_at
+
+
+@pytest.mark.parametrize(("slowdown", "starts_at"), [(1.1, 5000), (2, 1010)])
+def test_run_that_a_victim_lost_counts_from_the_very_beginning(slowdown: float, starts_at: float) -> None:
+    # It runs since 0. To lose 1,005 s is more than a tenth of its 5,000 s, and less than all of them.
+    jobs = (Sketch(run=5000), replace(te(1005, 100), limit=100))
+    assert start_beside_te_jobs(jobs, ("b", "t0"), slowdown) == starts_at
