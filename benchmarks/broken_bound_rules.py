@@ -11,6 +11,7 @@ _POLICY, _MARKING = "core/tesched_core/policy.py", "core/tesched_core/orders/mar
 _HOLD = "core/tesched_core/levers/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
+_SIMULATED = "sim/tesched_sim/observer.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 
 BOUND_MUTATIONS = (
@@ -109,4 +110,8 @@ BOUND_MUTATIONS = (
     Mutation("bound: undone", _UNDO, "add_delay(now, context)", "pass"),
     Mutation("bound: outlived", _CLASSIFY, "JobClass.TE and _outlives(", "JobClass.TE and False and _outlives("),
     Mutation("bound: raised alone", _CLASSIFY, "return is_raised and now", "return now"),
+    Mutation("bound, simulated: since when it waits", _SIMULATED, "eligible_time=self._eligible_s(row),", ""),
+    Mutation("bound, simulated: where it ran", _SIMULATED, "for node in slurm.ran_on[row])", "for node in ())"),
+    Mutation("bound, simulated: run times", _SIMULATED, "expected=self._expected,", ""),
+    Mutation("bound, simulated: users", _SIMULATED, "if self.users_differ else", "if False else"),
 )

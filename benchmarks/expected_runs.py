@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -53,18 +52,6 @@ class Line:
     preemptions: int
 
 
-def part_of(recorded: Recorded, rows: NDArray[np.intp]) -> Recorded:
-    """Return these rows of a trace."""
-    columns: dict[str, Any] = {}
-    for one in fields(Recorded):
-        value = getattr(recorded, one.name)
-        if isinstance(value, np.ndarray):
-            columns[one.name] = value[rows]
-        elif isinstance(value, tuple):
-            columns[one.name] = tuple(value[row] for row in rows.tolist())
-    return replace(recorded, **columns)
-
-
 def predicted(recorded: Recorded, first: int, count: int) -> NDArray[np.float64]:
     """Return [jobs, 3] what is expected of jobs `first` to `first + count`, in the order of submission."""
     jobs = submitted(recorded)
@@ -85,7 +72,7 @@ def measured(path: Path, jobs: int, policies: Sequence[str], seed: int, model: F
     require_times(recorded, path)
     half = len(recorded.run_s) // 2
     rows = np.argsort(recorded.submit_s, kind="stable")[half:][:jobs]
-    workload = fill(part_of(recorded, rows), model, seed)
+    workload = fill(recorded.part(rows), model, seed)
     expected = predicted(recorded, half, len(rows))
     setting = Setting.of(Site.SLURM).with_values({"site.poll_s": str(POLL_S)})
     true = replace(setting, site=replace(setting.site, true_run_times=True))

@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 from tesched_core.model.actions import OrderId, Outcome, Resume, Status, Suspend
-from tesched_core.model.decision import Admission
+from tesched_core.model.decision import Admission, Decision
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Order, OrderState, VictimState
@@ -72,7 +72,9 @@ class Daemon:
         self.manages_be = any(not entry.policy.serves_te for entry in policies)
         self.limits = limits
         self.memory = Memory()
-        self.eyes, self.hands = SimulatedObserver(slurm), SimulatedActuator(slurm)
+        # A job of the same user's would count for no bound.
+        self.eyes = SimulatedObserver(slurm, users_differ=limits.bound.is_set)
+        self.hands = SimulatedActuator(slurm)
         self.asked = 0
         #: orders that have ended in futility
         self.futile: set[int] = set()
@@ -85,6 +87,10 @@ class Daemon:
         self._admission: Admission | None = None
         #: a job is suspended, and goes on when resources are given back
         self._suspended = False
+        #: BE jobs' delays as bystanders are counted
+        self.counts_bystanders = limits.bound.is_set
+        #: told of each cycle: the memory after it, and what was decided
+        self.watchers: list[Callable[[Memory, Decision], None]] = []
         slurm.watchers.append(self._saw)
 
     def _saw(self, row: int) -> None:
@@ -135,8 +141,10 @@ class Daemon:
             self.policies,
             self.limits,
             longest_wait_s=slurm.behaviour.poll_s if bounded else 0.0,
-            counts_bystanders=bounded,
+            counts_bystanders=self.counts_bystanders,
         )
+        for watcher in self.watchers:
+            watcher(self.memory, decision)
         self._admission = decision.admission
         outcomes: list[Outcome] = []
         failed: set[int | None] = set()

@@ -1,6 +1,8 @@
 """Snapshots of the simulated cluster for the daemon's core, through the same ports as of a real one.
 
 A snapshot here is a view: a job's record is written out when it is asked for. It is valid until the clock moves on.
+
+Over 400 lines: one view of the cluster, whose parts read the same columns.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from tesched_core.model.columns import MOST_WAITING, Ends, Owner, Running, Waiti
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.resources import JobId, Tres, with_bare_names
 from tesched_core.model.room import Room
-from tesched_core.model.snapshot import JobClass, Snapshot, Traits
+from tesched_core.model.snapshot import ExpectedRun, JobClass, Snapshot, Traits
 from tesched_core.policy import HELD_BY_US
 
 from tesched_sim.slurm import Slurm, State
@@ -30,9 +32,10 @@ MIN_JOB_AGE_S = 300.0
 class SimulatedObserver:
     """The observer."""
 
-    def __init__(self, slurm: Slurm) -> None:
-        """Look at this cluster."""
+    def __init__(self, slurm: Slurm, *, users_differ: bool = False) -> None:
+        """Look at this cluster; if `users_differ`, each job whose user is not known has a user of its own."""
         self.slurm = slurm
+        self.users_differ = users_differ
         workload, machines = slurm.workload, slurm.workload.machines
         self.resources = machines.resources
         self._tres: dict[bytes, Tres] = {}
@@ -44,6 +47,12 @@ class SimulatedObserver:
         self.size: NDArray[np.float64] = of_kind[which.reshape(-1)] * workload.nodes
         #: [jobs] how long it is expected to run in all: the low quantile, the median, the high one. inf: not known
         self.low_s, self.run_time_s, self.high_s = _foreseen(slurm)
+        self._expected = {
+            JobId(row + 1): ExpectedRun(
+                low_s=float(self.low_s[row]), median_s=float(self.run_time_s[row]), high_s=float(self.high_s[row])
+            )
+            for row in np.flatnonzero(np.isfinite(self.low_s)).tolist()
+        }
         names = [f"c{row}" for row in range(len(workload.allowed))]
         self._partition_of: list[tuple[str, ...]] = [(names[row],) for row in workload.constraint.tolist()]
         self.index: Mapping[str, int] = {name: row for row, name in enumerate(machines.names)}
@@ -90,6 +99,7 @@ class SimulatedObserver:
             settings=self.settings,
             traits=_AllTraits(slurm),
             columns=_Columns(self),
+            expected=self._expected,
         )
 
     def tres(self, amounts: Sequence[int]) -> Tres:
@@ -134,6 +144,17 @@ class SimulatedObserver:
             return HELD_BY_US
         return "BeginTime" if row in self.slurm.ineligible else "Resources"
 
+    def _user(self, row: int) -> str:
+        slurm = self.slurm
+        name = slurm.workload.user_names[slurm.workload.user[row]]
+        return name or (f"unknown-{row + 1}" if self.users_differ else "")
+
+    def _eligible_s(self, row: int) -> float:
+        """Return since when, or from when, it may start: its submission, or its requeue and the delay after it."""
+        slurm = self.slurm
+        delay_s = slurm.behaviour.requeue_delay_s if slurm.restarts[row] else 0.0
+        return float(slurm.queued_s[row]) + delay_s
+
     def job(self, row: int) -> Job:
         """Return the job's record."""
         slurm = self.slurm
@@ -147,7 +168,7 @@ class SimulatedObserver:
         limit_s = float(slurm.workload.limit_s[row])
         return Job(
             job_id=JobId(row + 1),
-            user=slurm.workload.user_names[slurm.workload.user[row]],
+            user=self._user(row),
             partitions=self._partition_of[row],
             state=_STATES[state],
             flags=flags,
@@ -156,12 +177,14 @@ class SimulatedObserver:
             nice=slurm.nice[row],
             restarts=slurm.restarts[row],
             submit_time=float(slurm.workload.submit_s[row]),
+            eligible_time=self._eligible_s(row),
             start_time=None if started != started else started,  # noqa: PLR0124 - nan
             end_time=float(slurm.end_s[row]) if state is State.DONE else None,
             time_limit_s=None if limit_s == np.inf else round(limit_s),
             request=self._request_of(row),
             admin_comment=HOOK_MARK if row in slurm.held_by_hook else "",
             allocation=tuple(NodeShare(node=names[node], tres=tres) for node in where),
+            ran_on=tuple(names[node] for node in slurm.ran_on[row]),
         )
 
 

@@ -85,6 +85,8 @@ class Slurm:
         self.priority = [0] * count
         self.nice = [0] * count
         self.where: list[tuple[int, ...]] = [()] * count
+        #: where a finished job ran
+        self.ran_on: list[tuple[int, ...]] = [()] * count
         self.saved_s = [0.0] * count
         self.noticed_s = [nan] * count
         self.leaving = [False] * count
@@ -346,6 +348,7 @@ class Slurm:
         self.done += 1
         self._epoch[row] += 1
         self._record_of.pop(row, None)
+        self.ran_on[row] = self.where[row]
         self._give_back(row)
         self._tell(row)
 

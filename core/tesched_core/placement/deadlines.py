@@ -124,7 +124,7 @@ class Deadlines:
 
     def __post_init__(self) -> None:
         """Work out what has been delayed."""
-        self.delayed = _delayed(self.memory, self.snapshot)
+        self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
         suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
@@ -190,7 +190,7 @@ class Deadlines:
     def victim_until(self, job: Job) -> UnixSeconds | None:
         """Return until when a job that may be a victim now, of any TE job, may be one; None: as long as it runs."""
         spare_s = self._most_te_s(job) - self.te_time_limit_s
-        start, growth = job.start_time or self.now, self.slowdown - 1
+        start, growth = self._started(job), self.slowdown - 1
         by_run_s = growth * max(self.now - start, 0.0)
         if by_run_s < self.bound_s(job):
             return self.now + spare_s
@@ -251,7 +251,10 @@ class Deadlines:
         """Return the run time that a running job would lose now."""
         reported = self.snapshot.reported.get(job.job_id)
         saved_at = reported.saved_at if reported is not None and reported.saved_at is not None else -inf
-        return max(self.now - max(job.start_time or self.now, saved_at), 0.0)
+        return max(self.now - max(self._started(job), saved_at), 0.0)
+
+    def _started(self, job: Job) -> UnixSeconds:
+        return self.now if job.start_time is None else job.start_time  # a simulated cluster begins at 0
 
     def _run_s(self, job: Job) -> float:
         expected, past = self.snapshot.expected_run(job.job_id), self.memory.past.get(job.job_id)
@@ -313,9 +316,8 @@ class Deadlines:
         return _Places(nodes=np.any([one.allowed for one in demands], axis=0), can_start=fits_now(demands, idle))
 
 
-def _delayed(memory: Memory, snapshot: Snapshot) -> dict[JobId, float]:
+def delays_of(memory: Memory, now: UnixSeconds) -> dict[JobId, float]:
     """Return by how much other users' TE jobs have delayed each BE job until now, seconds, where they have."""
-    now = snapshot.taken_at
     found = {
         job_id: past.delayed_s - past.excused_s
         for job_id, past in memory.past.items()

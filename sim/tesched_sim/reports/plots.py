@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tesched_sim.reports.curves import Distribution, Payers, Series
-from tesched_sim.reports.style import LIGHT, Look
+from tesched_sim.reports.style import LIGHT, Look, colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,6 +150,58 @@ def victims(several: Sequence[Payers]) -> str:
         by_run.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         by_run.set_ylabel("node-seconds lost")
         return _svg(figure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """One line of a panel."""
+
+    label: str
+    #: index of its colour; solid or dashed
+    colour: int
+    solid: bool
+    #: what it is called on the horizontal axis, and the value
+    points: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One plot of several beside each other."""
+
+    title: str
+    curves: tuple[Curve, ...]
+
+
+def panels(several: Sequence[Panel], *, across: str, up: str) -> str:
+    """Return plots beside each other as a file of its own; all have the same lines, and steps instead of a scale."""
+    steps = list(dict.fromkeys(step for panel in several for curve in panel.curves for step, _ in curve.points))
+    with _style():
+        figure = _figure(1 + 3.1 * len(several), 3.6)
+        plots: list[Axes] = list(figure.subplots(1, len(several), sharey=True, squeeze=False).flat)
+        for axes, panel in zip(plots, several, strict=True):
+            for curve in panel.curves:
+                axes.plot(
+                    [steps.index(step) for step, _ in curve.points],
+                    [value for _, value in curve.points],
+                    color=f"#f0000{curve.colour}",
+                    linestyle="solid" if curve.solid else (0, (4, 2)),
+                    marker="o",
+                    markersize=3,
+                    label=curve.label,
+                )
+            axes.set_title(panel.title, fontsize=9)
+            axes.set_xticks(range(len(steps)), steps)
+            axes.set_ylim(bottom=0)
+            axes.set_xlabel(across)
+        plots[0].set_ylabel(up)
+        handles, labels = plots[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+        width, height = (f"{72 * inches:.0f}" for inches in figure.get_size_inches())
+        opening, rest = _svg(figure).split(">", 1)
+        opening = opening.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"')
+        if "xlink:" in rest:
+            opening = opening.replace("<svg", '<svg xmlns:xlink="http://www.w3.org/1999/xlink"', 1)
+        return f"{opening}><style>{colours()} svg {{ background: var(--page); }}</style>{rest}\n"
 
 
 @contextmanager

@@ -66,16 +66,20 @@ class Look:
         )
 
 
-def style_sheet() -> str:
-    """Return the page's style sheet."""
+def colours() -> str:
+    """Return the part of the style sheet that gives the colours."""
     light = f"--page: {LIGHT_PAGE}; --ink: #1a1d21; --soft: #5a6068; --line: #d5d9de; --stripe: #f4f6f8;"
     dark = f"--page: {DARK_PAGE}; --ink: #e6e9ec; --soft: #a3abb4; --line: #3a4047; --stripe: #1c2024;"
     lights = " ".join(f"--c{index}: {colour};" for index, colour in enumerate(LIGHT))
     darks = " ".join(f"--c{index}: {colour};" for index, colour in enumerate(DARK))
     # Paper is light, whatever the screen is.
     return f""":root {{ color-scheme: light; {light} {lights} }}
-@media screen and (prefers-color-scheme: dark) {{ :root {{ color-scheme: dark; {dark} {darks} }} }}
-{_RULES}"""
+@media screen and (prefers-color-scheme: dark) {{ :root {{ color-scheme: dark; {dark} {darks} }} }}"""
+
+
+def style_sheet() -> str:
+    """Return the page's style sheet."""
+    return f"{colours()}\n{_RULES}"
 
 
 _RULES = """\

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,17 @@ class Recorded:
     def has_times(self) -> bool:
         """Return whether it is told when jobs came; else it is a distribution to draw jobs from."""
         return not np.isnan(self.submit_s).any()
+
+    def part(self, rows: NDArray[np.intp]) -> Recorded:
+        """Return these jobs of it."""
+        columns: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, np.ndarray):
+                columns[one.name] = value[rows]
+            elif isinstance(value, tuple):
+                columns[one.name] = tuple(value[row] for row in rows.tolist())
+        return replace(self, **columns)
 
 
 @dataclass(slots=True)
