@@ -36,7 +36,7 @@ _HEAD = (
 
 @click.command()
 @click.argument("sources", metavar="fitgpp|TRACE...", nargs=-1)
-@click.option("--bounds", default="1.5,2,3,10,off", show_default=True, help="Values of B.")
+@click.option("--bounds", default="1.2,1.5,2,3,10,off", show_default=True, help="Values of B.")
 @click.option("--loads", default="0.3,0.9,1.5", show_default=True, help="TE loads, as parts of the cluster.")
 @click.option("--nodes", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--hours", type=click.FloatRange(0.1), default=3.0, show_default=True, help="In which jobs come.")
@@ -70,9 +70,9 @@ def main(
     bases = [
         Base(source=one, nodes=nodes, hours=hours, after=after, seed=int(seed))
         for one in sources
-        for seed in seeds.split(",")
+        for seed in _numbers(seeds, "--seeds")
     ]
-    runs = cases(bases, _slowdowns(bounds), [float(word) for word in loads.split(",")], said=not unsaid, policy=policy)
+    runs = cases(bases, _slowdowns(bounds), _numbers(loads, "--loads"), said=not unsaid, policy=policy)
     lines = [Line(**line) for path in earlier for line in json.loads(path.read_text())]
     try:
         # The longest first.
@@ -139,7 +139,17 @@ def drawn(lines: Sequence[Line]) -> str:
 
 
 def _slowdowns(words: str) -> list[float | None]:
-    return [None if word == "off" else float(word) for word in words.split(",")]
+    numbers = _numbers(",".join(word for word in words.split(",") if word != "off"), "--bounds")
+    if any(number <= 1 for number in numbers):
+        raise click.BadParameter("a B is more than 1", param_hint="--bounds")
+    return [*numbers, *([None] if "off" in words.split(",") else [])]
+
+
+def _numbers(words: str, option: str) -> list[float]:
+    try:
+        return [float(word) for word in words.split(",") if word]
+    except ValueError:
+        raise click.BadParameter(f"{words!r} is no list of numbers, as 1,2,3", param_hint=option) from None
 
 
 def _weight(case: Case) -> float:
