@@ -36,8 +36,8 @@ BOUND_MUTATIONS = (
     Mutation(
         "te limits: first come",
         _TE_LIMITS,
-        "(one.submit_time, one.job_id)",
-        "one.job_id",
+        "one.submit_time, one.job_id)",
+        "one.job_id)",
     ),
     Mutation(
         "te limits: an array's throttle", _TE_LIMITS, "min(tasks, max(job.array_throttle - running_tasks, 0))", "tasks"

@@ -383,7 +383,8 @@ local function tesched_frees(job_desc, job_rec)
         return false
     end
     if job_rec.priority == 0 then
-        return tesched_is_set(job_desc.priority) and job_desc.priority ~= 0
+        -- A new nice value gives a held job a priority (22.05).
+        return tesched_is_set(job_desc.priority) and job_desc.priority ~= 0 or tesched_is_set(job_desc.nice)
     end
     for _, name in ipairs(MATTERS) do
         local value = job_desc[name]

@@ -21,6 +21,7 @@ from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db import reports, trainings
 from tesched_db.delays import delay_of
+from tesched_db.let_through import LetThrough, let_through
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
@@ -61,7 +62,7 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
-        bound = _left_of_bound(engine, story)
+        bound, free = _left_of_bound(engine, story), _let_through(engine, story)
     if story is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
@@ -73,12 +74,14 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         whole = training.training_json(array, together, points=True) if array else None
         bare = replace(story, policy_states={})
         data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
-        print_json("explain", {**data, "expected": expected, "delay": delay_json(delay_of(story)), "bound": bound})
+        data |= {"expected": expected, "delay": delay_json(delay_of(story)), "bound": bound, "let_through": free}
+        print_json("explain", data)
         return
     out = console()
     said = [
         *head(story),
         *([f"  bound   {left(bound)} (guard.bound)"] if bound else ()),
+        *([f"  hold    released by another hand at {clock(free.at)}: not held again"] if free else ()),
         *([f"  run     {expected.said}"] if expected else ()),
         *(training.lines(told, ahead, out) if told else ()),
     ]
@@ -95,6 +98,15 @@ def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None
     if story is None or daemon is None or daemon.bound is None or story.job.gone:
         return None
     return next((one for one in daemon.bound.jobs if one.job == story.job.label), None)
+
+
+def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:
+    """Return when an operator has let the job, or its array, through; None if that was not so."""
+    if story is None or story.job.gone:
+        return None
+    array = re.match(r"\d+(?=_)", story.job.label)
+    ids = {story.job.job_id, JobId(int(array[0])) if array else None}
+    return next((one for one in let_through(engine) if one.job_id in ids), None)
 
 
 def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:

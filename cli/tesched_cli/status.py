@@ -19,6 +19,7 @@ from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_db import queries as read
 from tesched_db.lease import Standby
+from tesched_db.let_through import LetThrough, let_through
 from tesched_db.trainings import trainings
 from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
 
@@ -43,6 +44,8 @@ from tesched_cli.render.unread_limits import unread_limits
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
+#: Jobs named that an operator has let through, at most; --json has all.
+SHOWN_FREE = 5
 
 
 @click.command()
@@ -66,7 +69,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             changed = read.changed_jobs(engine)
             found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
             expected = outlooks_of(found)
-            how = health(view.daemon, time.time(), view.standbys)
+            how, free = health(view.daemon, time.time(), view.standbys), let_through(engine)
             if html is not None:
                 from tesched_cli.render.status_page import write  # noqa: PLC0415 - needed only on request
 
@@ -80,6 +83,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
                 head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
+                head["let_through"] = free
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
@@ -88,7 +92,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
                 out = console()
-                out.print(_page(view, running, changed, limits, trainings_table(found, expected, out)))
+                out.print(_page(view, running, changed, limits, [*_free(free), *trainings_table(found, expected, out)]))
             if how.exit_status:
                 raise SystemExit(how.exit_status)
             return
@@ -99,7 +103,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             with Live(console=out, screen=True, auto_refresh=False) as live:
                 while True:
                     found = trainings(engine, limit=IN_TABLE)
-                    trained_now = trainings_table(found, outlooks_of(found), out)
+                    trained_now = [*_free(let_through(engine)), *trainings_table(found, outlooks_of(found), out)]
                     running = _running(read.jobs(engine, _HOLDING))
                     changed = read.changed_jobs(engine)
                     live.update(_page(read.status(engine), running, changed, limits, trained_now), refresh=True)
@@ -208,6 +212,14 @@ def _page(
         *_decisions(view),
     ]
     return Group(*parts)
+
+
+def _free(jobs: tuple[LetThrough, ...]) -> Iterator[Text]:
+    """Yield which TE jobs an operator has let through."""
+    if jobs:
+        named = ", ".join(f"{one.job} of {one.user} ({clock(one.at)})" for one in jobs[:SHOWN_FREE])
+        more = f" and {len(jobs) - SHOWN_FREE} more" if len(jobs) > SHOWN_FREE else ""
+        yield Text(f"let through: {len(jobs)} TE job(s), released by another hand and not held again: {named}{more}")
 
 
 def _doubts(daemon: DaemonView) -> Iterator[Text]:

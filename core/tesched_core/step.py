@@ -83,7 +83,8 @@ def step(
     memory = excused(memory, context)
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
-    above = above_te_limits(columns.trials, snapshot, limits.te, held)
+    free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
+    above = above_te_limits(columns.trials, snapshot, limits.te, held, free)
     waiting, not_now = te_queue(
         columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
     )
@@ -157,7 +158,9 @@ def _too_late_now(
     # One for which victims leave is held no more; one that awaits what comes free would start in what these free.
     known = {one.job_id for one in late} | {order.preemptor for order in memory.open_orders() if order.victims}
     for job in trials:
-        why = context.deadlines.why_te_waits(job) if job.job_id not in known else None
+        if job.job_id in known or memory.is_let_through(job):
+            continue
+        why = context.deadlines.why_te_waits(job)
         if why is not None:
             yield HoldJob(job_id=job.job_id, why=why.text)
 

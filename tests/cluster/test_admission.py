@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from tesched_core.model.change import HOLD, LET_THROUGH, STANDS
 from tesched_core.model.hook import HOOK_MARK
+from tesched_db.engine import open_store
+from tesched_db.queries import memory
 from tesched_testcluster.harness.daemon_process import Daemon, crashing_daemon, daemon_of, run_tesched, until_killed
 
 from tests.cluster import admission_site
@@ -59,6 +65,53 @@ def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, 
         site.cluster.wait_for(lambda: site.cluster.job(second)["Reason"] == "JobHeldAdmin", "the daemon's hold")
         site.cluster.run("scancel", str(first))
         site.cluster.wait_state(second, "COMPLETED")
+
+
+@pytest.mark.gate
+def test_an_operator_lets_one_through_and_its_user_does_not(site: Site) -> None:
+    cluster = site.cluster
+    whole = ("--exclusive", "--mem=0")
+    config = site.config(ONE_EACH)
+    with suppress(_KilledError), daemon_of(cluster, config) as daemon:
+        # It leaves no room, so that what is released waits, and is seen to.
+        first = site.submit(*TRIAL, *whole, wrap="sleep 1000")
+        cluster.wait_state(first, "RUNNING")
+        by_hand, by_user = (site.submit(*TRIAL, *whole) for _ in range(2))
+        waits = [str(by_hand), str(by_user)]
+        cluster.wait_for(lambda: all(cluster.job(one)["Reason"] == "JobHeldAdmin" for one in waits), "the holds")
+        # Slurm has them after a restart, too.
+        cluster.wait_for(lambda: holds_of(config) == dict.fromkeys((by_hand, by_user), STANDS), "the holds to stand")
+        for words in (("release", waits[1]), ("update", f"jobid={by_user}", "priority=99"), ("top", waits[1])):
+            assert cluster.run("scontrol", *words, check=False, user=site.te_user).returncode != 0
+        # What Slurm does let its user do puts it off, and the daemon holds it again.
+        cluster.run("scontrol", "update", f"jobid={by_user}", "nice=7", user=site.te_user)
+        begins = datetime.fromisoformat(cluster.job(by_user)["StartTime"]).timestamp()
+        assert begins >= time.time() + 2
+        cluster.run("scontrol", "release", waits[0])
+        cluster.wait_for(lambda: holds_of(config).get(by_hand) == LET_THROUGH, "the daemon to see that")
+        cluster.wait_for(lambda: site.held() == [waits[1]], "the user's to be held again")
+        raise _KilledError
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    with daemon_of(cluster, config) as daemon:
+        assert "released by another hand at" in daemon.ask("explain", waits[0]).stdout
+        assert site.held() == [waits[1]]
+        cluster.run("scancel", str(first))
+        cluster.wait_state(by_hand, "COMPLETED")
+
+
+class _KilledError(Exception):
+    """The block ends by this, and the daemon by SIGKILL."""
+
+
+def holds_of(config: Path) -> dict[int, int]:
+    """Return what the store says of the holds, by job."""
+    engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}", read_only=True)
+    try:
+        holds = memory(engine).changes_of(HOLD)
+    finally:
+        engine.dispose()
+    return {job_id: one.value for job_id, one in holds.items()}
 
 
 @pytest.mark.gate

@@ -15,7 +15,7 @@ Source
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -59,11 +59,16 @@ class _Held:
 
 
 def above_te_limits(
-    trials: Iterable[Job], snapshot: Snapshot, limits: TeLimits, held_by_us: Iterable[JobId]
+    trials: Iterable[Job],
+    snapshot: Snapshot,
+    limits: TeLimits,
+    held_by_us: Iterable[JobId],
+    let_through: Collection[JobId] = (),
 ) -> Mapping[JobId, Refusal]:
     """Return why those of the pending TE jobs that must not start yet have to wait.
 
-    Jobs that are `held_by_us` would start if tesched let them.
+    Jobs that are `held_by_us` would start if tesched let them. Those that an operator has `let_through` count first:
+    they may start at any time.
     """
     if not limits.is_set:
         return {}
@@ -82,7 +87,7 @@ def above_te_limits(
         nodes = (snapshot.nodes.get(name) for name in snapshot.partitions[partition].nodes)
         return max((node.total.cpus for node in nodes if node is not None), default=0)
 
-    for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
+    for job in sorted(trials, key=lambda one: (one.job_id not in let_through, one.submit_time, one.job_id)):
         if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
             continue
         cpus = _cpus(job, snapshot, largest)
@@ -90,7 +95,7 @@ def above_te_limits(
         if over := _over(wanted, held, whole, limits):
             over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
-        else:
+        if not over or job.job_id in let_through:
             held.add(wanted)
     return found
 
