@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
+from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Victim, VictimState
@@ -19,7 +20,8 @@ from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_db import queries as read
 from tesched_db.lease import Standby
-from tesched_db.let_through import LetThrough, let_through
+from tesched_db.let_through import let_through
+from tesched_db.outlived_rows import barred
 from tesched_db.trainings import trainings
 from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
 
@@ -39,13 +41,12 @@ from tesched_cli.common import (
 from tesched_cli.health import health
 from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
 from tesched_cli.render.refused import refusals
+from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
 
 #: Jobs named for unreadable records, at most; --json has more.
 SHOWN_DOUBTS = 5
-#: Jobs named that an operator has let through, at most; --json has all.
-SHOWN_FREE = 5
 
 
 @click.command()
@@ -69,7 +70,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             changed = read.changed_jobs(engine)
             found = trainings(engine, limit=IN_ALL if as_json or html else IN_TABLE)
             expected = outlooks_of(found)
-            how, free = health(view.daemon, time.time(), view.standbys), let_through(engine)
+            how = health(view.daemon, time.time(), view.standbys)
             if html is not None:
                 from tesched_cli.render.status_page import write  # noqa: PLC0415 - needed only on request
 
@@ -83,7 +84,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
                 head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
-                head["let_through"] = free
+                head["let_through"] = let_through(engine)
+                head["barred"] = [*barred(engine, limits.te, time.time()).values()]
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
@@ -92,7 +94,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
                 out = console()
-                out.print(_page(view, running, changed, limits, [*_free(free), *trainings_table(found, expected, out)]))
+                said = [*_te_lines(engine, limits), *trainings_table(found, expected, out)]
+                out.print(_page(view, running, changed, limits, said))
             if how.exit_status:
                 raise SystemExit(how.exit_status)
             return
@@ -103,7 +106,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             with Live(console=out, screen=True, auto_refresh=False) as live:
                 while True:
                     found = trainings(engine, limit=IN_TABLE)
-                    trained_now = [*_free(let_through(engine)), *trainings_table(found, outlooks_of(found), out)]
+                    trained_now = [*_te_lines(engine, limits), *trainings_table(found, outlooks_of(found), out)]
                     running = _running(read.jobs(engine, _HOLDING))
                     changed = read.changed_jobs(engine)
                     live.update(_page(read.status(engine), running, changed, limits, trained_now), refresh=True)
@@ -214,12 +217,10 @@ def _page(
     return Group(*parts)
 
 
-def _free(jobs: tuple[LetThrough, ...]) -> Iterator[Text]:
-    """Yield which TE jobs an operator has let through."""
-    if jobs:
-        named = ", ".join(f"{one.job} of {one.user} ({clock(one.at)})" for one in jobs[:SHOWN_FREE])
-        more = f" and {len(jobs) - SHOWN_FREE} more" if len(jobs) > SHOWN_FREE else ""
-        yield Text(f"let through: {len(jobs)} TE job(s), released by another hand and not held again: {named}{more}")
+def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
+    """Yield which users have no TE jobs, and which TE jobs an operator has let through."""
+    yield from barred_lines(barred(engine, limits.te, time.time()).values())
+    yield from free_lines(let_through(engine))
 
 
 def _doubts(daemon: DaemonView) -> Iterator[Text]:

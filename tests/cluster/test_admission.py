@@ -9,13 +9,18 @@ import signal
 import socket
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 from tesched_core.model.change import HOLD, LET_THROUGH, STANDS
 from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.outlived import Outlived
+from tesched_core.model.payment import DAY_S
+from tesched_core.model.resources import JobId
 from tesched_db.engine import open_store
+from tesched_db.outlived_rows import write
 from tesched_db.queries import memory
 from tesched_testcluster.harness.daemon_process import Daemon, crashing_daemon, daemon_of, run_tesched, until_killed
 
@@ -112,6 +117,54 @@ def holds_of(config: Path) -> dict[int, int]:
     finally:
         engine.dispose()
     return {job_id: one.value for job_id, one in holds.items()}
+
+
+@pytest.mark.gate
+def test_a_user_whose_runs_outlived_their_limits_has_no_te_job_for_a_while(site: Site) -> None:
+    cluster = site.cluster
+    config = site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")
+    with daemon_of(cluster, config):
+        pass
+    lately = Outlived(job_id=JobId(1000), at=time.time(), user=site.te_user)
+    says_outlived(config, (), (lately,))
+    with daemon_of(cluster, config):
+        other = site.submit(*TRIAL, user=site.be_user)
+        waits = site.submit(*TRIAL)
+        cluster.wait_for(lambda: cluster.job(waits)["Reason"] == "JobHeldAdmin", "the hold")
+        cluster.wait_state(other, "COMPLETED")
+        assert cluster.job(waits)["Reason"] == "JobHeldAdmin"
+    says_outlived(config, (lately,), (replace(lately, at=lately.at - DAY_S),))
+    with daemon_of(cluster, config):
+        cluster.wait_state(waits, "COMPLETED")
+
+
+def says_outlived(config: Path, before: tuple[Outlived, ...], now: tuple[Outlived, ...]) -> None:
+    """Write into the store which TE runs outlived their limits."""
+    engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}")
+    with engine.begin() as connection:
+        write(connection, before, now)
+    engine.dispose()
+
+
+def test_a_te_job_whose_limit_is_raised_is_one_too_many(site: Site) -> None:
+    cluster = site.cluster
+    with daemon_of(cluster, site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")) as daemon:
+        long = site.submit(*TRIAL, wrap="sleep 1000")
+        cluster.wait_state(long, "RUNNING")
+        raised = ("scontrol", "update", f"jobid={long}", "timelimit=9")
+        assert cluster.run(*raised, check=False, user=site.te_user).returncode != 0
+        cluster.run(*raised)
+        before = site.submit(*TRIAL)
+        cluster.wait_state(before, "COMPLETED")
+        cluster.wait_for(lambda: [one["user"] for one in daemon.json("status")["barred"]] == [site.te_user], "the bar")
+        assert "outlived its time limit" in daemon.ask("explain", str(long)).stdout
+        waits = site.submit(*TRIAL)
+        cluster.wait_for(lambda: cluster.job(waits)["Reason"] == "JobHeldAdmin", "the hold")
+        assert cluster.state(long) == "RUNNING"
+        assert "outlived the time limits with which they started" in daemon.ask("explain", str(waits)).stdout
+        # As a BE job it waits in turn, and starts.
+        cluster.run("scontrol", "update", f"jobid={waits}", "partition=main", user=site.te_user)
+        cluster.wait_state(waits, "COMPLETED")
 
 
 @pytest.mark.gate

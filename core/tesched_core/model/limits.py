@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import ceil, inf
 
@@ -59,11 +59,15 @@ class TeLimits:
     max_node_minutes_per_user: float = 0.0
     #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
     max_cluster_share: float = 1.0
+    #: a user with so many TE runs in 24 h that outlived their time limits has no TE jobs (`guard/misuse.py`); 0: any
+    max_outlived_per_user_day: int = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or for more than there is."""
         if self.max_running_per_user < 0:
             raise ValueError("max_running_per_user must be a whole number of at least 0")
+        if self.max_outlived_per_user_day < 0:
+            raise ValueError("max_outlived_per_user_day must be a whole number of at least 0")
         if not 0 <= self.max_node_minutes_per_user < inf:
             raise ValueError("max_node_minutes_per_user must be a number of at least 0")
         if not 0 < self.max_cluster_share <= 1:
@@ -73,6 +77,11 @@ class TeLimits:
     def is_set(self) -> bool:
         """Return whether any of them limits anything."""
         return self != TeLimits()
+
+    @property
+    def counts_what_starts(self) -> bool:
+        """Return whether it matters how many TE jobs have started."""
+        return replace(self, max_outlived_per_user_day=0) != TeLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from tesched_core.model.bystander import Bystander, Examined
 from tesched_core.model.change import HOLD, LET_THROUGH, NODE_BINDING, Change, Field, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
+from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -116,6 +117,8 @@ class Memory:
     te_poll: tuple[UnixSeconds, JobId] | None = None
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
+    #: TE runs of the last day that outlived their time limits
+    outlived: tuple[Outlived, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: and for how long victims were ending on each node. Read back alike
