@@ -13,7 +13,8 @@ _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_dae
 ADMISSION_MUTATIONS = (
     Mutation("let through: at all", _OTHER, "elif one.value == STANDS and", "elif False and"),
     Mutation("let through: what stands", _OTHER, "context.now - one.taken_at >= SAVED_S", "True"),
-    Mutation("let through: the nice value", _OTHER, " and job.nice == one.nice:", ":"),
+    Mutation("let through: the nice value", _OTHER, "return job.nice == one.nice and has", "return has"),
+    Mutation("let through: the hook's mark", _OTHER, " and has_hook_mark(job) == one.marked", ""),
     Mutation("let through: what tesched sets", _OTHER, "return not set_by_us and", "return"),
     Mutation("let through: a task alone", _OTHER, "is_new and _is_free(task", "False and _is_free(task"),
     Mutation("let through: a task that has run", _OTHER, "and task.pending and not task.restarts", "and task.pending"),

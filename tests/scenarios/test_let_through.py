@@ -10,6 +10,7 @@ from tesched_core.model.actions import FailureKind, Hold, Release, Status
 from tesched_core.model.change import PRIORITY, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode
+from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 from tesched_core.orders.undo import undo
@@ -133,6 +134,15 @@ def test_what_its_user_does_with_the_nice_value_lets_none_through() -> None:
     drive = site()
     is_released_by_another(drive, nice=100)
     assert holds(drive, 20) == [SECOND]
+
+
+@pytest.mark.parametrize("mark", [HOOK_MARK, ""])
+def test_what_another_tesched_undoes_lets_none_through(mark: str) -> None:
+    drive = site(replace(trial(SECOND), admin_comment=HOOK_MARK))
+    is_released_by_another(drive)
+    # It removes the mark, and an operator does not.
+    drive.change(SECOND, admin_comment=mark)
+    assert holds(drive, 20) == ([] if mark else [SECOND])
 
 
 def test_what_tesched_sets_of_its_priority_lets_none_through() -> None:

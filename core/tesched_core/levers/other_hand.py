@@ -15,6 +15,8 @@ Principle
     - Slurm lets no user end an operator's hold, but for a flaw: a change of the nice value gives a held job a priority,
       and it starts (22.05). Slurm takes one such change of a user's, and leaves the job with another nice value. An
       operator's release sets it to 0. So a job with another nice value than while it was held was not let through.
+    - Another tesched, of another store, releases what the submission hook has held (`tesched undo`), and removes the
+      hook's mark. An operator's release leaves it.
     - What tesched sets of a job's priority or nice value might do the same.
 
     Of an array the tasks are let through with it; one task that is released alone is let through alone.
@@ -41,6 +43,7 @@ from tesched_core.model.change import (
     Field,
 )
 from tesched_core.model.cluster import Job
+from tesched_core.model.hook import has_hook_mark
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
 from tesched_core.policy import HELD_BY_US
@@ -58,14 +61,14 @@ def see_other_hands(context: CycleContext) -> None:
             continue
         if job.held and job.reason == HELD_BY_US:
             held[job_id] = _in_place(one, job, context)
-        elif one.value == STANDS and _is_free(job, context) and job.nice == one.nice:
+        elif one.value == STANDS and _is_free(job, context) and _is_as_held(one, job):
             held[job_id] = _let_through(job_id, context)
     arrays = {job_id for job_id, one in held.items() if one.value == STANDS}
     for array in arrays:
         for task in context.tasks_of(array):
             # Slurm makes it a record of its own when somebody names it.
             is_new = task.job_id not in held and task.pending and not task.restarts
-            if is_new and _is_free(task, context) and task.nice == held[array].nice:
+            if is_new and _is_free(task, context) and _is_as_held(held[array], task):
                 held[task.job_id] = _let_through(task.job_id, context)
 
 
@@ -76,7 +79,12 @@ def _in_place(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
     if one.taken_at is None:
         return replace(one, taken_at=context.now)
     stands = context.now - one.taken_at >= SAVED_S
-    return replace(one, value=STANDS, nice=job.nice) if stands else one
+    return replace(one, value=STANDS, nice=job.nice, marked=has_hook_mark(job)) if stands else one
+
+
+def _is_as_held(one: Change[int], job: Job) -> bool:
+    """Check that what a user's change, or another tesched's release, would have changed is as it was."""
+    return job.nice == one.nice and has_hook_mark(job) == one.marked
 
 
 def _is_free(job: Job, context: CycleContext) -> bool:

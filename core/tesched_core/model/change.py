@@ -121,8 +121,9 @@ class Change(Generic[V]):
     #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`
     shown: int | None = None
     restarts: int = 0
-    #: of a hold that stands: the job's nice value
+    #: of a hold that stands: the job's nice value, and whether it had the submission hook's mark
     nice: int | None = None
+    marked: bool = False
     #: how often it was set again because others had put it back
     undone: int = 0
     #: how often Slurm has taken the command that puts it back, and when it was counted last: those in quick succession
