@@ -267,7 +267,9 @@ def flooded(site: Site, daemon: Daemon, *, says_s: int, run_s: int, second_s: in
     """
     cluster = site.cluster
     whole = ("--exclusive", "--mem=0")
-    be = site.submit(*PLAIN, *whole, f"--comment=run={says_s}", wrap=f"sleep {run_s}", user=site.be_user)
+    # Its first run goes on until it is preempted, however long the flood takes to come.
+    run = f'[ -n "$SLURM_RESTART_COUNT" ] || sleep 1000; sleep {run_s}'
+    be = site.submit(*PLAIN, *whole, f"--comment=run={says_s}", wrap=run, user=site.be_user)
     cluster.wait_state(be, "RUNNING")
     daemon.await_polls(cluster)
     flood = [site.submit(*TRIAL, *whole, wrap=f"sleep {seconds}") for seconds in (3, second_s, *[1] * 5)]
