@@ -13,8 +13,8 @@ Principle
       between knows of it; so does `tesched undo`.
     - A hold that was never seen has not arrived. One that does not stand yet may be lost by a slurmctld that dies.
     - Slurm lets no user end an operator's hold, but for a flaw: a change of the nice value gives a held job a priority,
-      and it starts (22.05). Slurm takes one such change of a user's, and leaves the job with another nice value. An
-      operator's release sets it to 0. So a job with another nice value than while it was held was not let through.
+      and it starts (22.05). With the submission hook it keeps its nice value. Without, a job with another one than
+      while it was held was not let through; a user who sets it to and fro between two polls is not told apart.
     - Another tesched, of another store, releases what the submission hook has held (`tesched undo`), and removes the
       hook's mark. An operator's release leaves it.
     - What tesched sets of a job's priority or nice value might do the same.
