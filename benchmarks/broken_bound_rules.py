@@ -12,6 +12,7 @@ _HOLD = "core/tesched_core/levers/hold.py"
 _BYSTANDERS, _TE_RUNS = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/te_runs.py"
 
 _SIMULATED = "sim/tesched_sim/observer.py"
+_MISUSE = "core/tesched_core/guard/misuse.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 
 BOUND_MUTATIONS = (
@@ -21,6 +22,17 @@ BOUND_MUTATIONS = (
     Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
     Mutation("bound: a boost stays", _STEP, "[*context.deadlines.due, *boosted]", "context.deadlines.due"),
+    Mutation("misuse: what counts", _MISUSE, "if traits.rule == OUTLIVED and", "if False and"),
+    Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
+    Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),
+    Mutation("misuse: when it outlived", _MISUSE, "at=job.start_time + traits.time_limit_s", "at=snapshot.taken_at"),
+    Mutation("misuse: of old ones none", _MISUSE, "if one.at > snapshot.taken_at - DAY_S", ""),
+    Mutation("misuse: so many", _MISUSE, "if len(ats) >= most", "if len(ats) > most"),
+    Mutation("misuse: until there are fewer", _MISUSE, "ats[len(ats) - most] + DAY_S", "ats[-1] + DAY_S"),
+    Mutation("misuse: they wait", _TE_LIMITS, "if job.user in barred:", "if False:"),
+    Mutation("misuse: the hook", _STEP, "limits.te.counts_what_starts or bool(barred)", "limits.te.counts_what_starts"),
+    Mutation("misuse: nobody else", _STEP, "limits.te.counts_what_starts or bool(barred)", "limits.te.is_set"),
+    Mutation("misuse: the plugin", _MARKING, "*barred_users(memory.outlived, limits.te, context.now)", ""),
     Mutation("te limits: running jobs", _TE_LIMITS, "running > limits.max_running_per_user", "False"),
     Mutation("te limits: node-minutes", _TE_LIMITS, "minutes > most_minutes", "minutes >= most_minutes"),
     Mutation("te limits: the nodes", _TE_LIMITS, "job.request.min_nodes * most_run_s", "most_run_s"),
@@ -37,13 +49,13 @@ BOUND_MUTATIONS = (
     Mutation(
         "te limits: first come",
         _TE_LIMITS,
-        "(one.submit_time, one.job_id)",
-        "one.job_id",
+        "one.submit_time, one.job_id)",
+        "one.job_id)",
     ),
     Mutation(
         "te limits: an array's throttle", _TE_LIMITS, "min(tasks, max(job.array_throttle - running_tasks, 0))", "tasks"
     ),
-    Mutation("te limits: no window", _STEP, "if context.limits.te.is_set:", "if False:"),
+    Mutation("te limits: no window", _STEP, "if is_counted:", "if False:"),
     Mutation(
         "bound: a TE run between two polls", _BYSTANDERS, "found |= _unseen(found, known, te, memory, context)", "pass"
     ),

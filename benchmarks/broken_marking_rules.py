@@ -18,7 +18,7 @@ MARKING_MUTATIONS = (
     Mutation("marks: the hour's limit", _MARKING, "self.tally.count += 1", "pass"),
     Mutation("marks: a user's limit", _MARKING, "self.tally.by_user[job.user] += 1", "pass"),
     Mutation("marks: a node's limit", _MARKING, "self.tally.by_node.update(job.nodes)", "pass"),
-    Mutation("marks: too many users to bar", _MARKING, "if len(barred) > MOST_BARRED:", "if False:"),
+    Mutation("marks: too many users to bar", _MARKING, "if len(no_te_jobs) > MOST_BARRED:", "if False:"),
     Mutation(
         "marks: a TE user's limit",
         _MARKING,

@@ -427,11 +427,24 @@ local function tesched_put_off(job_desc, job_rec, part_list, uid)
     end
 end
 
+-- A held job keeps its nice value while there is a file: another one would give it a priority, and it would start, also
+-- where an operator holds it (22.05).
+local function tesched_keep_nice(job_desc, job_rec, uid)
+    if job_rec.priority == 0 and tesched_is_set(job_desc.nice) then
+        local file = tesched_admission()
+        if file and os.time() <= file.valid and not file.uids[uid] then
+            job_desc.nice = NO_VAL
+            slurm.log_user("a held job keeps its nice value")
+        end
+    end
+end
+
 -- A pending job that is to be changed: one that may start by that, and must not, starts no sooner than the daemon has seen
 -- it, which holds it then. A user's change can't hold it with the mark: Slurm refuses an AdminComment that is set here.
 -- Changes of root, of SlurmUser and of the daemon are left alone, and cause no poke.
 local function tesched_modified(job_desc, job_rec, part_list, modify_uid)
     if modify_uid ~= 0 then
+        pcall(tesched_keep_nice, job_desc, job_rec, modify_uid)
         local called, frees = pcall(tesched_frees, job_desc, job_rec)
         if called and frees then
             pcall(tesched_put_off, job_desc, job_rec, part_list, modify_uid)

@@ -51,6 +51,8 @@ from tesched_policies.gavel.state import GavelState, JobRounds, PairRounds
 from tesched_policies.pdors.state import JobPlan, Option, PdorsState
 from tesched_policies.slaq.state import SlaqState, Training
 
+from tests.outlived_runs import outlived
+
 job_ids = st.integers(1, 2**26).map(JobId)
 order_ids = st.integers(1, 2**40).map(OrderId)
 times = st.floats(0, 2**33)
@@ -222,14 +224,13 @@ def _by_job(lever: str, field: Field, one: st.SearchStrategy[Any]) -> st.SearchS
         lever=st.just(lever),
         job_id=job_ids,
         field=st.just(field),
-        previous=one,
-        value=one,
+        **dict.fromkeys(("previous", "value"), one),
         before=st.none() | one,
         at=times,
         since=st.none() | times,
         order_id=st.none() | order_ids,
-        dry=st.booleans(),
-        restored=st.booleans(),
+        nice=st.none() | nice_values,
+        **dict.fromkeys(("dry", "restored"), st.booleans()),
     )
     return st.lists(change, min_size=1, max_size=3).map(lambda some: {one.job_id: one for one in some})
 
@@ -277,8 +278,7 @@ memories = st.builds(
             Futility,
             count=st.integers(1, 9),
             ending=st.sampled_from(Ending),
-            said=words,
-            basis=words,
+            **dict.fromkeys(("said", "basis"), words),
             fellows=st.integers(0, 9),
             changed=st.booleans(),
         ),
@@ -289,8 +289,7 @@ memories = st.builds(
             Paid,
             at=times,
             job_id=job_ids,
-            user=words,
-            account=words,
+            **dict.fromkeys(("user", "account"), words),
             nodes=nodes,
             node_s=st.floats(0, 2**40),
             preemptor_restarts=st.none() | st.integers(0, 99),
@@ -307,6 +306,7 @@ memories = st.builds(
     ),
     policy_states=states,
     changes=changes,
+    outlived=outlived,
 )
 
 reasons = st.builds(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +15,17 @@ from sqlalchemy import Engine
 from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import LeftOfBound, RefusalCode
+from tesched_core.model.limits import TeLimits
 from tesched_core.model.notice import TARGET_WORDS, ExitZero
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
+from tesched_core.model.outlived import Barred
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass
 from tesched_db import queries as read
 from tesched_db import reports, trainings
 from tesched_db.delays import delay_of
+from tesched_db.let_through import LetThrough, let_through
+from tesched_db.outlived_rows import barred
 from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
@@ -38,6 +43,7 @@ from tesched_cli.common import (
 )
 from tesched_cli.render import expectation, training
 from tesched_cli.render.delays import delay_json, delayed, left
+from tesched_cli.render.te_users import barred_line
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -61,7 +67,8 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
-        bound = _left_of_bound(engine, story)
+        bound, free = _left_of_bound(engine, story), _let_through(engine, story)
+        misuse = _barred(engine, story, configuration(config_path).guard.te)
     if story is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
@@ -73,12 +80,16 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
         whole = training.training_json(array, together, points=True) if array else None
         bare = replace(story, policy_states={})
         data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
-        print_json("explain", {**data, "expected": expected, "delay": delay_json(delay_of(story)), "bound": bound})
+        data |= {"expected": expected, "delay": delay_json(delay_of(story)), "bound": bound, "let_through": free}
+        data["barred"] = misuse
+        print_json("explain", data)
         return
     out = console()
     said = [
         *head(story),
         *([f"  bound   {left(bound)} (guard.bound)"] if bound else ()),
+        *([f"  hold    released by another hand at {clock(free.at)}: not held again"] if free else ()),
+        *([f"  user    {barred_line(misuse)}"] if misuse else ()),
         *([f"  run     {expected.said}"] if expected else ()),
         *(training.lines(told, ahead, out) if told else ()),
     ]
@@ -95,6 +106,22 @@ def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None
     if story is None or daemon is None or daemon.bound is None or story.job.gone:
         return None
     return next((one for one in daemon.bound.jobs if one.job == story.job.label), None)
+
+
+def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:
+    """Return when an operator has let the job, or its array, through; None if that was not so."""
+    if story is None or story.job.gone:
+        return None
+    array = re.match(r"\d+(?=_)", story.job.label)
+    ids = {story.job.job_id, JobId(int(array[0])) if array else None}
+    return next((one for one in let_through(engine) if one.job_id in ids), None)
+
+
+def _barred(engine: Engine, story: JobStory | None, limits: TeLimits) -> Barred | None:
+    """Return why no TE job of the job's user starts; None: the job is none, or waits no more, or that is not so."""
+    if story is None or story.job.job_class is not JobClass.TE or story.job.state is not JobState.PENDING:
+        return None
+    return barred(engine, limits, time.time()).get(story.job.user)
 
 
 def _array_of(engine: Engine, story: JobStory | None) -> TrainingView | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
+from sqlalchemy import Engine
 from tesched_core.model.cluster import JobState
 from tesched_core.model.limits import Limits
 from tesched_core.model.order import Victim, VictimState
@@ -19,6 +20,8 @@ from tesched_daemon.settings import Mode
 from tesched_daemon.wakeup_shares import LEFT, SERVED
 from tesched_db import queries as read
 from tesched_db.lease import Standby
+from tesched_db.let_through import let_through
+from tesched_db.outlived_rows import barred
 from tesched_db.trainings import trainings
 from tesched_db.views import DAEMON, DaemonView, JobFilter, JobView, Percentiles, StatusView
 
@@ -38,6 +41,7 @@ from tesched_cli.common import (
 from tesched_cli.health import health
 from tesched_cli.render.delays import bound_line, delays_json, delays_lines, share_line
 from tesched_cli.render.refused import refusals
+from tesched_cli.render.te_users import barred_lines, free_lines
 from tesched_cli.render.training import IN_ALL, IN_TABLE, outlooks_of, training_json, trainings_table
 from tesched_cli.render.unread_limits import unread_limits
 
@@ -82,6 +86,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 }
                 head |= {"paused": view.paused, "deeds": view.deeds}
                 head["changed"] = {lever: sorted(jobs) for lever, jobs in changed.items()}
+                head["let_through"] = let_through(engine)
+                head["barred"] = [*barred(engine, limits.te, time.time()).values()]
                 data = {"queues": view.queues, "orders": view.open_orders, "retries": view.retries, "tally": view.tally}
                 late = overdue(view, time.time(), limits)
                 data |= {"decisions": view.decisions, "use": running, "overdue": late}
@@ -90,7 +96,8 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
                 print_json("status", {**head, **data, "trainings": {"shown": trained, "more": found.more}})
             else:
                 out = console()
-                out.print(_page(view, running, changed, limits, trainings_table(found, expected, out)))
+                said = [*_te_lines(engine, limits), *trainings_table(found, expected, out)]
+                out.print(_page(view, running, changed, limits, said))
             if how.exit_status:
                 raise SystemExit(how.exit_status)
             return
@@ -101,7 +108,7 @@ def status(*, config_path: Path, as_json: bool, watch: bool, every_s: float, htm
             with Live(console=out, screen=True, auto_refresh=False) as live:
                 while True:
                     found = trainings(engine, limit=IN_TABLE)
-                    trained_now = trainings_table(found, outlooks_of(found), out)
+                    trained_now = [*_te_lines(engine, limits), *trainings_table(found, outlooks_of(found), out)]
                     running = _running(read.jobs(engine, _HOLDING))
                     changed = read.changed_jobs(engine)
                     live.update(_page(read.status(engine), running, changed, limits, trained_now), refresh=True)
@@ -210,6 +217,12 @@ def _page(
         *_decisions(view),
     ]
     return Group(*parts)
+
+
+def _te_lines(engine: Engine, limits: Limits) -> Iterator[Text]:
+    """Yield which users have no TE jobs, and which TE jobs an operator has let through."""
+    yield from barred_lines(barred(engine, limits.te, time.time()).values())
+    yield from free_lines(let_through(engine))
 
 
 def _doubts(daemon: DaemonView) -> Iterator[Text]:

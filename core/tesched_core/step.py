@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.guard.misuse import barred_users, outlived_lately
 from tesched_core.guard.te_limits import above_te_limits
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
@@ -83,7 +84,10 @@ def step(
     memory = excused(memory, context)
     context.deadlines = Deadlines.of(memory, snapshot, limits, columns.room, longest_wait_s)
     held = [job_id for job_id, one in memory.changes_of(HOLD).items() if not one.restored]
-    above = above_te_limits(columns.trials, snapshot, limits.te, held)
+    free = {job.job_id for job in columns.trials if memory.is_let_through(job)}
+    memory = replace(memory, outlived=outlived_lately(memory.outlived, snapshot, limits.te))
+    barred = barred_users(memory.outlived, limits.te, context.now)
+    above = above_te_limits(columns.trials, snapshot, limits.te, held, let_through=free, barred=barred)
     waiting, not_now = te_queue(
         columns.trials, memory, context.now, limits, deadlines=context.deadlines, above_limits=above
     )
@@ -142,7 +146,7 @@ def step(
         transitions=tuple(context.transitions),
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
-        admission=_admission(context),
+        admission=_admission(context, is_counted=limits.te.counts_what_starts or bool(barred)),
         bound=_bound(late, context),
     )
     return memory, decision
@@ -157,7 +161,9 @@ def _too_late_now(
     # One for which victims leave is held no more; one that awaits what comes free would start in what these free.
     known = {one.job_id for one in late} | {order.preemptor for order in memory.open_orders() if order.victims}
     for job in trials:
-        why = context.deadlines.why_te_waits(job) if job.job_id not in known else None
+        if job.job_id in known or memory.is_let_through(job):
+            continue
+        why = context.deadlines.why_te_waits(job)
         if why is not None:
             yield HoldJob(job_id=job.job_id, why=why.text)
 
@@ -207,9 +213,9 @@ def _view(
     )
 
 
-def _admission(context: CycleContext) -> Admission | None:
-    """Return until when TE jobs may start by themselves: not at all where it matters how many do."""
-    if context.limits.te.is_set:
+def _admission(context: CycleContext, *, is_counted: bool) -> Admission | None:
+    """Return until when TE jobs may start by themselves: not at all where it matters which, or how many, do."""
+    if is_counted:
         return Admission(until=0.0, most_s=0.0)
     return context.deadlines.admission() if context.deadlines is not None else None
 

@@ -9,9 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.orm import Session
-from tesched_core.model.actions import (
-    OrderId,
-)
+from tesched_core.model.actions import OrderId
 from tesched_core.model.change import Field
 from tesched_core.model.memory import Futility, Memory, Past
 from tesched_core.model.notice import ExitZero, Target
@@ -24,12 +22,13 @@ from tesched_core.model.order import (
     Victim,
     VictimState,
 )
+from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.size import Size
 
-from tesched_db import change_rows, policy_states
+from tesched_db import change_rows, outlived_rows, policy_states
 from tesched_db.bystander_rows import Bystanders
 from tesched_db.change_rows import Changes
 from tesched_db.job_rows import CHUNK, Seen, Values
@@ -55,6 +54,7 @@ class Remembered:
     orders: dict[OrderId, Order] = field(default_factory=dict)
     by_job: dict[JobId, OfJob] = field(default_factory=dict)
     paid: tuple[Paid, ...] = ()
+    outlived: tuple[Outlived, ...] = ()
     bystanders: Bystanders = field(default_factory=Bystanders)
     changes: Changes = field(default_factory=dict)
     states: Mapping[str, Any] = field(default_factory=dict)
@@ -69,6 +69,7 @@ class Remembered:
             orders={OrderId(row.order_id): order_of(row, victims.get(row.order_id, ())) for row in rows},
             by_job={JobId(row.job_id): _of_job(row) for row in by_job},
             paid=tuple(_paid_of(row) for row in session.scalars(select(PaidRow).order_by(PaidRow.at, PaidRow.job_id))),
+            outlived=outlived_rows.load(session),
             bystanders=Bystanders.load(session),
             changes=change_rows.load(session),
             states=policy_states.load(session, kinds),
@@ -85,6 +86,7 @@ class Remembered:
                 job_id: one.last_preempted for job_id, one in self.by_job.items() if one.last_preempted is not None
             },
             paid=self.paid,
+            outlived=self.outlived,
             bystanders=self.bystanders.by_job,
             past={job_id: one.past for job_id, one in self.by_job.items() if one.past is not None},
             retry_at={job_id: one.retry_at for job_id, one in self.by_job.items() if one.retry_at is not None},
@@ -112,9 +114,10 @@ class Remembered:
         self._write_by_job(connection, memory)
         self._write_paid(connection, memory)
         self.bystanders.write(connection, memory, seen)
+        outlived_rows.write(connection, self.outlived, memory.outlived)
         change_rows.write(connection, self.changes, memory.changes)
         policy_states.write(connection, self.states, memory.policy_states)
-        self.changes, self.states = memory.changes, memory.policy_states
+        self.changes, self.states, self.outlived = memory.changes, memory.policy_states, memory.outlived
 
     def _write_paid(self, connection: Connection, memory: Memory) -> None:
         if memory.paid == self.paid:

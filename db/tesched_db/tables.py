@@ -493,6 +493,16 @@ class PaidRow(Base):
     withdrawn: Mapped[bool]
 
 
+class OutlivedRow(Base):
+    """TE run that outlived its time limit, of the last day."""
+
+    __tablename__ = "outlived"
+
+    job_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[float] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column("user_name", key="user")
+
+
 class JobMemoryRow(Base):
     """Memory by job."""
 

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tesched_core.model.change import HOLD, LET_THROUGH, STANDS
 from tesched_core.model.hook import HOOK_MARK
+from tesched_core.model.outlived import Outlived
+from tesched_core.model.payment import DAY_S
+from tesched_core.model.resources import JobId
+from tesched_db.engine import open_store
+from tesched_db.outlived_rows import write
+from tesched_db.queries import memory
 from tesched_testcluster.harness.daemon_process import Daemon, crashing_daemon, daemon_of, run_tesched, until_killed
 
 from tests.cluster import admission_site
@@ -59,6 +69,100 @@ def test_a_job_that_its_user_releases_or_makes_te_waits_like_others(site: Site, 
         site.cluster.wait_for(lambda: site.cluster.job(second)["Reason"] == "JobHeldAdmin", "the daemon's hold")
         site.cluster.run("scancel", str(first))
         site.cluster.wait_state(second, "COMPLETED")
+
+
+@pytest.mark.gate
+def test_an_operator_lets_one_through_and_its_user_does_not(site: Site) -> None:
+    cluster = site.cluster
+    whole = ("--exclusive", "--mem=0")
+    config = site.config(ONE_EACH)
+    with suppress(_KilledError), daemon_of(cluster, config) as daemon:
+        # It leaves no room, so that what is released waits, and is seen to.
+        first = site.submit(*TRIAL, *whole, wrap="sleep 1000")
+        cluster.wait_state(first, "RUNNING")
+        by_hand, by_user = (site.submit(*TRIAL, *whole) for _ in range(2))
+        waits = [str(by_hand), str(by_user)]
+        cluster.wait_for(lambda: all(cluster.job(one)["Reason"] == "JobHeldAdmin" for one in waits), "the holds")
+        # Slurm has them after a restart, too.
+        cluster.wait_for(lambda: holds_of(config) == dict.fromkeys((by_hand, by_user), STANDS), "the holds to stand")
+        for words in (("release", waits[1]), ("update", f"jobid={by_user}", "priority=99"), ("top", waits[1])):
+            assert cluster.run("scontrol", *words, check=False, user=site.te_user).returncode != 0
+        # Slurm would let its user do that, and give it a priority.
+        cluster.run("scontrol", "update", f"jobid={by_user}", "nice=7", user=site.te_user)
+        assert site.held() == waits
+        cluster.run("scontrol", "release", waits[0])
+        cluster.wait_for(lambda: holds_of(config).get(by_hand) == LET_THROUGH, "the daemon to see that")
+        assert site.held() == [waits[1]]
+        raise _KilledError
+    cluster.stop_slurmctld()
+    cluster.start_slurmctld()
+    with daemon_of(cluster, config) as daemon:
+        assert "released by another hand at" in daemon.ask("explain", waits[0]).stdout
+        assert site.held() == [waits[1]]
+        cluster.run("scancel", str(first))
+        cluster.wait_state(by_hand, "COMPLETED")
+
+
+class _KilledError(Exception):
+    """The block ends by this, and the daemon by SIGKILL."""
+
+
+def holds_of(config: Path) -> dict[int, int]:
+    """Return what the store says of the holds, by job."""
+    engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}", read_only=True)
+    try:
+        holds = memory(engine).changes_of(HOLD)
+    finally:
+        engine.dispose()
+    return {job_id: one.value for job_id, one in holds.items()}
+
+
+@pytest.mark.gate
+def test_a_user_whose_runs_outlived_their_limits_has_no_te_job_for_a_while(site: Site) -> None:
+    cluster = site.cluster
+    config = site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")
+    with daemon_of(cluster, config):
+        pass
+    lately = Outlived(job_id=JobId(1000), at=time.time(), user=site.te_user)
+    says_outlived(config, (), (lately,))
+    with daemon_of(cluster, config):
+        other = site.submit(*TRIAL, user=site.be_user)
+        waits = site.submit(*TRIAL)
+        cluster.wait_for(lambda: cluster.job(waits)["Reason"] == "JobHeldAdmin", "the hold")
+        cluster.wait_state(other, "COMPLETED")
+        assert cluster.job(waits)["Reason"] == "JobHeldAdmin"
+    says_outlived(config, (lately,), (replace(lately, at=lately.at - DAY_S),))
+    with daemon_of(cluster, config):
+        cluster.wait_state(waits, "COMPLETED")
+
+
+def says_outlived(config: Path, before: tuple[Outlived, ...], now: tuple[Outlived, ...]) -> None:
+    """Write into the store which TE runs outlived their limits."""
+    engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}")
+    with engine.begin() as connection:
+        write(connection, before, now)
+    engine.dispose()
+
+
+def test_a_te_job_whose_limit_is_raised_is_one_too_many(site: Site) -> None:
+    cluster = site.cluster
+    with daemon_of(cluster, site.config("[guard.te]\nmax_outlived_per_user_day = 1\n")) as daemon:
+        long = site.submit(*TRIAL, wrap="sleep 1000")
+        cluster.wait_state(long, "RUNNING")
+        raised = ("scontrol", "update", f"jobid={long}", "timelimit=9")
+        assert cluster.run(*raised, check=False, user=site.te_user).returncode != 0
+        cluster.run(*raised)
+        before = site.submit(*TRIAL)
+        cluster.wait_state(before, "COMPLETED")
+        cluster.wait_for(lambda: [one["user"] for one in daemon.json("status")["barred"]] == [site.te_user], "the bar")
+        assert "outlived its time limit" in daemon.ask("explain", str(long)).stdout
+        waits = site.submit(*TRIAL)
+        cluster.wait_for(lambda: cluster.job(waits)["Reason"] == "JobHeldAdmin", "the hold")
+        assert cluster.state(long) == "RUNNING"
+        assert "outlived the time limits with which they started" in daemon.ask("explain", str(waits)).stdout
+        # As a BE job it waits in turn, and starts.
+        cluster.run("scontrol", "update", f"jobid={waits}", "partition=main", user=site.te_user)
+        cluster.wait_state(waits, "COMPLETED")
 
 
 @pytest.mark.gate
@@ -161,7 +265,9 @@ def flooded(site: Site, daemon: Daemon, *, says_s: int, run_s: int, second_s: in
     """
     cluster = site.cluster
     whole = ("--exclusive", "--mem=0")
-    be = site.submit(*PLAIN, *whole, f"--comment=run={says_s}", wrap=f"sleep {run_s}", user=site.be_user)
+    # Its first run goes on until it is preempted, however long the flood takes to come.
+    run = f'[ -n "$SLURM_RESTART_COUNT" ] || sleep 1000; sleep {run_s}'
+    be = site.submit(*PLAIN, *whole, f"--comment=run={says_s}", wrap=run, user=site.be_user)
     cluster.wait_state(be, "RUNNING")
     daemon.await_polls(cluster)
     flood = [site.submit(*TRIAL, *whole, wrap=f"sleep {seconds}") for seconds in (3, second_s, *[1] * 5)]

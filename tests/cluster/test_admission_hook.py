@@ -205,6 +205,12 @@ def test_what_a_user_changes_or_releases_waits_until_the_daemon_has_seen_it(
     site.submit(*PLAIN, "-Jw", wrap="sleep 1000")
     site.says(DEBUG)
     assert is_put_off(*held, change=release, user=site.te_user)
+    # Another nice value would give a held job a priority, whosever hold it is.
+    kept = site.submit(*PLAIN, "--hold")
+    site.cluster.run("scontrol", "update", f"jobid={kept}", "nice=9", user=site.te_user)
+    assert [site.cluster.job(kept)[name] for name in ("Priority", "Nice")] == ["0", "0"]
+    site.cluster.run("scontrol", "update", f"jobid={kept}", "nice=9")
+    assert site.cluster.job(kept)["Nice"] == "9"
     assert is_put_off(*waits, change=to_debug, user=site.te_user)
     assert is_put_off(*waits, change=("update", "jobid={job}", "partition=debug", "starttime=now"), user=site.te_user)
     assert not is_put_off(*waits, change=("update", "jobid={job}", "timelimit=2"), user=site.te_user)

@@ -10,9 +10,11 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.actions import Hold, OrderId, Requeue
 from tesched_core.model.bystander import ended
+from tesched_core.model.change import HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Admission
 from tesched_core.model.limits import Bound, Limits
+from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
@@ -150,7 +152,7 @@ def test_job_that_is_away_for_its_own_user_s_te_job_is_in_the_way_of_no_other() 
     assert delay_s(drive) == 26
 
 
-def chosen(*, te_s: int, later_s: int) -> Driver:
+def chosen(*, te_s: int, later_s: int, memory: Memory | None = None) -> Driver:
     """Return a node that WAITS fills, which has run for 60 s; TE wants all of it for `te_s`, LATER for `later_s`."""
     waits = running(WAITS, share("n1", 32), start_time=NOW - 60, submit_time=NOW - 60, user="bob")
     drive = Driver(
@@ -164,6 +166,7 @@ def chosen(*, te_s: int, later_s: int) -> Driver:
         graces={WAITS: 0},
     )
     drive.change(LATER, reason="None")
+    drive.memory = memory or drive.memory
     drive.cycle(0)
     assert drive.open_orders() == [1]
     return drive
@@ -177,6 +180,14 @@ def test_te_job_that_would_keep_a_victim_of_this_cycle_away_is_held_before_it_le
     drive = chosen(te_s=12, later_s=later_s)
     kinds = [type(action) for action in drive.decision.actions if isinstance(action, Hold | Requeue)]
     assert kinds == ([Hold, Requeue] if is_held else [Requeue])
+
+
+def test_one_that_an_operator_has_let_through_is_not_held_for_a_victim_of_this_cycle() -> None:
+    free = Change(
+        lever=HOLD, job_id=LATER, field=Field.HOLD, previous=0, value=LET_THROUGH, at=NOW, since=NOW, restored=True
+    )
+    drive = chosen(te_s=12, later_s=752, memory=Memory(changes={HOLD: {LATER: free}}))
+    assert not [action for action in drive.decision.actions if isinstance(action, Hold)]
 
 
 def test_te_jobs_start_by_themselves_only_while_they_do_not_keep_a_victim_of_this_cycle_away() -> None:

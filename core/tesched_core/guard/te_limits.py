@@ -15,9 +15,10 @@ Source
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tesched_core.intake.job_times import most_run_s
@@ -25,6 +26,7 @@ from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import Refusal, RefusalCode
 from tesched_core.model.limits import TeLimits
+from tesched_core.model.outlived import Barred
 from tesched_core.model.request import requested_gpus, takes_whole_nodes, tasks_in
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
@@ -59,11 +61,18 @@ class _Held:
 
 
 def above_te_limits(
-    trials: Iterable[Job], snapshot: Snapshot, limits: TeLimits, held_by_us: Iterable[JobId]
+    trials: Iterable[Job],
+    snapshot: Snapshot,
+    limits: TeLimits,
+    held_by_us: Iterable[JobId],
+    *,
+    let_through: Collection[JobId] = (),
+    barred: Mapping[str, Barred] = MappingProxyType({}),
 ) -> Mapping[JobId, Refusal]:
     """Return why those of the pending TE jobs that must not start yet have to wait.
 
-    Jobs that are `held_by_us` would start if tesched let them.
+    None of a user who is `barred` starts. Jobs that are `held_by_us` would start if tesched let them. Those that an
+    operator has `let_through` count first: they may start at any time.
     """
     if not limits.is_set:
         return {}
@@ -82,17 +91,28 @@ def above_te_limits(
         nodes = (snapshot.nodes.get(name) for name in snapshot.partitions[partition].nodes)
         return max((node.total.cpus for node in nodes if node is not None), default=0)
 
-    for job in sorted(trials, key=lambda one: (one.submit_time, one.job_id)):
+    for job in sorted(trials, key=lambda one: (one.job_id not in let_through, one.submit_time, one.job_id)):
         if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
             continue
         cpus = _cpus(job, snapshot, largest)
         wanted = _wanted(job, cpus, held.tasks[job.array_job_id])
-        if over := _over(wanted, held, whole, limits):
+        if job.user in barred:
+            over = _barred(barred[job.user])
+        elif over := _over(wanted, held, whole, limits):
             over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
+        if over:
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
-        else:
+        if not over or job.job_id in let_through:
             held.add(wanted)
     return found
+
+
+def _barred(one: Barred) -> str:
+    runs = "1 TE job" if one.count == 1 else f"{one.count} TE jobs"
+    return (
+        f"{runs} of {one.user} outlived the time limits with which they started in the last 24 h; "
+        f"guard.te.max_outlived_per_user_day is {one.most}"
+    )
 
 
 def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits) -> str:

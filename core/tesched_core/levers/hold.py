@@ -8,6 +8,8 @@ A job that the submission hook holds (`model/hook.py`) is taken over as if tesch
 unless it must wait on, as it must by `guard.bound`. Then it is held anew, as by an operator, so that its user can't
 release it. Where Slurm lets no operator remove the hook's mark, it is remembered that the hook's hold is over: a later
 hold of that job is its user's own.
+
+A TE job that another hand has released is not held again (`other_hand.py`).
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from math import inf
 from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
-from tesched_core.levers.contract import Lever, Orders, open_now
-from tesched_core.model.actions import Hold, Reason, ReasonCode, Release
-from tesched_core.model.change import HOLD, Change, Field
+from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
+from tesched_core.levers.other_hand import see_other_hands
+from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release
+from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
 from tesched_core.model.memory import Memory
@@ -34,7 +37,6 @@ MOST_HELD = 50
 #: Seconds in which the removal of the hook's mark is tried, once in `RESEND_AFTER_S`.
 UNMARK_FOR_S = 20.0
 _NOT_WANTED = "no policy wants it held any more"
-_HELD, _FREE = 1, 0
 #: when the hold of a job was asked for that only the hook holds
 _NEVER = 0.0
 
@@ -47,7 +49,8 @@ class HoldLever(Lever):
     intents = (HoldJob, ReleaseJob)
 
     def follow(self, context: CycleContext) -> None:
-        """Take over the holds of the submission hook, before it is decided who must wait."""
+        """See which holds others have ended, and take over those of the submission hook: then see who must wait."""
+        see_other_hands(context)
         self._take_over(context)
 
     def carry_out(self, intents: Sequence[Any], orders: Orders, context: CycleContext) -> None:
@@ -75,6 +78,15 @@ class HoldLever(Lever):
                 held[job_id] = replace(one, since=context.now)
         served = {order.preemptor: order for order in open_now(orders)}
         self._release({}, {}, served, context, inf)
+
+    def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
+        """Take in that a job stays held: its release did not reach Slurm for certain."""
+        held = context.changes_of(self.name)
+        for outcome in outcomes:
+            action, one = outcome.action, held.get(outcome.action.job_id)
+            released = isinstance(action, Release) and not action.mark_only
+            if released and one is not None and one.value == FREE and certainly_failed(outcome):
+                held[action.job_id] = replace(one, value=HELD)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many holds are to be ended. Of a job that runs none can be."""
@@ -106,11 +118,12 @@ class HoldLever(Lever):
                 if job is not None and job.pending and has_hook_mark(job):
                     over = one if one.restored else replace(one, restored=True, since=context.now)
                     held[job_id] = _without_mark(over, job, context)
-                elif job_id not in context.absent:
+                elif job_id not in context.absent and not _is_remembered(one, job, context):
                     del held[job_id]
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
                     order = served[job_id]
+                    held[job_id] = replace(one, value=FREE)
                     reason = Reason(
                         code=ReasonCode.ITS_TURN,
                         text="it is its turn in this round",
@@ -126,7 +139,7 @@ class HoldLever(Lever):
                 admitted += context.snapshot.job_class(job_id) is JobClass.TE
                 if admitted > most_admitted:
                     continue  # of hundreds the others come with the next polls
-                held[job_id] = replace(one, value=_FREE)
+                held[job_id] = replace(one, value=FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
 
@@ -136,11 +149,16 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
         lever=HOLD,
         job_id=job_id,
         field=Field.HOLD,
-        previous=_FREE,
-        value=_HELD,
+        previous=FREE,
+        value=HELD,
         at=context.now,
         since=context.now,
     )
+
+
+def _is_remembered(one: Change[int], job: Job | None, context: CycleContext) -> bool:
+    """Return whether a job that another hand has let through may yet run, or a task of it."""
+    return one.value == LET_THROUGH and (job is not None or bool(context.tasks_of(one.job_id)))
 
 
 def _without_mark(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
@@ -171,7 +189,7 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(one.job_id)
     if job is None or one.job_id in context.absent:
         return one.job_id in context.absent
-    on_its_way = one.value == _HELD and context.now - one.at <= RESEND_AFTER_S
+    on_its_way = one.value == HELD and context.now - one.at <= RESEND_AFTER_S
     return not job.finished and (job.priority == 0 or on_its_way)
 
 

@@ -23,13 +23,16 @@ BEGIN_TIME = "begin_time"
 REQUEUE = "requeue"
 MARK = "mark"
 
+#: Values of a hold: it is to end; it was asked for; slurmctld has it after a restart, too; another hand has ended it.
+FREE, HELD, STANDS, LET_THROUGH = 0, 1, 2, 3
+
 
 class Field(StrEnum):
     """Field of a job's record in Slurm that a lever sets."""
 
     NICE = "nice"
     PRIORITY = "priority"
-    #: 1: held, 0: not
+    #: `HELD` and the like
     HOLD = "hold"
     NODES = "nodes"
     #: begin time, Unix seconds
@@ -110,13 +113,17 @@ class Change(Generic[V]):
     dry: bool = False
     #: nothing is to be put back (any more); kept as long as it keeps the lever from asking anew
     restored: bool = False
-    #: when Slurm took the command; None: that is not known
+    #: when Slurm took the command; of a hold when it was first seen, or was seen to be ended by another hand; None:
+    #: that is not known
     taken_at: UnixSeconds | None = with_default(default=None, compare=False)
     #: of a nice value: the priority that the job had with `previous`, which Slurm does not work out anew; None: it does
     own: int | None = None
     #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`
     shown: int | None = None
     restarts: int = 0
+    #: of a hold that stands: the job's nice value, and whether it had the submission hook's mark
+    nice: int | None = None
+    marked: bool = False
     #: how often it was set again because others had put it back
     undone: int = 0
     #: how often Slurm has taken the command that puts it back, and when it was counted last: those in quick succession

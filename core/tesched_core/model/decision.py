@@ -81,6 +81,8 @@ class RefusalCode(StrEnum):
     CAUSED_LIMIT = "caused_limit"
     # what TE jobs of one user, or all of them, may hold at once
     TE_LIMIT = "te_limit"
+    # it was to wait for one of those or for guard.bound, and an operator has let it through
+    LET_THROUGH = "let_through"
     # what rounds (gavel, pdors) may cost
     ROUND_LIMIT = "round_limit"
     SLOWDOWN = "slowdown"

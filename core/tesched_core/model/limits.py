@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil, inf
 from typing import ClassVar
@@ -65,6 +65,8 @@ class TeLimits:
     max_node_minutes_per_user: Amount = 0.0
     #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
     max_cluster_share: float = 1.0
+    #: a user with so many TE runs in 24 h that outlived their time limits has no TE jobs (`guard/misuse.py`); 0: any
+    max_outlived_per_user_day: Count = 0
 
     def __post_init__(self) -> None:
         """Raise ValueError for a limit below zero, or for more than there is."""
@@ -76,6 +78,11 @@ class TeLimits:
     def is_set(self) -> bool:
         """Return whether any of them limits anything."""
         return self != TeLimits()
+
+    @property
+    def counts_what_starts(self) -> bool:
+        """Return whether it matters how many TE jobs have started."""
+        return replace(self, max_outlived_per_user_day=0) != TeLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 from tesched_core.model.actions import OrderId
 from tesched_core.model.bystander import Bystander, Examined
-from tesched_core.model.change import NODE_BINDING, Change, Field, TeRules, own_request
+from tesched_core.model.change import HOLD, LET_THROUGH, NODE_BINDING, Change, Field, TeRules, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
+from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.refused import RefusedChange
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -116,6 +117,8 @@ class Memory:
     te_poll: tuple[UnixSeconds, JobId] | None = None
     #: victims' payments of the last day
     paid: tuple[Paid, ...] = ()
+    #: TE runs of the last day that outlived their time limits
+    outlived: tuple[Outlived, ...] = ()
     #: how long jobs took to leave without a notice; read back from the orders of the past, so it is no part of the rest
     leave_times: LeaveTimes = field(default_factory=dict, compare=False)
     #: and for how long victims were ending on each node. Read back alike
@@ -151,6 +154,12 @@ class Memory:
         """Return whether tesched has bound the job to nodes."""
         binding = self.changes_of(NODE_BINDING).get(job_id)
         return binding is not None and not binding.restored
+
+    def is_let_through(self, job: Job) -> bool:
+        """Return whether another hand has released the job, or its array, that tesched had held."""
+        holds = self.changes_of(HOLD)
+        found = (holds.get(one) for one in (job.job_id, job.array_job_id) if one is not None)
+        return any(one is not None and one.value == LET_THROUGH for one in found)
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""

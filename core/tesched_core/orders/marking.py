@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from tesched_core.guard.budget import Tally
 from tesched_core.guard.eligibility import eligible_victims
+from tesched_core.guard.misuse import barred_users
 from tesched_core.intake.pending_reason import room_would_not_help
 from tesched_core.levers.context import CycleContext
 from tesched_core.model.actions import OrderId
@@ -90,7 +91,8 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
             size=_size(job, context),
             until=None if deadlines is None else deadlines.victim_until(job),
         )
-    if len(barred) > MOST_BARRED:
+    no_te_jobs = frozenset([*barred, *barred_users(memory.outlived, limits.te, context.now)])
+    if len(no_te_jobs) > MOST_BARRED:
         marks = {}
     wait_s = wait_for_any(context)
     came_back = waiting_after_return(memory, limits, context.now)
@@ -116,7 +118,7 @@ def marked(policy: Policy[Any], state: object, view: View, context: CycleContext
                 score=np.asarray(scores[rows], dtype=np.float64),
             )
         )
-    rules = TeRules(barred=frozenset(barred), wait_s=wait_s, came_back=tuple(came_back.values()))
+    rules = TeRules(barred=no_te_jobs, wait_s=wait_s, came_back=tuple(came_back.values()))
     return MarkJobs(marks=marks, te_rules=rules), Refusals(told), ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from tesched_core.intake.pending_reason import asks_for_nodes_alone, has_reason, room_would_not_help
@@ -31,7 +32,8 @@ def te_queue(
 
     Jobs that Slurm has yet to consider wait for that, unless `limits.await_first_look` is false and they ask for nodes
     alone. Those that must not start by themselves either have the refusal BOUND, by the deadlines of BE jobs, or that
-    of `above_limits`; one whose victims have had their notice is not stopped any more.
+    of `above_limits`; one whose victims have had their notice is not stopped any more. One that an operator has let
+    through may start, but no victim leaves for it.
     """
     is_open = [order for order in memory.open_orders() if order.state is OrderState.OPEN]
     # Of an order that waits for room to come free by itself the policy may think better.
@@ -48,7 +50,7 @@ def te_queue(
         if late is None and deadlines is not None:
             late = deadlines.why_te_waits(job)
         if late is not None and job_id not in pressing:
-            refusals.append(late)
+            refusals.append(_let_through(late) if memory.is_let_through(job) else late)
             continue
         early = not limits.await_first_look and not has_reason(job.reason) and asks_for_nodes_alone(job, now)
         why = None if early else room_would_not_help(job)
@@ -71,3 +73,9 @@ def te_queue(
             refusals.append(Refusal(job_id=job_id, preemptor=job_id, code=why[0], text=why[1]))
     waiting.sort(key=lambda job: (job.submit_time, job.job_id))
     return tuple(waiting), tuple(refusals)
+
+
+def _let_through(late: Refusal) -> Refusal:
+    """Return the refusal of a job that may start on what is free, though it would have to wait."""
+    text = f"released by another hand, not held again; it may start on what is free, and no victim leaves: {late.text}"
+    return replace(late, code=RefusalCode.LET_THROUGH, text=text)

@@ -198,6 +198,13 @@ def upgrade() -> None:
     op.create_index(op.f("ix_jobs_last_seen"), "jobs", ["last_seen"])
 
     op.create_table(
+        "outlived",
+        sa.Column("job_id", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("at", sa.Float(53), nullable=False),
+        sa.Column("user_name", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("job_id", "at", name=op.f("pk_outlived")),
+    )
+    op.create_table(
         "paid",
         sa.Column("job_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("at", sa.Float(53), nullable=False),

@@ -1,0 +1,28 @@
+"""TE runs that outlived their time limits, and the users who have no TE jobs for that (`guard/misuse.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tesched_core.model.resources import JobId, UnixSeconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlived:
+    """A TE run that went on past the time limit with which it started."""
+
+    job_id: JobId
+    #: when that was, by Slurm's clock: its start and the limit
+    at: UnixSeconds
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barred:
+    """A user who has none of the TE jobs that wait started."""
+
+    user: str
+    #: runs of the last 24 h that outlived their limits, and how many there may be
+    count: int
+    most: int
+    until: UnixSeconds

@@ -1,0 +1,40 @@
+"""TE runs that outlived their time limits, of the last day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy.orm import Session
+from tesched_core.guard.misuse import barred_users
+from tesched_core.model.limits import TeLimits
+from tesched_core.model.outlived import Barred, Outlived
+from tesched_core.model.resources import JobId, UnixSeconds
+
+from tesched_db.engine import reading
+from tesched_db.errors import store_errors
+from tesched_db.tables import OutlivedRow
+
+
+def load(session: Session) -> tuple[Outlived, ...]:
+    """Return what the store holds, oldest first."""
+    rows = session.scalars(select(OutlivedRow).order_by(OutlivedRow.at, OutlivedRow.job_id))
+    return tuple(Outlived(job_id=JobId(row.job_id), at=row.at, user=row.user) for row in rows)
+
+
+def write(connection: Connection, before: tuple[Outlived, ...], now: tuple[Outlived, ...]) -> None:
+    """Write in what they differ from those of before."""
+    if before == now:
+        return
+    for one in set(before) - set(now):
+        this = (OutlivedRow.job_id == one.job_id) & (OutlivedRow.at == one.at)
+        connection.execute(delete(OutlivedRow).where(this))
+    rows = [{"job_id": one.job_id, "at": one.at, "user": one.user} for one in now if one not in set(before)]
+    if rows:
+        connection.execute(insert(OutlivedRow), rows)
+
+
+def barred(engine: Engine, limits: TeLimits, now: UnixSeconds) -> Mapping[str, Barred]:
+    """Return the users who have no TE jobs now, by name."""
+    with store_errors("read the state store"), Session(reading(engine)) as session:
+        return barred_users(load(session), limits, now)
