@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import product
 from pathlib import Path
@@ -79,15 +80,31 @@ class SlurmConfig:
         if not 0.5 <= self.timeout_s <= 300:
             raise ValueError("timeout_s must be between 0.5 and 300 seconds")
         for name in OWN_FILES:
-            if not _names_a_file(getattr(self, name)):
+            path = getattr(self, name)
+            if not _names_a_file(path):
                 raise ValueError(f'{name} must be the absolute path of a file, such as "/run/tesched/{name}"')
+            if path != _plainest(path):
+                raise ValueError(f"{name} must be a path in its plainest form: {_plainest(path)}")
         if self.admission == self.marks:
             raise ValueError('admission must be another file than marks, such as "/run/tesched/admission"')
 
 
 def _names_a_file(path: str) -> bool:
-    """Return whether it is an absolute path in its plainest form: no "/" at its end, no "..", no NUL."""
-    return path.startswith("/") and path != "/" and "\0" not in path and path == os.path.normpath(path)
+    """Return whether it is an absolute path that may be a file's: no "/" at its end, no NUL."""
+    return path.startswith("/") and not path.endswith("/") and "\0" not in path and _plainest(path) != "/"
+
+
+def _from_here(path: str) -> str:
+    """Return the path as an absolute one, as SQLite opens it."""
+    with suppress(OSError):  # the current folder is gone, and no relative path leads to a file
+        return os.path.abspath(path) if path else ""
+    return path
+
+
+def _plainest(path: str) -> str:
+    """Return the path without "..", "." and doubled slashes: two at the beginning are one to Linux, not to POSIX."""
+    plain = os.path.normpath(path)
+    return f"/{plain.lstrip('/')}" if plain.startswith("/") else plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +157,7 @@ class Config:
                 why = "it has no order of victims before a TE job is there; fitgpp has one, and patient"
                 raise ValueError(f'guard.lever must not be "plugin" with policy.te = "{names}": {why}')
         for name, (key, others) in product(OWN_FILES, self._other_files().items()):
-            if getattr(self.slurm, name) in map(os.path.normpath, others):
+            if getattr(self.slurm, name) in map(_plainest, others):
                 raise ValueError(f'slurm.{name} must be another file than {key}, such as "/run/tesched/{name}"')
         if self.guard.bound.is_set and (why := self.classes.te_longer_than(self.guard.bound.te_time_limit_s)):
             raise ValueError(why)
@@ -148,7 +165,7 @@ class Config:
     def _other_files(self) -> Mapping[str, tuple[str, ...]]:
         """Return the files that other keys name, and those that belong to these."""
         url = make_url(self.store.url)
-        store = url.database or "" if url.get_backend_name() == "sqlite" else ""
+        store = _from_here(url.database or "") if url.get_backend_name() == "sqlite" else ""
         beside = tuple(f"{store}{end}" for end in ("", "-wal", "-shm", "-journal")) if store else ()
         named = {
             "store.url": beside,

@@ -16,7 +16,7 @@ from tesched_core.model.limits import YieldBy
 from tesched_daemon import admission_file, marks_file
 from tesched_daemon.config import Loaded
 from tesched_daemon.config_errors import ConfigError
-from tesched_daemon.own_file import obstacle
+from tesched_daemon.own_file import new_beside, obstacle
 from tesched_daemon.settings import Mode
 
 #: the first words of the files that the daemon writes, by key of [slurm]
@@ -43,20 +43,27 @@ class Remark:
 def refuse_other_files(loaded: Loaded) -> None:
     """Raise ConfigError where the daemon's file at a path would take the place of something else.
 
-    What cannot be seen by this process is left to the daemon, which writes no file that it cannot read.
+    What this user may not see is left to the daemon, which writes no file that it cannot read.
     """
     for name, word in _WORDS.items():
         path = Path(getattr(loaded.config.slurm, name))
-        why = _configurations(path, loaded)
-        with suppress(PermissionError):
-            try:
-                why = why or obstacle(path, word)
-            except NotADirectoryError:
-                why = "it is below a file, which has to be a folder"
-        if why:
-            key = f"slurm.{name}"
-            right = f'name a path where there is nothing, such as "/run/tesched/{name}"'
-            raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {path}: {why}; {right}")
+        for each in (path, new_beside(path)):
+            if why := _configurations(each, loaded) or _obstacle(each, word, replaced=each != path):
+                key = f"slurm.{name}"
+                right = f'name a path where there is nothing, such as "/run/tesched/{name}"'
+                raise ConfigError(f"{loaded.tree.blamed(key)}: {key}: {each}: {why}; {right}")
+
+
+def _obstacle(path: Path, word: str, *, replaced: bool) -> str:
+    """Return what stands in the way of the daemon's file; empty if nothing does. A link may be one to be `replaced`."""
+    try:
+        return "" if replaced and path.is_symlink() else obstacle(path, word)
+    except PermissionError:
+        return ""
+    except NotADirectoryError:
+        return "it is below a file, which has to be a folder"
+    except OSError as error:
+        return f"it cannot be looked at: {error.strerror}"
 
 
 def _configurations(path: Path, loaded: Loaded) -> str:

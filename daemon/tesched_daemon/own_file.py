@@ -40,8 +40,16 @@ def obstacle(path: Path, word: str) -> str:
         return ""
     if not stat.S_ISREG(kind):
         return f"it is {_KINDS.get(stat.S_IFMT(kind), 'no file')}, where a file of tesched's own is to be"
-    head = beginning(path, len(word) + 1)
+    try:
+        head = beginning(path, len(word) + 1)
+    except FileNotFoundError:
+        return ""  # removed meanwhile
     return "it is another file, which is left" if head and head != f"{word} ".encode() else ""
+
+
+def new_beside(path: Path) -> Path:
+    """Return where the file is written that then takes the place of `path`."""
+    return path.with_name(f".{path.name}.new")
 
 
 def beginning(path: Path, most: int) -> bytes:
@@ -74,7 +82,7 @@ class OwnFile:
     def replace(self, text: str) -> None:
         """Put the text in place of the file before, at once for a reader. Raises OSError; what is another's is left."""
         self._refuse(self.path)
-        new = self.path.with_name(f".{self.path.name}.new")
+        new = new_beside(self.path)
         # An older one of a crash may be another user's link: it is never written through.
         if not new.is_symlink():
             self._refuse(new)
@@ -100,7 +108,8 @@ class OwnFile:
 
     def _refuse(self, path: Path) -> None:
         if not self._is_written(path) and (why := obstacle(path, self.word)):
-            raise AnotherFileError(errno.EEXIST, f"{why}; name another path ({self.key})")
+            where = "" if path == self.path else f"{path}, where it is written first: "
+            raise AnotherFileError(errno.EEXIST, f"{where}{why}; name another path ({self.key})")
 
     def _is_written(self, path: Path) -> bool:
         """Return whether it is the very file that this process has put there."""

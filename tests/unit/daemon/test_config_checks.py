@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tesched_cli.main import main
 from tesched_core.model.limits import Limits
+from tesched_daemon import own_file
 from tesched_daemon.config import load
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.doctor.doctor import examine
@@ -18,7 +20,7 @@ from tesched_daemon.wiring import run
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tests.unit.daemon.test_config_reload import Site
-from tests.unit.daemon.test_own_file import OTHERS
+from tests.unit.daemon.test_own_file import OTHERS, as_it_is
 
 TE = '[[classes.rules]]\nname = "t"\njob_class = "te"\nmatch = { max_time_limit_s = 60 }\n'
 BOUND = "[guard.bound]\nslowdown = 3\nte_time_limit_s = 60\n"
@@ -42,7 +44,7 @@ def test_another_file_at_the_daemons_path_is_refused(tmp_path: Path, other: str,
     config.write_text(f'[slurm]\n{key} = "{path}"\n')
     make, why = OTHERS[other]
     make(path)
-    before = path.lstat()
+    before = as_it_is(path)
     said = check(config)
     assert said.exit_code == 2
     start = f"{config}: slurm.{key}: {path}: {why}"
@@ -52,7 +54,7 @@ def test_another_file_at_the_daemons_path_is_refused(tmp_path: Path, other: str,
         run(config, once=True)
     finding = next(one for one in examine(config) if one.level is Level.FAIL)
     assert finding.text.startswith(start)
-    assert path.lstat() == before
+    assert as_it_is(path) == before
 
 
 @pytest.mark.parametrize("key", ["marks", "admission"])
@@ -74,6 +76,76 @@ def test_a_path_below_a_file_is_refused(tmp_path: Path, key: str) -> None:
     config.write_text(f'[slurm]\n{key} = "{config}/x"\n')
     said = check(config)
     assert (said.exit_code, "it is below a file, which has to be a folder" in said.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+@pytest.mark.parametrize(
+    ("path", "why"), [("loop/x", "Too many levels of symbolic links"), ("x" * 256, "File name too long")]
+)
+def test_a_path_that_cannot_be_looked_at_is_refused(tmp_path: Path, path: str, why: str, key: str) -> None:
+    site = Site(path=tmp_path / "tesched.toml")
+    (tmp_path / "loop").symlink_to("loop")
+    text = f'[slurm]\n{key} = "{tmp_path}/{path}"\n'
+    said = site.reload(text)
+    start = f"{site.path}: slurm.{key}: {tmp_path}/{path}: it cannot be looked at: {why}; name a path"
+    assert said.startswith(f"the configuration is not reloaded: {start}")
+    assert check(site.path).stderr.startswith(f"Error: {start}")
+    assert any(one.text in start for one in examine(site.path) if one.level is Level.FAIL)
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.EIO, "Input/output error"), "it cannot be looked at: Input/output error"),
+        (OSError(errno.ESTALE, "Stale file handle"), "it cannot be looked at: Stale file handle"),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory"), ""),
+        (PermissionError(errno.EACCES, "Permission denied"), ""),
+    ],
+)
+def test_whatever_the_system_says_of_an_own_file_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, error: OSError, why: str
+) -> None:
+    def fails(path: Path, most: int) -> bytes:
+        raise error
+
+    (tmp_path / key).write_text("")
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[slurm]\n{key} = "{tmp_path}/{key}"\n')
+    monkeypatch.setattr(own_file, "beginning", fails)
+    said = check(config)
+    assert said.exit_code == (2 if why else 0)
+    assert why in said.stderr
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+def test_what_stands_where_the_new_file_is_written_is_refused_and_an_older_link_is_not(
+    tmp_path: Path, key: str
+) -> None:
+    config, beside = tmp_path / "tesched.toml", tmp_path / ".path.new"
+    config.write_text(f'[slurm]\n{key} = "{tmp_path}/path"\n')
+    beside.write_bytes(b"\0" * 100)
+    said = check(config)
+    assert (said.exit_code, f"slurm.{key}: {beside}: it is another file" in said.stderr) == (2, True), said.output
+    beside.unlink()
+    beside.symlink_to("nowhere")
+    assert check(config).exit_code == 0
+
+
+@pytest.mark.parametrize("key", ["marks", "admission"])
+def test_a_device_is_refused(tmp_path: Path, key: str) -> None:
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[slurm]\n{key} = "/dev/null"\n')
+    said = check(config)
+    assert (said.exit_code, f"slurm.{key}: /dev/null: it is a device" in said.stderr) == (2, True)
+
+
+def test_the_store_is_known_by_a_relative_path_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = tmp_path / "tesched.toml"
+    config.write_text(f'[store]\nurl = "sqlite:///s"\n[slurm]\nmarks = "{tmp_path}/s-wal"\n')
+    said = check(config)
+    assert (said.exit_code, "slurm.marks: must be another file than store.url" in said.stderr) == (2, True), said.output
 
 
 def test_a_path_without_a_file_and_its_own_files_are_taken(tmp_path: Path) -> None:

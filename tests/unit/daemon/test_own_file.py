@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,8 +40,11 @@ def _socket(path: Path) -> None:
         one.bind(str(path))
 
 
-def _device(path: Path) -> None:
-    os.mknod(path, 0o600 | 0o020000, os.makedev(1, 3))
+def as_it_is(path: Path) -> tuple[object, ...]:
+    """Return what a write, a replacement or a removal of a file would change, and a look at it would not."""
+    status = path.lstat()
+    text = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, text
 
 
 #: what may stand at a path, and what is said of it
@@ -51,7 +55,6 @@ OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a folder": (lambda path: path.mkdir(), "it is a folder"),
     "a FIFO": (os.mkfifo, "it is a FIFO"),
     "a socket": (_socket, "it is a socket"),
-    "a device": (_device, "it is a device"),
     "a dangling link": (lambda path: path.symlink_to("nothing"), "it is a symbolic link"),
     "a link to a file": (lambda path: path.symlink_to("/etc/passwd"), "it is a symbolic link"),
 }
@@ -63,12 +66,21 @@ def test_what_is_another_is_left_and_named(tmp_path: Path, other: str, write: Ca
     path = tmp_path / "path"
     make, why = OTHERS[other]
     make(path)
-    before = path.lstat()
+    before = as_it_is(path)
     said = write(path)
     assert f"{path}: {why}" in said
     assert f"name another path (slurm.{'marks' if write is _marks else 'admission'})" in said
-    assert path.lstat() == before, "neither written, nor replaced, nor removed"
+    assert as_it_is(path) == before, "neither written, nor replaced, nor removed"
     assert [*tmp_path.iterdir()] == [path], "and nothing is left beside it"
+
+
+@pytest.mark.parametrize("write", [_marks, _admission])
+def test_a_device_is_left_and_named(write: Callable[[Path], str]) -> None:
+    path = Path("/dev/null")
+    before = path.lstat()
+    assert f"{path}: it is a device" in write(path)
+    after = path.lstat()
+    assert (after.st_ino, after.st_mode, after.st_rdev) == (before.st_ino, before.st_mode, before.st_rdev)
 
 
 @pytest.mark.parametrize("write", [_marks, _admission])
@@ -89,7 +101,8 @@ def test_one_of_its_own_and_an_empty_one_are_replaced(tmp_path: Path, text: str,
 def test_what_stands_where_the_new_one_is_written_is_left_too(tmp_path: Path) -> None:
     beside = tmp_path / ".path.new"
     beside.write_text("precious")
-    assert "it is another file, which is left" in _marks(tmp_path / "path")
+    said = _marks(tmp_path / "path")
+    assert f"{beside}, where it is written first: it is another file, which is left" in said, "it is named itself"
     assert beside.read_text() == "precious"
     beside.write_text("tesched-marks 1\n12 * 3")
     assert _marks(tmp_path / "path") == "", "one that a crash has left"
