@@ -30,7 +30,7 @@ from tesched_core.model.visible import shortened, visible, visible_lines
 from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.config_files import DROP_INS
-from tesched_daemon.config_lookup import NAME, VARIABLE, search
+from tesched_daemon.config_lookup import NAME, VARIABLE, places, search
 from tesched_daemon.config_trust import SearchedPath
 from tesched_db.engine import open_store, parse_url
 from tesched_db.errors import StoreError
@@ -84,6 +84,23 @@ def config_option(command: Callable[..., T]) -> Callable[..., T]:
     @wraps(command)
     def with_path(*args: Any, config_path: Path | None, **more: Any) -> T:
         return command(*args, config_path=config_path or search(), **more)
+
+    return named_config_option(with_path)
+
+
+def changing_config_option(command: Callable[..., T]) -> Callable[..., T]:
+    """Give it to a command that changes something, which says on stderr that it goes by what was just found here.
+
+    A first try's file in the current folder may be forgotten, and the site's be meant. That one needs no word.
+    """
+
+    @wraps(command)
+    def with_path(*args: Any, config_path: Path | None, **more: Any) -> T:
+        path = config_path or search()
+        if config_path is None and isinstance(path, SearchedPath):
+            words = next((place.words for place in places(os.environ) if place.path == path), "")
+            say(f"configuration: {path} ({words})", err=True)
+        return command(*args, config_path=path, **more)
 
     return named_config_option(with_path)
 

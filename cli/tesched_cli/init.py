@@ -18,9 +18,12 @@ from tesched_db import migrate
 from tesched_db.engine import parse_url
 
 from tesched_cli.common import say
+from tesched_cli.file_systems import MOUNTS, network_type
 
 STORE = "tesched.sqlite"
 SOCKET = "poke.sock"
+#: The files that the daemon writes, by their keys' names.
+WRITTEN = ("marks", "admission")
 #: What SQLite has beside a store.
 _BESIDE = ("", "-wal", "-shm", "-journal")
 #: Where Slurm's packages, and sites that build it, have slurm.conf.
@@ -48,6 +51,10 @@ url = {url}
 [slurm]
 # slurm.conf; empty means what the environment (SLURM_CONF) or Slurm itself finds.
 conf = {conf}
+# What the daemon writes for Slurm's plugin and for the submission hook. A site's service has the defaults, below
+# /run/tesched; another daemon's are here, since two with one path remove each other's file.
+marks = {marks}
+admission = {admission}
 
 [loop]
 # Seconds from one poll of Slurm to the next.
@@ -86,9 +93,9 @@ class InitError(ToldError):
 def init() -> None:
     """Make a configuration and a state store to start from.
 
-    Both are made in the current folder. tesched.toml has the keys that matter first, with mode shadow; slurm.conf is
-    the one that SLURM_CONF names, or that of a usual place. Nothing is overwritten (exit status 2). For a service of
-    the site's, docs/howto/installation.md says more.
+    Both are made in the current folder, which has to be on a local disk. tesched.toml has the keys that matter first,
+    with mode shadow; slurm.conf is the one that SLURM_CONF names, or that of a usual place. Nothing is overwritten
+    (exit status 2). For a service of the site's, docs/howto/installation.md says more.
     """
     try:
         folder = Path.cwd()
@@ -98,6 +105,12 @@ def init() -> None:
         raise InitError(f"{error.filename or 'the current folder'}: {error.strerror}; nothing was made") from error
     say(f"made {folder / NAME}: mode {made.mode}, slurm.conf {conf or 'as Slurm itself finds it'}")
     say(f"made {folder / STORE}: the state store")
+    if kind := _served(folder):
+        say(
+            f"{folder} is on a network's file system ({kind}), where a state store in SQLite can be damaged; "
+            "do it in a folder on a local disk",
+            err=True,
+        )
     if named := os.environ.get(VARIABLE):
         say(f"unset {VARIABLE}: it names another configuration, {named}", err=True)
     say("next: tesched doctor")
@@ -112,11 +125,12 @@ def make(folder: Path, conf: str) -> Config:
     if why := distrusted(folder.stat(), os.geteuid()):
         advice = "make a folder of your own: mkdir ~/tesched; cd ~/tesched"
         raise InitError(f"{folder}: no place for a configuration, since {why}; {advice}")
-    there = [path for path in (config, folder / DROP_INS, *_files(store)) if os.path.lexists(path)]
+    own = (config, folder / DROP_INS, *_files(store), *(folder / name for name in WRITTEN))
+    there = [path for path in own if os.path.lexists(path)]
     if there:
         raise InitError(f"{there[0]} is there already, and nothing is overwritten; do it in an empty folder")
     text = starter(folder, conf)
-    parsed = _parsed(text, folder)
+    parsed = _parsed(text, folder, conf)
     # Whoever makes this file, of two at the same moment, makes the store.
     with os.fdopen(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o640), "wb") as file:
         try:
@@ -137,15 +151,19 @@ def starter(folder: Path, conf: str) -> str:
         fits = len(socket.encode()) <= _LONGEST_SOCKET
     except UnicodeEncodeError:
         raise InitError(f"{folder!a}: the folder's name is no UTF-8; take one with a plain name") from None
-    return _TEXT.format(url=toml(_url(folder / STORE)), conf=toml(conf), socket=toml(socket if fits else ""))
+    written = {name: toml(str(folder / name)) for name in WRITTEN}
+    return _TEXT.format(url=toml(_url(folder / STORE)), conf=toml(conf), socket=toml(socket if fits else ""), **written)
 
 
-def _parsed(text: str, folder: Path) -> Config:
-    """Return what a configuration for this folder says. InitError if it cannot name the folder."""
+def _parsed(text: str, folder: Path, conf: str) -> Config:
+    """Return what a configuration for this folder says. InitError if it cannot name the folder, or slurm.conf."""
     with suppress(ConfigError):
-        parsed = parse(text, NAME)
+        parsed = parse(starter(folder, ""), NAME)
         if parse_url(parsed.store.url).database == str(folder / STORE):
-            return parsed
+            try:
+                return parse(text, NAME)
+            except ConfigError as error:
+                raise InitError(f"SLURM_CONF names {conf}, and no configuration can: {error}") from None
     raise InitError(f"{folder}: no URL of a state store can name this folder; take one with a plain name")
 
 
@@ -153,11 +171,31 @@ def slurm_conf(environment: Mapping[str, str]) -> str:
     """Return the path of slurm.conf; empty if Slurm has to find it. InitError if SLURM_CONF names no file."""
     named = environment.get("SLURM_CONF", "")
     if not named:
-        return next((path for path in _USUAL if Path(path).is_file()), "")
+        return next(filter(_is_file, _USUAL), "")
     path = Path(named).absolute()
     if not path.is_file():
         raise InitError(f"SLURM_CONF names {path}, and there is no such file; set it right, or unset it")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise InitError(f"SLURM_CONF names {str(path)!a}, which is no UTF-8; take one with a plain name") from None
     return str(path)
+
+
+def _is_file(path: str) -> bool:
+    """Return whether there is such a file, as far as this user can see."""
+    try:
+        return Path(path).is_file()
+    except OSError:
+        return False
+
+
+def _served(folder: Path) -> str:
+    """Return the type of the network's file system that the folder is on; empty if it is a local one, or unknown."""
+    try:
+        return network_type(folder, MOUNTS.read_text(encoding="utf-8", errors="surrogateescape"))
+    except OSError:
+        return ""
 
 
 def _url(store: Path) -> str:

@@ -24,7 +24,7 @@ from tesched_sim.traces.recorded import Recorded
 
 from tesched_cli.common import (
     Duration,
-    config_option,
+    changing_config_option,
     configuration,
     json_option,
     print_json,
@@ -39,7 +39,7 @@ class AnotherClusterError(ToldError):
 
 
 @click.command()
-@config_option
+@changing_config_option
 @click.option("--since", "since_s", type=Duration(), help="By Slurm's accounting (sacct), what ran so far back: 30d.")
 @click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="From a file, such as sacct printed.")
 @click.option(

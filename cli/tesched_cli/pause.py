@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import click
-from tesched_db import deeds, lease
+from tesched_db import deeds, lease, queries
 
-from tesched_cli.common import Duration, config_option, json_option, print_json, say, writable_store
+from tesched_cli.common import Duration, changing_config_option, json_option, print_json, say, writable_store
+from tesched_cli.health import NO_DAEMON, health
 
 
 @click.command()
-@config_option
+@changing_config_option
 @click.option("--reason", default="", help="Why; `tesched status` shows it.")
 @click.option("--for", "for_s", type=Duration(), help="It ends by itself after so long: 90s, 15m, 2h, 1d.")
 @json_option
@@ -23,14 +25,19 @@ def pause(config_path: Path, *, reason: str, for_s: float | None, as_json: bool)
     """
     with writable_store(config_path) as engine:
         made = lease.pause(engine, by=deeds.caller(), reason=reason, for_s=for_s)
+        with engine.connect() as connection:
+            standbys = lease.read_standbys(connection)
+        how = health(queries.daemon(engine), time.time(), standbys)
     if as_json:
         print_json("pause", {"pause": made})
     else:
         say(f"tesched is {made}")
+    if how.exit_status == NO_DAEMON:
+        say(f"no daemon lives on this store ({how.line}); `tesched config show` says which store is meant", err=True)
 
 
 @click.command()
-@config_option
+@changing_config_option
 @json_option
 def unpause(config_path: Path, *, as_json: bool) -> None:
     """End a pause."""

@@ -7,16 +7,16 @@ from pathlib import Path
 import click
 from tesched_daemon import wakeup as pokes
 
-from tesched_cli.common import config_option, configuration
+from tesched_cli.common import changing_config_option, configuration
 
 
 @click.command()
-@config_option
+@changing_config_option
 def poke(config_path: Path) -> None:
     """Have the daemon poll at once.
 
-    It returns at once, and prints nothing. For hooks and scripts on the daemon's own host. Exit status 1 if no daemon
-    listens on `loop.socket`.
+    It returns at once, and prints nothing where the configuration is named, or the site's. For hooks and scripts on the
+    daemon's own host. Exit status 1 if no daemon listens on `loop.socket`.
     """
     path = configuration(config_path).loop.socket
     if not path:

@@ -8,7 +8,16 @@ import click
 from tesched_daemon.wiring import run
 from tesched_db import migrate, retention
 
-from tesched_cli.common import Duration, config_option, configuration, json_option, print_json, say, writable_store
+from tesched_cli.common import (
+    Duration,
+    changing_config_option,
+    config_option,
+    configuration,
+    json_option,
+    print_json,
+    say,
+    writable_store,
+)
 
 
 @click.command()
@@ -25,7 +34,7 @@ def db() -> None:
 
 
 @db.command()
-@config_option
+@changing_config_option
 def upgrade(config_path: Path) -> None:
     """Make the tables, or bring them up to date."""
     say(f"the state store is at schema {migrate.upgrade(configuration(config_path).store.url)}")
@@ -39,7 +48,7 @@ def current(config_path: Path) -> None:
 
 
 @db.command()
-@config_option
+@changing_config_option
 @click.option(
     "--older-than",
     "older_than_s",

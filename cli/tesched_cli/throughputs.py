@@ -15,7 +15,18 @@ from tesched_core.model.job_report import LARGEST, LONGEST_NAME
 from tesched_db import deeds, reports
 from tesched_db.reports import Throughput
 
-from tesched_cli.common import clock, config_option, console, json_option, print_json, say, store, table, writable_store
+from tesched_cli.common import (
+    changing_config_option,
+    clock,
+    config_option,
+    console,
+    json_option,
+    print_json,
+    say,
+    store,
+    table,
+    writable_store,
+)
 from tesched_cli.report import BadFileError
 
 #: Largest file that is read, bytes: Gavel's own has 1.2 MB.
@@ -32,7 +43,7 @@ def throughputs() -> None:
 
 
 @throughputs.command("import")
-@config_option
+@changing_config_option
 @click.argument("file", type=click.Path(path_type=Path))
 def import_(config_path: Path, *, file: Path) -> None:
     """Take speeds from FILE, which hold for all users.

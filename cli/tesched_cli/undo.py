@@ -36,8 +36,8 @@ from tesched_db.liveness import State
 from tesched_policies.registry import STATES
 
 from tesched_cli.common import (
+    changing_config_option,
     clock,
-    config_option,
     configuration,
     console,
     json_option,
@@ -49,7 +49,7 @@ from tesched_cli.health import health
 
 
 @click.command()
-@config_option
+@changing_config_option
 @click.option("--dry-run", is_flag=True, help="Say what would be put back, and do nothing.")
 @json_option
 def undo(config_path: Path, *, dry_run: bool, as_json: bool) -> None:

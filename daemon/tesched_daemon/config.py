@@ -97,7 +97,7 @@ def _names_a_file(path: str) -> bool:
 def _from_here(path: str) -> str:
     """Return the path as an absolute one, as SQLite opens it."""
     with suppress(OSError):  # the current folder is gone, and no relative path leads to a file
-        return os.path.abspath(path) if path else ""
+        return str(Path(path).absolute()) if path else ""
     return path
 
 

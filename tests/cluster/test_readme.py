@@ -81,8 +81,9 @@ class Beginner:
                 self.cluster.wait_for(lambda: out.read_text().count(f"{_DONE} ") == number, line)  # noqa: B023 - called here
                 self.printed[line], _, ended = out.read_text()[before:].rpartition(_DONE)
                 status, started = map(int, ended.split())
-                if status or err.read_text():
-                    return f"{line}: status {status}: {self.printed[line]}{err.read_text()}"
+                complaints = re.sub(r"^configuration: .*\n", "", err.read_text(), flags=re.MULTILINE)
+                if status or complaints:
+                    return f"{line}: status {status}: {self.printed[line]}{complaints}"
                 self._wait_as_people_do(line, started)
         finally:
             shell.stdin.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tesched_cli import init as made_by
 from tesched_cli.main import main
 from tesched_db import migrate
 from tesched_db.engine import SCHEMA
@@ -54,7 +55,9 @@ def test_it_says_that_the_environment_names_another_configuration(here: Path) ->
     assert (here / "tesched.toml").exists()
 
 
-@pytest.mark.parametrize("name", ["tesched.toml", "tesched.sqlite", "tesched.sqlite-wal", "conf.d"])
+@pytest.mark.parametrize(
+    "name", ["tesched.toml", "tesched.sqlite", "tesched.sqlite-wal", "conf.d", "marks", "admission"]
+)
 def test_nothing_is_overwritten(here: Path, name: str) -> None:
     (here / name).symlink_to("nowhere")
     said = tesched("init")
@@ -82,6 +85,27 @@ def test_where_a_step_fails_nothing_is_left(here: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(migrate, "upgrade", fails)
     assert tesched("init").exit_code == (1 if isinstance(error, KeyboardInterrupt) else 2)
     assert [*here.iterdir()] == []
+
+
+@pytest.mark.parametrize(("name", "why"), [("\udcff", "no UTF-8"), ("a\x7fb", "no configuration can")])
+def test_a_slurm_conf_that_no_configuration_can_name_is_an_error_of_its_own(here: Path, name: str, why: str) -> None:
+    odd = Path(f"{here.parent}/{name}")
+    odd.write_text("")
+    said = tesched("init", SLURM_CONF=str(odd))
+    assert (said.exit_code, "Error: SLURM_CONF names " in said.stderr, why in said.stderr) == (2, True, True), (
+        said.stderr
+    )
+    assert [*here.iterdir()] == []
+
+
+def test_a_network_s_file_system_is_told(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = here.parent / "mounts"
+    mounts.write_text(f"server:/x {here} beegfs rw 0 0\n")
+    monkeypatch.setattr(made_by, "MOUNTS", mounts)
+    said = tesched("init")
+    assert said.exit_code == 0
+    assert said.stderr.startswith(f"{here} is on a network's file system (beegfs), where a state store in SQLite")
+    assert "do it in a folder on a local disk" in said.stderr
 
 
 def test_a_slurm_conf_that_does_not_exist_is_an_error(here: Path) -> None:

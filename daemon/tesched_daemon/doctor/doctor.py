@@ -56,6 +56,7 @@ def examine(path: Path | None) -> Iterator[Finding]:
 
     `path` is the configuration; None: the one that is found.
     """
+    named = path is not None
     try:
         path = path or search()
     except ConfigError as error:
@@ -65,7 +66,9 @@ def examine(path: Path | None) -> Iterator[Finding]:
     try:
         loaded = load_files(path)
     except ConfigError as error:
-        yield fail("configuration", str(error), "mend it; `tesched config check FILE` tries it again")
+        # One that was searched for has to be trusted, too; a check of a file by its name leaves that out.
+        again = f"tesched config check {path}" if named else "tesched config check"
+        yield fail("configuration", str(error), f"mend it; `{again}` tries it again")
         return
     yield _configuration(loaded)
     yield from _checked(loaded)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tesched_cli import init as made_by
+from tesched_cli.file_systems import network_type
 from tesched_cli.init import InitError, slurm_conf, starter
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.config import Config, leaves, load_files, parse
@@ -18,6 +19,8 @@ KEYS = {
     "mode",
     "store.url",
     "slurm.conf",
+    "slurm.marks",
+    "slurm.admission",
     "loop.poll_interval_s",
     "loop.socket",
     "guard.max_preemptions_per_job",
@@ -27,10 +30,10 @@ KEYS = {
     "classes.rules",
 }
 #: those whose values are this folder's, or an example
-OWN = {"store.url", "slurm.conf", "loop.socket", "classes.rules"}
+OWN = {"store.url", "slurm.conf", "slurm.marks", "slurm.admission", "loop.socket", "classes.rules"}
 
 
-def test_it_has_ten_keys_which_exist_and_the_others_values_are_the_defaults(tmp_path: Path) -> None:
+def test_it_has_the_keys_that_matter_which_exist_and_the_others_values_are_the_defaults(tmp_path: Path) -> None:
     path = tmp_path / "tesched.toml"
     path.write_text(starter(FOLDER, "/etc/slurm/slurm.conf"))
     # An unknown key would be an error here.
@@ -42,6 +45,9 @@ def test_it_has_ten_keys_which_exist_and_the_others_values_are_the_defaults(tmp_
     assert loaded.config.store.url == "sqlite:////home/alice/tesched/tesched.sqlite"
     assert loaded.config.slurm.conf == "/etc/slurm/slurm.conf"
     assert loaded.config.loop.socket == "/home/alice/tesched/poke.sock"
+    # A site's daemon may run beside: this one would remove its files.
+    assert loaded.config.slurm.marks == "/home/alice/tesched/marks"
+    assert loaded.config.slurm.admission == "/home/alice/tesched/admission"
 
 
 def test_its_rule_makes_jobs_trial_and_error() -> None:
@@ -53,7 +59,7 @@ def test_its_rule_makes_jobs_trial_and_error() -> None:
 def test_each_key_has_a_comment_above_it() -> None:
     lines = starter(FOLDER, "").splitlines()
     for number, line in enumerate(lines):
-        if " = " in line and not line.startswith(("#", "job_class", "match")):
+        if " = " in line and not line.startswith(("#", "job_class", "match", "admission")):
             assert lines[number - 1].startswith(("#", "[[")), line
 
 
@@ -73,6 +79,50 @@ def test_a_folder_whose_name_is_too_long_for_a_socket_has_none() -> None:
 def test_a_folder_whose_name_is_no_text_is_refused() -> None:
     with pytest.raises(InitError, match="no UTF-8"):
         starter(Path("/home/\udcff"), "")
+
+
+def test_a_slurm_conf_whose_name_is_no_text_is_refused(tmp_path: Path) -> None:
+    odd = Path(f"{tmp_path}/\udcff")
+    odd.write_text("")
+    with pytest.raises(InitError, match=r"SLURM_CONF names .*udcff.*no UTF-8"):
+        slurm_conf({"SLURM_CONF": str(odd)})
+
+
+def test_a_usual_place_that_is_closed_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_file(path: Path) -> bool:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied")
+        return True
+
+    monkeypatch.setattr(made_by, "_USUAL", ("/x/closed", "/x/open"))
+    monkeypatch.setattr(Path, "is_file", is_file)
+    assert slurm_conf({}) == "/x/open"
+
+
+MOUNTS = """\
+/dev/sda1 / ext4 rw 0 0
+server:/home /home nfs4 rw 0 0
+/dev/sdb1 /home/local xfs rw 0 0
+server:/s /a\\040b fuse.sshfs rw 0 0
+none /twice tmpfs rw 0 0
+server:/t /twice lustre rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("/", ""),
+        ("/homes", ""),
+        ("/home", "nfs4"),
+        ("/home/ada/try", "nfs4"),
+        ("/home/local/ada", ""),
+        ("/a b/c", "fuse.sshfs"),
+        ("/twice", "lustre"),
+    ],
+)
+def test_a_network_s_file_system_is_known_by_the_mount_that_is_nearest(folder: str, kind: str) -> None:
+    assert network_type(Path(folder), MOUNTS) == kind
 
 
 def test_slurm_conf_is_that_of_the_environment_else_that_of_the_first_usual_place(

@@ -103,6 +103,7 @@ def test_a_link_to_nothing_in_the_current_folder_is_an_error_and_not_passed_over
 
 def test_what_is_searched_for_is_read_as_what_is_named(here: Path) -> None:
     (here / "tesched.toml").write_bytes(b"\xef\xbb\xbfmode = 'observe'\r\n")
+    (here / "tesched.toml").chmod(0o644)
     (here / "conf.d").mkdir(mode=0o755)
     (here / "conf.d" / "a.toml").write_text("undo_on_stop = true")
     (here / "conf.d" / "a.toml").chmod(0o644)
@@ -116,9 +117,10 @@ def test_what_is_searched_for_is_read_as_what_is_named(here: Path) -> None:
 def test_what_every_user_may_write_to_is_refused_unless_its_configuration_is_named(
     here: Path, name: str, *, named: bool
 ) -> None:
-    (here / "conf.d").mkdir()
+    (here / "conf.d").mkdir(mode=0o755)
     for each in ("tesched.toml", "conf.d/a.toml"):
         (here / each).write_text("")
+        (here / each).chmod(0o644)
     (here / name).chmod(0o777)
     path = search(home(here))
     assert path == here / "tesched.toml"
@@ -151,6 +153,7 @@ def test_what_belongs_to_another_user_is_refused(here: Path, monkeypatch: pytest
 
 def test_a_link_of_another_users_to_a_file_of_ours_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here.parent / "ours.toml").write_text("")
+    (here.parent / "ours.toml").chmod(0o644)
     (here / "tesched.toml").symlink_to("../ours.toml")
     path = search(home(here))
     load(path)

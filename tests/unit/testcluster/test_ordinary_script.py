@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tesched_testcluster.load import EventName, read_events, scripts_in
@@ -20,9 +21,12 @@ def test_a_tick_that_was_cut_short_is_no_work(tmp_path: Path) -> None:
             """Wait for the sleep of the present tick."""
             limit = time.monotonic() + 30
             while time.monotonic() < limit:
-                found = sleeps.read_text().split()
-                if found and Path(f"/proc/{found[0]}/comm").read_text() == "sleep\n":
-                    return int(found[0])
+                for child in sleeps.read_text().split():
+                    # It may be gone between the two reads.
+                    with suppress(FileNotFoundError, ProcessLookupError):
+                        if Path(f"/proc/{child}/comm").read_text() == "sleep\n":
+                            return int(child)
+                time.sleep(0.01)
             raise AssertionError("the script does not sleep")
 
         first = sleep_of_it()
