@@ -110,7 +110,7 @@ def test_a_long_name_keeps_its_line_within_the_terminal(folder: Path, text: str,
 
 def test_what_pause_is_told_is_said_on_one_line(folder: Path) -> None:
     answer = tesched(folder, "pause", "--reason", "x\x1b[2J\n[/x]")
-    assert answer.output.endswith("x\\x1b[2J\\n[/x]\n")
+    assert answer.stdout.endswith("x\\x1b[2J\\n[/x]\n")
 
 
 @pytest.mark.parametrize(

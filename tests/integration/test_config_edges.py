@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -42,11 +45,16 @@ EDGES = (
     "1" + "0" * 400,
     *map(str, (LONGEST_S, MOST, 10**12)),
 )
+#: those that a key may take as its greatest, the least first
+GREAT = (str(MOST), str(LONGEST_S), str(10**12), str(2**63), "1e200", "1e308")
 #: keys in lists of tables
 LISTED = tuple(keys_of(NoticeRule, "classes.notice_rules[0].")) + tuple(keys_of(Workload, "policy.pdors.workloads[0]."))
 NUMBERS = tuple(key for key in (*KEYS, *LISTED) if key.kind in {int, float})
-NUMBERS = tuple(key for key in (*KEYS, *LISTED) if key.kind in {int, float})
-TABLES = tuple(dict.fromkeys(key.name.rpartition(".")[0] for key in NUMBERS))
+#: what a test sets, by table and key
+Keys = Mapping[str, Mapping[str, str]]
+#: tables whose keys a daemon works with together: those of the notices, those of the rules, and each other alone
+NOTICES = ("classes.notice_rules[0]", "classes.rules[0]", "classes.user_word", "classes")
+MATCHES = ("classes.notice_rules[0].match", "classes.rules[0].match", "classes.user_word.within")
 MATCH = {"names": "['te']", "max_time_limit_s": "60"}
 #: what stands in a table besides
 BESIDE = {
@@ -59,9 +67,18 @@ BESIDE = {
 }
 
 
-def text_of(folder: Path, table: str, keys: dict[str, str], lever: str = "requeue") -> str:
-    """Return a configuration with these keys of a table."""
-    policy = (re.findall(r"^policy\.(\w+)", table) or ["fitgpp"])[0]
+def table_of(key: Key) -> str:
+    """Return the table that the key stands in."""
+    return key.name.rpartition(".")[0]
+
+
+TABLES = tuple(dict.fromkeys(map(table_of, NUMBERS)))
+GROUPS = (NOTICES, MATCHES, *((table,) for table in TABLES if table not in {*NOTICES, *MATCHES}))
+
+
+def text_of(folder: Path, keys: Keys, lever: str = "requeue") -> str:
+    """Return a configuration with these keys."""
+    policy = (re.findall(r"^policy\.(\w+)", " ".join(keys)) or ["fitgpp"])[0]
     tables: dict[str, dict[str, str]] = {
         "store": {"url": f"'sqlite:///{folder}/store'"},
         "slurm": {"marks": f"'{folder}/marks'", "admission": f"'{folder}/admission'"},
@@ -71,9 +88,10 @@ def text_of(folder: Path, table: str, keys: dict[str, str], lever: str = "requeu
         "classes.rules[0]": BESIDE["classes.rules[0]"],
         "classes.rules[0].match": MATCH,
     }
-    if table.startswith("classes.notice_rules"):
+    if any(table.startswith("classes.notice_rules") for table in keys):
         tables["classes.notice_rules[0]"] = BESIDE["classes.notice_rules[0]"]
-    tables[table] = {**tables.get(table, {}), **BESIDE.get(table, {}), **keys}
+    for table, some in keys.items():
+        tables[table] = {**tables.get(table, {}), **BESIDE.get(table, {}), **some}
     return "mode = 'enforce'\n" + "".join(
         f"{_head(name)}\n" + "".join(f"{key} = {value}\n" for key, value in some.items())
         for name, some in tables.items()
@@ -84,10 +102,11 @@ def _head(table: str) -> str:
     return f"[[{table.removesuffix('[0]')}]]" if table.endswith("[0]") else f"[{table.replace('[0]', '')}]"
 
 
-def refusal(text: str) -> str:
-    """Return why a configuration is refused; empty if it is not."""
+@cache
+def refusal(table: str, key: str, value: str) -> str:
+    """Return why a configuration with this value is refused; empty if it is not."""
     try:
-        parse(text, "x.toml")
+        parse(text_of(Path("/x"), {table: {key: value}}), "x.toml")
     except ConfigError as error:
         return str(error)
     return ""
@@ -139,10 +158,10 @@ def work(path: Path, store: bytes) -> None:
         assert not re.search(r"\b(?:nan|inf|NaN|Infinity)\b", said.output), (argv, said.output)
 
 
-def test_a_number_that_is_refused_is_named_with_what_would_be_right(tmp_path: Path) -> None:
+def test_a_number_that_is_refused_is_named_with_what_would_be_right() -> None:
     def check(case: tuple[Key, str]) -> None:
         key, value = case
-        said = refusal(text_of(tmp_path, key.name.rpartition(".")[0], {key.bare: value}))
+        said = refusal(table_of(key), key.bare, value)
         # Of two that do not go together either may be named; the other one is in the sentence.
         assert said == "" or re.match(r"x\.toml: [\w.\[\]]+: .*\bmust ", said), said
         assert said == "" or key.bare in said, said
@@ -154,19 +173,26 @@ def test_a_number_that_is_refused_is_named_with_what_would_be_right(tmp_path: Pa
     )
 
 
+def cases(lever: str) -> Iterator[Keys]:
+    """Yield what daemons work with: of some tables each key's least number that is taken, nothing, and the greatest."""
+    of_lever = [group for group in GROUPS if lever == "requeue" or group[0].startswith("guard")]
+    for group, values in product(of_lever, (("1e-308",), ("-0.0",), GREAT)):
+        keys: dict[str, dict[str, str]] = {}
+        for table, bare in ((table, key.bare) for table in group for key in NUMBERS if table_of(key) == table):
+            if taken := [value for value in values if not refusal(table, bare, value)]:
+                keys.setdefault(table, {})[bare] = taken[-1]
+        if keys:
+            yield keys
+
+
 @pytest.mark.parametrize("lever", ["requeue", "plugin"])
-def test_a_daemon_works_with_each_number_that_is_taken(tmp_path: Path, lever: str) -> None:
+def test_a_daemon_works_with_the_least_and_the_greatest_numbers_that_are_taken(tmp_path: Path, lever: str) -> None:
     migrate.upgrade(f"sqlite:///{tmp_path}/store")
     store = (tmp_path / "store").read_bytes()
     path = tmp_path / "tesched.toml"
-    tables = TABLES if lever == "requeue" else [table for table in TABLES if table.startswith("guard")]
 
-    def check(case: tuple[str, str]) -> None:
-        table, value = case
-        bare = [key.bare for key in NUMBERS if key.name.rpartition(".")[0] == table]
-        taken = {name: value for name in bare if not refusal(text_of(tmp_path, table, {name: value}))}
-        if taken:
-            path.write_text(text_of(tmp_path, table, taken, lever))
-            work(path, store)
+    def check(keys: Keys) -> None:
+        path.write_text(text_of(tmp_path, keys, lever))
+        work(path, store)
 
-    collected.each(((table, value) for table in tables for value in EDGES), check)
+    collected.each(cases(lever), check)
