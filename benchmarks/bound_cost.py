@@ -36,7 +36,7 @@ _HEAD = (
 
 @click.command()
 @click.argument("sources", metavar="fitgpp|TRACE...", nargs=-1)
-@click.option("--bounds", default="1.5,2,3,10,off", show_default=True, help="Values of B.")
+@click.option("--bounds", default="1.2,1.5,2,3,10,off", show_default=True, help="Values of B.")
 @click.option("--loads", default="0.3,0.9,1.5", show_default=True, help="TE loads, as parts of the cluster.")
 @click.option("--nodes", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--hours", type=click.FloatRange(0.1), default=3.0, show_default=True, help="In which jobs come.")

@@ -28,7 +28,8 @@ BYSTANDER_MUTATIONS = (
         "bystander: not tasks that ran before", _BYSTANDERS, " and (task.start_time or 0.0) > last - SLURM_SECOND_S", ""
     ),
     Mutation("bystander: from the TE job's start", _BYSTANDERS, "if started <= last - SLURM_SECOND_S:", "if True:"),
-    Mutation("bystander: from the last examination", _BYSTANDERS, "last = min(memory.examined.at, last)", "pass"),
+    Mutation("bystander: from the last examination", _BYSTANDERS, "else min(memory.examined.at, last)", "else last"),
+    Mutation("bystander: until its nodes are left", _BYSTANDERS, "one.end_time <= last else", "False else"),
     Mutation(
         "bystander: until the TE job's end",
         _BYSTANDERS,

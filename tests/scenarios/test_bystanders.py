@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.bystander import Bystander, Share, TeRunInTheWay, ended
-from tesched_core.model.cluster import Job
+from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId
 from tesched_core.orders.clock_jump import shift_times
@@ -63,6 +63,25 @@ def test_bystander_is_delayed_from_the_te_jobs_start_to_its_end() -> None:
     one = drive.memory.bystanders[WAITS]
     assert (one.since, one.delayed_s, one.until) == (None, 60, NOW + 63)
     assert one.shares == (Share(job_id=JobId(TE), user="ada", seconds=60),)
+
+
+@pytest.mark.parametrize(("starts_s", "delayed_s"), [(None, 87), (85, 82)], ids=["waits on", "starts"])
+def test_te_run_that_takes_long_to_leave_its_nodes_is_in_the_way_until_it_has_left(
+    starts_s: int | None, delayed_s: int
+) -> None:
+    drive = site()
+    te_starts(drive, at_s=3)
+    drive.completing(TE, JobState.COMPLETED)
+    drive.change(TE, end_time=NOW + 63)
+    for at_s in (65, 80):
+        drive.cycle(at_s)
+    drive.ends(TE)
+    drive.change(TE, end_time=NOW + 63)
+    if starts_s is not None:
+        drive.starts(WAITS, HALF, at_s=starts_s)
+    drive.cycle(90)
+    drive.cycle(200)
+    assert account(drive).delayed_s == delayed_s
 
 
 def test_bystander_that_starts_is_delayed_no_longer_and_keeps_its_account() -> None:

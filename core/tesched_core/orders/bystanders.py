@@ -314,18 +314,27 @@ def _last_poll(memory: Memory, context: CycleContext) -> UnixSeconds:
 
 def _begin(way: InTheWay, job: Job, memory: Memory, context: CycleContext) -> UnixSeconds:
     """Return since when these TE jobs are in its way: since the newest started, if that was after the last poll."""
-    started, last = max(one.start_time or 0.0 for one in way.jobs), _last_poll(memory, context)
-    if memory.examined is not None:
-        last = min(memory.examined.at, last)
+    started, last = max(one.start_time or 0.0 for one in way.jobs), _last_examined(memory, context)
     if started <= last - SLURM_SECOND_S:
         return context.now
     return min(max(started, last, _eligible_at(job)), context.now)
 
 
+def _last_examined(memory: Memory, context: CycleContext) -> UnixSeconds:
+    last = _last_poll(memory, context)
+    return last if memory.examined is None else min(memory.examined.at, last)
+
+
 def _end(before: Bystander, job: Job | None, memory: Memory, context: CycleContext) -> UnixSeconds:
-    """Return when a delay ended: with the job's start, or the end of the first TE job in its way."""
+    """Return when a delay ended: with the job's start, or when the first TE job in its way left its nodes."""
     jobs, since = context.snapshot.jobs, context.now if before.since is None else before.since
-    known = [one.end_time for te in before.by if (one := jobs.get(te.job_id)) is not None and not one.on_nodes]
+    last = _last_examined(memory, context)
+    known = [
+        # Its end was before the last poll, which still saw it leaving: it has left since, and nothing says when.
+        context.now if one.end_time is not None and one.end_time <= last else one.end_time
+        for te in before.by
+        if (one := jobs.get(te.job_id)) is not None and not one.on_nodes
+    ]
     if job is not None and not job.pending:
         known.append(job.start_time)
     end = min((at for at in known if at is not None and at >= since), default=_last_poll(memory, context))
