@@ -22,7 +22,6 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: what it sets of an array", _OTHER, "{job.job_id, job.array_job_id}", "{job.job_id}"),
     Mutation("let through: not in shadow mode", _OTHER, "one.restored or one.dry:", "one.restored:"),
     Mutation("let through: what is recorded alone", _HOLD, "held[action.job_id] = replace(one, dry=True)", "pass"),
-    Mutation("let through: a run before the poll", _OTHER, " and job.restarts == one.restarts", ""),
     Mutation("let through: for one run", _CHANGE, " and job.restarts == one.restarts", ""),
     Mutation("let through: its run is over", _OTHER, "else replace(one, value=FREE)", "else one"),
     Mutation("let through: the last task alone", _OTHER, " and tasks_in(job) > 1", ""),

@@ -110,8 +110,8 @@ def _in_place(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
 
 
 def _is_as_held(one: Change[int], job: Job) -> bool:
-    """Check that what a user's change, or another tesched's release, would have changed is as it was, and no run."""
-    return job.nice == one.nice and has_hook_mark(job) == one.marked and job.restarts == one.restarts
+    """Check that what a user's change, or another tesched's release, would have changed is as it was."""
+    return job.nice == one.nice and has_hook_mark(job) == one.marked
 
 
 def _is_free(job: Job, context: CycleContext) -> bool:
