@@ -28,7 +28,12 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: an array with its tasks", _CHANGE, "(one.of_array and", "(False and"),
     Mutation("let through: not the array", _CHANGE, "(one.of_array and", "("),
     Mutation("let through: a task that is held on", _OTHER, "one.of_array and not any(", "one.of_array or any("),
-    Mutation("let through: an array that tesched releases", _HOLD, "        free_with_arrays(context)\n", ""),
+    Mutation(
+        "let through: an array that tesched releases",
+        _OTHER,
+        ", *(task.job_id for task in context.tasks_of(action.job_id))",
+        ",",
+    ),
     Mutation(
         "let through: undo looks first",
         _HOLD,
@@ -37,12 +42,7 @@ ADMISSION_MUTATIONS = (
     ),
     Mutation("let through: the clock set back", _OTHER, " or one.taken_at > context.now", ""),
     Mutation("hold: the clock set back", _HOLD, "0.0 <= context.now - one.at <=", "context.now - one.at <="),
-    Mutation(
-        "let through: its own release",
-        _HOLD,
-        "held[job_id] = replace(one, value=FREE)\n                reason",
-        "reason",
-    ),
+    Mutation("let through: its own release", _OTHER, "held[job_id] = replace(one, value=FREE)", "pass"),
     Mutation("let through: a release that fails", _HOLD, "held[action.job_id] = replace(one, value=HELD)", "pass"),
     Mutation("let through: it is kept", _HOLD, " and one.value != LET_THROUGH:", ":"),
     Mutation("let through: an array's tasks", _MEMORY, "in (job.job_id, job.array_job_id) if", "in (job.job_id,) if"),

@@ -21,7 +21,7 @@ from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import free_with_arrays, see_other_hands
+from tesched_core.levers.other_hand import note_releases, see_other_hands
 from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
@@ -126,7 +126,6 @@ class HoldLever(Lever):
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
                     order = served[job_id]
-                    held[job_id] = replace(one, value=FREE)
                     reason = Reason(
                         code=ReasonCode.ITS_TURN,
                         text="it is its turn in this round",
@@ -142,10 +141,9 @@ class HoldLever(Lever):
                 admitted += context.snapshot.job_class(job_id) is JobClass.TE
                 if admitted > most_admitted:
                     continue  # of hundreds the others come with the next polls
-                held[job_id] = replace(one, value=FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
-        free_with_arrays(context)
+        note_releases(context)
 
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:

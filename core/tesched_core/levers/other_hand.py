@@ -77,10 +77,10 @@ def see_other_hands(context: CycleContext) -> None:
             held[job_id] = _let_through(one, context)
 
 
-def free_with_arrays(context: CycleContext) -> None:
-    """Note that the holds of an array's tasks are over, too, once its record is released: Slurm releases them with it.
+def note_releases(context: CycleContext) -> None:
+    """Note which holds tesched ends in this cycle: with that of an array's record, those of its tasks (22.05).
 
-    That of a task which has the array's id, as the last of them that waits has it, does the same.
+    The last task that waits has the array's id, and its release does the same.
     """
     held = context.changes_of(HOLD)
     for action in context.actions:
