@@ -8,32 +8,49 @@ _HOLD, _HOOK = "core/tesched_core/levers/hold.py", "core/tesched_core/model/hook
 _FILE, _RULES = "daemon/tesched_daemon/admission_file.py", "daemon/tesched_daemon/admission_rules.py"
 _OWN, _CHECKS = "daemon/tesched_daemon/own_file.py", "daemon/tesched_daemon/config_checks.py"
 _RANGES = "core/tesched_core/model/ranges.py"
+_CHANGE = "core/tesched_core/model/change.py"
 _OTHER, _MEMORY = "core/tesched_core/levers/other_hand.py", "core/tesched_core/model/memory.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 _TE_QUEUE, _DOCTOR = "core/tesched_core/orders/te_queue.py", "daemon/tesched_daemon/doctor/bound.py"
 
 ADMISSION_MUTATIONS = (
     Mutation("let through: at all", _OTHER, "elif one.value == STANDS and", "elif False and"),
-    Mutation("let through: what stands", _OTHER, "context.now - one.taken_at >= SAVED_S", "True"),
+    Mutation("let through: what stands", _OTHER, "(one.taken_at or 0.0) < SAVED_S", "(one.taken_at or 0.0) < 0"),
     Mutation("let through: the nice value", _OTHER, "return job.nice == one.nice and has", "return has"),
     Mutation("let through: the hook's mark", _OTHER, " and has_hook_mark(job) == one.marked", ""),
     Mutation("let through: what tesched sets", _OTHER, "return not set_by_us and", "return"),
-    Mutation("let through: a task alone", _OTHER, "is_new and _is_free(task", "False and _is_free(task"),
-    Mutation("let through: a task that has run", _OTHER, "and task.pending and not task.restarts", "and task.pending"),
+    Mutation("let through: what it sets of an array", _OTHER, "{job.job_id, job.array_job_id}", "{job.job_id}"),
+    Mutation("let through: not in shadow mode", _OTHER, "one.restored or one.dry:", "one.restored:"),
+    Mutation("let through: what is recorded alone", _HOLD, "held[action.job_id] = replace(one, dry=True)", "pass"),
+    Mutation("let through: for one run", _CHANGE, " and job.restarts == one.restarts", ""),
+    Mutation("let through: its run is over", _OTHER, "else replace(one, value=FREE)", "else one"),
+    Mutation("let through: the last task alone", _OTHER, " and tasks_in(job) > 1", ""),
+    Mutation("let through: an array with its tasks", _CHANGE, "(one.of_array and", "(False and"),
+    Mutation("let through: not the array", _CHANGE, "(one.of_array and", "("),
+    Mutation("let through: a task that is held on", _OTHER, "one.of_array and not any(", "one.of_array or any("),
     Mutation(
-        "let through: its own release",
-        _HOLD,
-        "held[job_id] = replace(one, value=FREE)\n                reason",
-        "reason",
+        "let through: an array that tesched releases",
+        _OTHER,
+        ", *(task.job_id for task in context.tasks_of(action.job_id))",
+        ",",
     ),
+    Mutation(
+        "let through: undo looks first",
+        _HOLD,
+        "        see_other_hands(context)\n        self._take_over(context)\n        held",
+        "        self._take_over(context)\n        held",
+    ),
+    Mutation("let through: the clock set back", _OTHER, " or one.taken_at > context.now", ""),
+    Mutation("hold: the clock set back", _HOLD, "0.0 <= context.now - one.at <=", "context.now - one.at <="),
+    Mutation("let through: its own release", _OTHER, "held[job_id] = replace(one, value=FREE)", "pass"),
     Mutation("let through: a release that fails", _HOLD, "held[action.job_id] = replace(one, value=HELD)", "pass"),
-    Mutation("let through: it is kept", _HOLD, "and not _is_remembered(one, job, context):", ":"),
-    Mutation("let through: and forgotten", _HOLD, "LET_THROUGH and (job is not None or", "LET_THROUGH and (True or"),
+    Mutation("let through: it is kept", _HOLD, " and one.value != LET_THROUGH:", ":"),
     Mutation("let through: an array's tasks", _MEMORY, "in (job.job_id, job.array_job_id) if", "in (job.job_id,) if"),
     Mutation(
         "let through: it is not held", _TE_QUEUE, "_let_through(late) if memory.is_let_through(job) else late", "late"
     ),
-    Mutation("let through: it counts", _TE_LIMITS, "if not over or job.job_id in let_through:", "if not over:"),
+    Mutation("let through: it counts", _TE_LIMITS, "held.add(wanted._replace(cpus=0, gpus=0))", "pass"),
+    Mutation("let through: not in others' share", _TE_LIMITS, "wanted._replace(cpus=0, gpus=0)", "wanted"),
     Mutation("let through: first", _TE_LIMITS, "(one.job_id not in let_through, one.submit", "(one.submit"),
     Mutation("let through: in the same cycle", _STEP, "in known or memory.is_let_through(job):", "in known:"),
     Mutation("hook: its holds are taken over", _HOLD, "if has_hook_mark(job) and job.pending", "if False"),

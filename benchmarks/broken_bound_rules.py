@@ -25,7 +25,11 @@ BOUND_MUTATIONS = (
     Mutation("misuse: what counts", _MISUSE, "if traits.rule == OUTLIVED and", "if False and"),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),
-    Mutation("misuse: when it outlived", _MISUSE, "at=job.start_time + traits.time_limit_s", "at=snapshot.taken_at"),
+    Mutation(
+        "misuse: when it outlived", _MISUSE, "at = job.start_time + traits.time_limit_s", "at = snapshot.taken_at"
+    ),
+    Mutation("misuse: seen first", _MISUSE, "if first is None or first.user == NO_NAME:", "if True:"),
+    Mutation("misuse: a user without a name", _MISUSE, " or first.user == NO_NAME", ""),
     Mutation("misuse: of old ones none", _MISUSE, "if one.at > snapshot.taken_at - DAY_S", ""),
     Mutation("misuse: so many", _MISUSE, "if len(ats) >= most", "if len(ats) > most"),
     Mutation("misuse: until there are fewer", _MISUSE, "ats[len(ats) - most] + DAY_S", "ats[-1] + DAY_S"),

@@ -54,6 +54,7 @@ DAEMON_TESTS = (
     "tests/integration/test_db_journal.py",
 )
 _BETWEEN = "tests/scenarios/test_bound_between_polls.py"
+_LET, _MISUSE = "tests/scenarios/test_let_through.py", "tests/scenarios/test_misuse.py"
 _OWN = ("tests/scenarios/test_own_user.py", "tests/scenarios/test_grown.py")
 #: by a file's name: the tests that are run first, since they are about it
 NEAR = {
@@ -66,7 +67,9 @@ NEAR = {
     "hook": ("tests/scenarios/test_held_by_hook.py",),
     "deadlines": ("tests/scenarios/test_bound.py", _BETWEEN),
     "te_runs": (_BETWEEN,),
-    "te_limits": ("tests/scenarios/test_te_limits.py",),
+    "te_limits": ("tests/scenarios/test_te_limits.py", _LET, _MISUSE),
+    "other_hand": (_LET,),
+    "misuse": (_MISUSE,),
     "step": ("tests/scenarios/test_te_limits.py", _BETWEEN),
     "r0_2": ("tests/integration/test_finished_runs.py",),
     "finished_runs": ("tests/unit/core/intake/test_finished_runs.py", "tests/integration/test_finished_runs.py"),
@@ -93,7 +96,7 @@ NEAR = {
     "nice": ("tests/scenarios/test_queue_order.py", "tests/scenarios/test_refused_changes.py"),
     "suspend": _OWN,
     "victim_boost": ("tests/scenarios/test_refused_changes.py", *_OWN),
-    "hold": ("tests/scenarios/test_held_by_hook.py", "tests/scenarios/test_refused_changes.py", _BETWEEN),
+    "hold": ("tests/scenarios/test_held_by_hook.py", _LET, "tests/scenarios/test_refused_changes.py", _BETWEEN),
     "eligibility": (
         "tests/unit/core/guard/test_guard.py",
         "tests/unit/core/placement/test_expected_runs.py",
@@ -101,7 +104,7 @@ NEAR = {
     ),
     "admission": ("tests/unit/core/guard/test_guard.py", _BETWEEN),
     "victim_search": ("tests/scenarios/test_several_orders.py", "tests/unit/core/placement/test_node_count.py"),
-    "change": ("tests/scenarios/test_binding.py",),
+    "change": ("tests/scenarios/test_binding.py", _LET),
     "tell_users": ("tests/scenarios/test_told.py",),
     "node_binding": (
         "tests/scenarios/test_binding.py",

@@ -230,7 +230,7 @@ def _by_job(lever: str, field: Field, one: st.SearchStrategy[Any]) -> st.SearchS
         since=st.none() | times,
         order_id=st.none() | order_ids,
         nice=st.none() | nice_values,
-        **dict.fromkeys(("dry", "restored"), st.booleans()),
+        **dict.fromkeys(("dry", "restored", "marked", "of_array"), st.booleans()),
     )
     return st.lists(change, min_size=1, max_size=3).map(lambda some: {one.job_id: one for one in some})
 

@@ -112,9 +112,7 @@ def _let_through(engine: Engine, story: JobStory | None) -> LetThrough | None:
     """Return when an operator has let the job, or its array, through; None if that was not so."""
     if story is None or story.job.gone:
         return None
-    array = re.match(r"\d+(?=_)", story.job.label)
-    ids = {story.job.job_id, JobId(int(array[0])) if array else None}
-    return next((one for one in let_through(engine) if one.job_id in ids), None)
+    return next(iter(let_through(engine, story.job.job_id)), None)
 
 
 def _barred(engine: Engine, story: JobStory | None, limits: TeLimits) -> Barred | None:

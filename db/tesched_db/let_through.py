@@ -1,4 +1,4 @@
-"""TE jobs that another hand has released though tesched held them: they are not held again."""
+"""TE jobs that another hand has released though tesched held them: they are not held again for that run."""
 
 from __future__ import annotations
 
@@ -27,18 +27,27 @@ class LetThrough:
     at: UnixSeconds
 
 
-def let_through(engine: Engine) -> tuple[LetThrough, ...]:
-    """Return those that Slurm still knows, by their ids."""
+def let_through(engine: Engine, job_id: JobId | None = None) -> tuple[LetThrough, ...]:
+    """Return those that Slurm still knows, by their ids; only what counts for one job, if that is named."""
     with store_errors("read the state store"), Session(reading(engine)) as session:
-        holds = change_rows.load(session).get(HOLD, {})
-        at = {job_id: one.taken_at or one.at for job_id, one in holds.items() if one.value == LET_THROUGH}
-        if not at:
+        holds = {
+            one.job_id: one for one in change_rows.load(session).get(HOLD, {}).values() if one.value == LET_THROUGH
+        }
+        if not holds:
             return ()
-        known = or_(JobRow.job_id.in_(at), JobRow.array_job_id.in_(at))
+        known = or_(JobRow.job_id.in_(holds), JobRow.array_job_id.in_(holds))
+        if job_id is not None:
+            known &= JobRow.job_id == job_id
         rows = session.scalars(select(JobRow).where(known, JobRow.last_seen.is_(None)).order_by(JobRow.key))
         found: dict[JobId, LetThrough] = {}
         for row in rows:
-            for job_id in {JobId(one) for one in (row.job_id, row.array_job_id) if one in at}:
-                label = str(job_id) if job_id == row.array_job_id else row.label
-                found[job_id] = LetThrough(job_id=job_id, job=label, user=row.user, at=at[job_id])
-    return tuple(found[job_id] for job_id in sorted(found))
+            for number in {row.job_id, row.array_job_id if row.array_job_id is not None else row.job_id}:
+                one = holds.get(JobId(number))
+                # As `lets_through` has it.
+                if one is None or one.restarts != row.restarts or not (one.of_array or one.job_id == row.job_id):
+                    continue
+                label = str(number) if one.of_array else row.label
+                found[one.job_id] = LetThrough(
+                    job_id=one.job_id, job=label, user=row.user, at=one.at if one.taken_at is None else one.taken_at
+                )
+    return tuple(found[number] for number in sorted(found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import socket
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,39 @@ def test_an_operator_lets_one_through_and_its_user_does_not(site: Site) -> None:
         assert site.held() == [waits[1]]
         cluster.run("scancel", str(first))
         cluster.wait_state(by_hand, "COMPLETED")
+
+
+@pytest.mark.gate
+def test_an_operators_release_is_for_one_run_and_for_tasks_of_an_array_that_were_held(site: Site) -> None:
+    cluster = site.cluster
+    config = site.config(ONE_EACH)
+
+    def task(array: int, number: int) -> Mapping[str, str]:
+        return next(job for job in cluster.jobs(array) if str(job.get("ArrayTaskId")) == str(number))
+
+    with daemon_of(cluster, config):
+        first = site.submit(*TRIAL, wrap="sleep 1000")
+        cluster.wait_state(first, "RUNNING")
+        second = site.submit(*TRIAL, wrap="sleep 1000")
+        array = site.submit(*TRIAL, "--array=0-1", "--hold", wrap="sleep 1000")
+        # Its user has one task split off, and releases the other one first.
+        cluster.run("scontrol", "update", f"jobid={array}_0", "comment=x", user=site.te_user)
+        cluster.run("scontrol", "release", f"{array}_1", user=site.te_user)
+        cluster.wait_for(lambda: holds_of(config) == dict.fromkeys((second, array), STANDS), "the holds to stand")
+        cluster.run("scontrol", "release", f"{array}_0", user=site.te_user)
+        cluster.wait_for(lambda: task(array, 0)["Reason"] == "JobHeldAdmin", "the hold of the task")
+        cluster.run("scontrol", "release", str(second))
+        cluster.wait_state(second, "RUNNING")
+        cluster.wait_for(lambda: holds_of(config).get(second) == LET_THROUGH, "the daemon to see that")
+        cluster.run("scontrol", "requeue", str(second), user=site.te_user)
+        cluster.wait_for(lambda: cluster.job(second)["Reason"] == "JobHeldAdmin", "it to be held again")
+        # tesched releases the array's record, as its throttle lets one run, and its other task with it.
+        split = int(task(array, 0)["JobId"])
+        cluster.wait_for(lambda: holds_of(config).get(split) == STANDS, "the task's hold to stand")
+        cluster.run("scancel", str(first), str(second))
+        cluster.wait_for(lambda: task(array, 1)["JobState"] == "RUNNING", "its turn")
+        cluster.wait_for(lambda: task(array, 0)["Reason"] == "JobHeldAdmin", "the other one to be held")
+        assert LET_THROUGH not in holds_of(config).values()
 
 
 class _KilledError(Exception):

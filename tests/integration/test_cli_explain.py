@@ -54,7 +54,7 @@ def test_a_victim_is_said_to_be_asked_only_when_it_was(config: Path, job_id: int
 
 def held(job_id: int, value: int) -> Change[int]:
     one = Change(lever=HOLD, job_id=JobId(job_id), field=Field.HOLD, previous=FREE, value=value, at=200.0, since=200.0)
-    return replace(one, taken_at=210.0, restored=value == LET_THROUGH)
+    return replace(one, taken_at=210.0, restored=value == LET_THROUGH, of_array=job_id == 3)
 
 
 def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None:
@@ -62,8 +62,12 @@ def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None
     engine = open_store(url)
     jobs = [replace(job(number, user="ada"), admin_comment="") for number in (1, 2, 6)]
     task = replace(job(4, user="bob"), array_job_id=JobId(3), array_task_id=1)
-    holds = {JobId(number): held(number, value) for number, value in ((1, LET_THROUGH), (2, STANDS), (3, LET_THROUGH))}
-    Writer(engine).look(220.0, *jobs, task, te=[1, 2, 4, 6], memory=Memory(changes={HOLD: holds}))
+    # Another task has had its run since, and of an array the last task alone was let through.
+    tasks = [task, replace(task, job_id=JobId(5), array_task_id=2, restarts=1)]
+    tasks += [replace(task, job_id=JobId(number), array_job_id=JobId(8), array_task_id=number) for number in (8, 9)]
+    released = dict.fromkeys((1, 3, 8), LET_THROUGH)
+    holds = {JobId(number): held(number, value) for number, value in {**released, 2: STANDS}.items()}
+    Writer(engine).look(220.0, *jobs, *tasks, te=[1, 2, 4, 5, 6, 8, 9], memory=Memory(changes={HOLD: holds}))
     engine.dispose()
     runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TZ": "UTC"})
 
@@ -71,11 +75,12 @@ def test_it_is_said_which_jobs_another_hand_has_released(tmp_path: Path) -> None
         return " ".join(runner.invoke(main, [*argv, "--config", str(path)]).output.split())
 
     words = "hold released by another hand at"
-    assert [words in said("explain", name) for name in ("1", "2", "3_1", "6")] == [True, False, True, False]
+    assert [words in said("explain", name) for name in ("1", "3_1", "8_8")] == [True] * 3
+    assert [words in said("explain", name) for name in ("2", "3_2", "6", "8_9")] == [False] * 4
     assert json.loads(said("explain", "1", "--json"))["let_through"]["at"] == 210
     assert json.loads(said("explain", "2", "--json"))["let_through"] is None
-    assert "let through: 2 TE job(s), released by another hand and not held again: 1 of ada (" in said("status")
-    assert [one["job"] for one in json.loads(said("status", "--json"))["let_through"]] == ["1", "3"]
+    assert "let through: 3 TE job(s), released by another hand and not held again: 1 of ada (" in said("status")
+    assert [one["job"] for one in json.loads(said("status", "--json"))["let_through"]] == ["1", "3", "8_8"]
     assert json.loads(said("status", "--json"))["changed"] == {HOLD: [2]}
 
 

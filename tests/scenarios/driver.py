@@ -216,7 +216,10 @@ class Driver:
             elif isinstance(action, Hold):
                 self.change(job.job_id, priority=0, reason="JobHeldAdmin")
             elif isinstance(action, Release):
-                self.change(job.job_id, priority=100, reason="Resources")
+                # That of an array's record is of all its tasks (22.05).
+                for one in [job, *(one for one in self.jobs.values() if one.array_job_id == job.job_id)]:
+                    if one.held or one is job:
+                        self.change(one.job_id, priority=100, reason="Resources")
             elif isinstance(action, SetNodes):
                 request = replace(job.request, required_nodes=action.nodes)
                 if action.count is not None:

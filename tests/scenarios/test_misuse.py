@@ -91,6 +91,18 @@ def test_a_run_counts_once_also_for_a_new_daemon() -> None:
     assert holds(drive, 270) == [WAITS]
 
 
+@pytest.mark.parametrize("seen", [("ada", "nobody", "1001"), ("nobody", "ada", "nobody")])
+def test_a_run_counts_once_for_the_user_as_whose_it_was_seen_first_by_name(seen: tuple[str, ...]) -> None:
+    # The name service is away for a while.
+    drive = site()
+    outlives(drive)
+    for user in seen:
+        drive.change(LONG, user=user)
+        assert holds(drive, 80) == []
+        assert [one.at - NOW for one in drive.memory.outlived] == [60]
+    assert [one.user for one in drive.memory.outlived] == ["ada"]
+
+
 def test_runs_that_the_site_counts_not_are_no_misuse() -> None:
     drive = site(limits=Limits(te=TeLimits(max_running_per_user=9), max_preemptions_per_job=0))
     outlives(drive)

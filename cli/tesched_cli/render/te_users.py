@@ -31,11 +31,7 @@ def barred_lines(users: Iterable[Barred]) -> Iterator[Text]:
 
 def barred_line(one: Barred) -> str:
     """Return why no TE job of a user's starts, and until when."""
-    runs = "1 TE job" if one.count == 1 else f"{one.count} TE jobs"
-    return (
-        f"{runs} of {one.user} outlived the time limits with which they started in the last 24 h "
-        f"(guard.te.max_outlived_per_user_day is {one.most}): none starts until {clock(one.until)}"
-    )
+    return f"{one.said} (guard.te.max_outlived_per_user_day is {one.most}): none starts until {clock(one.until)}"
 
 
 def _named(each: Iterable[str]) -> str:

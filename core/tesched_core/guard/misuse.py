@@ -10,7 +10,9 @@ Principle
     them BE would be a way around the bound: in the partition of TE jobs, of a higher tier, they would start before all
     BE jobs, and no second of them would count. What runs goes on.
 
-    A run counts once, at the time when it outlived its limit, by Slurm's clock, whatever becomes of the daemon.
+    A run counts once, at the time when it outlived its limit, by Slurm's clock, whatever becomes of the daemon, and
+    for the user as whose it was seen first. Where the name service is away Slurm calls each user "nobody": such a run
+    is another user's once that is seen.
 
 Worked example
     max_outlived_per_user_day = 2: runs of ada outlived their limits at 9:00 and at 15:00. The TE jobs of ada wait from
@@ -32,16 +34,22 @@ from tesched_core.model.payment import DAY_S
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import Snapshot
 
+#: the user whom Slurm shows where it can't find the name
+NO_NAME = "nobody"
+
 
 def outlived_lately(known: tuple[Outlived, ...], snapshot: Snapshot, limits: TeLimits) -> tuple[Outlived, ...]:
     """Return the runs that outlived their limits in the last 24 h, those that this snapshot shows among them."""
-    found = set(known)
+    found = {(one.job_id, one.at): one for one in known}
     if limits.max_outlived_per_user_day:
         for job_id, traits in snapshot.traits.items():
             job = snapshot.jobs[job_id]
             if traits.rule == OUTLIVED and job.start_time is not None and traits.time_limit_s is not None:
-                found.add(Outlived(job_id=job_id, at=job.start_time + traits.time_limit_s, user=job.user))
-    kept = [one for one in found if one.at > snapshot.taken_at - DAY_S]
+                at = job.start_time + traits.time_limit_s
+                first = found.get((job_id, at))
+                if first is None or first.user == NO_NAME:
+                    found[job_id, at] = Outlived(job_id=job_id, at=at, user=job.user)
+    kept = [one for one in found.values() if one.at > snapshot.taken_at - DAY_S]
     return tuple(sorted(kept, key=lambda one: (one.at, one.job_id)))
 
 

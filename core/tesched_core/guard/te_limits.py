@@ -31,6 +31,8 @@ from tesched_core.model.request import requested_gpus, takes_whole_nodes, tasks_
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import JobClass, Snapshot
 
+_MOST = "guard.te.max_outlived_per_user_day"
+
 
 class _Wanted(NamedTuple):
     """What a job holds, or would hold; of a pending array all tasks that may run at once."""
@@ -72,7 +74,8 @@ def above_te_limits(
     """Return why those of the pending TE jobs that must not start yet have to wait.
 
     None of a user who is `barred` starts. Jobs that are `held_by_us` would start if tesched let them. Those that an
-    operator has `let_through` count first: they may start at any time.
+    operator has `let_through` count first, as they may start at any time: one above the limits for its user alone until
+    it runs, since others would wait for all tasks of an array.
     """
     if not limits.is_set:
         return {}
@@ -97,22 +100,16 @@ def above_te_limits(
         cpus = _cpus(job, snapshot, largest)
         wanted = _wanted(job, cpus, held.tasks[job.array_job_id])
         if job.user in barred:
-            over = _barred(barred[job.user])
+            over = f"{barred[job.user].said}; {_MOST} is {barred[job.user].most}"
         elif over := _over(wanted, held, whole, limits):
             over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
         if over:
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
-        if not over or job.job_id in let_through:
+        if not over:
             held.add(wanted)
+        elif job.job_id in let_through:
+            held.add(wanted._replace(cpus=0, gpus=0))
     return found
-
-
-def _barred(one: Barred) -> str:
-    runs = "1 TE job" if one.count == 1 else f"{one.count} TE jobs"
-    return (
-        f"{runs} of {one.user} outlived the time limits with which they started in the last 24 h; "
-        f"guard.te.max_outlived_per_user_day is {one.most}"
-    )
 
 
 def _if_alone(job: Job, alone: _Wanted, whole: tuple[int, int], limits: TeLimits) -> str:

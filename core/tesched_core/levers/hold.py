@@ -9,7 +9,7 @@ unless it must wait on, as it must by `guard.bound`. Then it is held anew, as by
 release it. Where Slurm lets no operator remove the hook's mark, it is remembered that the hook's hold is over: a later
 hold of that job is its user's own.
 
-A TE job that another hand has released is not held again (`other_hand.py`).
+A TE job that another hand has released is not held again for its run (`other_hand.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 
 from tesched_core.levers.context import RESEND_AFTER_S, CycleContext
 from tesched_core.levers.contract import Lever, Orders, certainly_failed, open_now
-from tesched_core.levers.other_hand import see_other_hands
-from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release
+from tesched_core.levers.other_hand import note_releases, see_other_hands
+from tesched_core.model.actions import Hold, Outcome, Reason, ReasonCode, Release, Status
 from tesched_core.model.change import FREE, HELD, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job
 from tesched_core.model.hook import has_hook_mark, is_held_by_hook
@@ -71,6 +71,7 @@ class HoldLever(Lever):
 
     def restore(self, orders: Orders, context: CycleContext) -> None:
         """Release all held jobs."""
+        see_other_hands(context)
         self._take_over(context)
         held = context.changes_of(self.name)
         for job_id, one in held.items():
@@ -80,13 +81,15 @@ class HoldLever(Lever):
         self._release({}, {}, served, context, inf)
 
     def learned(self, outcomes: Sequence[Outcome], orders: Orders, context: CycleContext) -> None:
-        """Take in that a job stays held: its release did not reach Slurm for certain."""
+        """Take in that a job stays held, as its release did not reach Slurm for certain, or is not: in shadow mode."""
         held = context.changes_of(self.name)
         for outcome in outcomes:
             action, one = outcome.action, held.get(outcome.action.job_id)
             released = isinstance(action, Release) and not action.mark_only
             if released and one is not None and one.value == FREE and certainly_failed(outcome):
                 held[action.job_id] = replace(one, value=HELD)
+            elif isinstance(action, Hold) and one is not None and outcome.status is Status.WOULD:
+                held[action.job_id] = replace(one, dry=True)
 
     def outstanding(self, memory: Memory, snapshot: Snapshot) -> int:
         """Return how many holds are to be ended. Of a job that runs none can be."""
@@ -118,12 +121,11 @@ class HoldLever(Lever):
                 if job is not None and job.pending and has_hook_mark(job):
                     over = one if one.restored else replace(one, restored=True, since=context.now)
                     held[job_id] = _without_mark(over, job, context)
-                elif job_id not in context.absent and not _is_remembered(one, job, context):
+                elif job_id not in context.absent and one.value != LET_THROUGH:
                     del held[job_id]
             elif job_id in served:
                 if job is not None and job.pending and _shows(job_id, context):
                     order = served[job_id]
-                    held[job_id] = replace(one, value=FREE)
                     reason = Reason(
                         code=ReasonCode.ITS_TURN,
                         text="it is its turn in this round",
@@ -139,9 +141,9 @@ class HoldLever(Lever):
                 admitted += context.snapshot.job_class(job_id) is JobClass.TE
                 if admitted > most_admitted:
                     continue  # of hundreds the others come with the next polls
-                held[job_id] = replace(one, value=FREE)
                 reason = Reason(code=ReasonCode.ITS_TURN, text=let_go.get(job_id, _NOT_WANTED))
                 context.actions.append(Release(job_id=job_id, reason=reason))
+        note_releases(context)
 
 
 def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
@@ -154,11 +156,6 @@ def _hold(job_id: JobId, context: CycleContext) -> Change[int]:
         at=context.now,
         since=context.now,
     )
-
-
-def _is_remembered(one: Change[int], job: Job | None, context: CycleContext) -> bool:
-    """Return whether a job that another hand has let through may yet run, or a task of it."""
-    return one.value == LET_THROUGH and (job is not None or bool(context.tasks_of(one.job_id)))
 
 
 def _without_mark(one: Change[int], job: Job, context: CycleContext) -> Change[int]:
@@ -189,7 +186,8 @@ def _still_held(one: Change[int], context: CycleContext) -> bool:
     job = context.snapshot.jobs.get(one.job_id)
     if job is None or one.job_id in context.absent:
         return one.job_id in context.absent
-    on_its_way = one.value == HELD and context.now - one.at <= RESEND_AFTER_S
+    # Not negative: the clock may have been set back.
+    on_its_way = one.value == HELD and 0.0 <= context.now - one.at <= RESEND_AFTER_S
     return not job.finished and (job.priority == 0 or on_its_way)
 
 

@@ -118,18 +118,27 @@ class Change(Generic[V]):
     taken_at: UnixSeconds | None = with_default(default=None, compare=False)
     #: of a nice value: the priority that the job had with `previous`, which Slurm does not work out anew; None: it does
     own: int | None = None
-    #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`
+    #: of a nice value: the priority that the job showed when `value` was asked for, and its restarts when it had `own`;
+    #: of a hold that stands, or that another hand has ended: the job's restarts
     shown: int | None = None
     restarts: int = 0
     #: of a hold that stands: the job's nice value, and whether it had the submission hook's mark
     nice: int | None = None
     marked: bool = False
+    #: of such a hold: it is that of a job array, of which several tasks wait
+    of_array: bool = False
     #: how often it was set again because others had put it back
     undone: int = 0
     #: how often Slurm has taken the command that puts it back, and when it was counted last: those in quick succession
     #: count once. Counted anew by a new process
     put_back_sent: int = with_default(default=0, compare=False)
     put_back_at: UnixSeconds | None = with_default(default=None, compare=False)
+
+
+def lets_through(one: Change[int], job: Job) -> bool:
+    """Return whether another hand has ended this hold for a job, or for its array: until it is requeued."""
+    is_its = job.job_id == one.job_id or (one.of_array and job.array_job_id == one.job_id)
+    return one.value == LET_THROUGH and is_its and job.restarts == one.restarts
 
 
 def own_request(job: Job, binding: Change[Nodes] | None) -> Request:

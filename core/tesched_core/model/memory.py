@@ -8,7 +8,7 @@ from typing import Any
 
 from tesched_core.model.actions import OrderId
 from tesched_core.model.bystander import Bystander, Examined
-from tesched_core.model.change import HOLD, LET_THROUGH, NODE_BINDING, Change, Field, TeRules, own_request
+from tesched_core.model.change import HOLD, NODE_BINDING, Change, Field, TeRules, lets_through, own_request
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.order import Ending, Order
 from tesched_core.model.outlived import Outlived
@@ -156,10 +156,10 @@ class Memory:
         return binding is not None and not binding.restored
 
     def is_let_through(self, job: Job) -> bool:
-        """Return whether another hand has released the job, or its array, that tesched had held."""
+        """Return whether another hand has released the job, or its array, that tesched had held: for one run."""
         holds = self.changes_of(HOLD)
         found = (holds.get(one) for one in (job.job_id, job.array_job_id) if one is not None)
-        return any(one is not None and one.value == LET_THROUGH for one in found)
+        return any(one is not None and lets_through(one, job) for one in found)
 
     def own_request(self, job: Job) -> Request:
         """Return what the job asks for by itself, without the nodes to which tesched has bound it."""

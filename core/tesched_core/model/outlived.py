@@ -26,3 +26,9 @@ class Barred:
     count: int
     most: int
     until: UnixSeconds
+
+    @property
+    def said(self) -> str:
+        """Return what these runs did, in words."""
+        runs = "1 TE job" if self.count == 1 else f"{self.count} TE jobs"
+        return f"{runs} of {self.user} outlived the time limits with which they started in the last 24 h"
