@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.mutation import Mutation
 
+_TE_RUNS = "core/tesched_core/placement/te_runs.py"
 _BYSTANDERS, _WAY = "core/tesched_core/orders/bystanders.py", "core/tesched_core/placement/in_the_way.py"
 _MODEL, _ROWS = "core/tesched_core/model/bystander.py", "db/tesched_db/bystander_rows.py"
 
@@ -29,6 +30,8 @@ BYSTANDER_MUTATIONS = (
     ),
     Mutation("bystander: from the TE job's start", _BYSTANDERS, "if started <= last - SLURM_SECOND_S:", "if True:"),
     Mutation("bystander: from the last examination", _BYSTANDERS, "else min(memory.examined.at, last)", "else last"),
+    Mutation("bystander: left since the last poll", _TE_RUNS, " or (job_id, job.start_time) in held", ""),
+    Mutation("bystander: when, is not known", _TE_RUNS, "until if one.job_id in leaving else ", ""),
     Mutation("bystander: until its nodes are left", _BYSTANDERS, "one.end_time <= last else", "False else"),
     Mutation(
         "bystander: until the TE job's end",

@@ -62,6 +62,23 @@ def test_te_run_that_begins_and_ends_between_two_polls_counts(state: JobState, s
     assert delay_s(drive) == seconds
 
 
+def test_te_run_that_was_leaving_at_the_last_poll_counts_though_a_be_job_was_in_the_way_then_as_well() -> None:
+    drive = site(running(BE, HALF, user="eve"))
+    drive.change(WAITS, request=replace(drive.jobs[WAITS].request, cpus=32))
+    drive.cycle(0)
+    drive.starts(SHORT, HALF, at_s=5)
+    drive.at_s = 15
+    drive.completing(SHORT, JobState.COMPLETED)
+    drive.change(SHORT, end_time=NOW + 15)
+    drive.cycle(30)
+    assert delay_s(drive) == 0
+    drive.ends(BE)
+    drive.ends(SHORT)
+    drive.change(SHORT, end_time=NOW + 15)
+    drive.cycle(60)
+    assert delay_s(drive) == 30
+
+
 def test_it_counts_though_another_job_has_its_place_by_then() -> None:
     drive = site(running(BE, HALF, user="eve"), user="eve")
     drive.cycle(0)

@@ -49,7 +49,7 @@ from tesched_core.model.snapshot import JobClass, Snapshot
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
-from tesched_core.placement.te_runs import covered_s, ended_since, free_without
+from tesched_core.placement.te_runs import covered_s, free_without, left_since
 
 #: most kinds of jobs that are examined at once, and most nodes that they are held against, each kind counting all of
 #: them: a tenth of a second's work. One whose tasks may be spread unevenly costs as much as `UNEVEN_COSTS` others
@@ -109,7 +109,14 @@ def _unseen(
     if no other user's run held, or had held, anything.
     """
     last, snapshot, room = _last_poll(memory, context), context.snapshot, context.columns.room
-    over = ended_since(last, snapshot)
+    held = memory.examined.te if memory.examined is not None else frozenset[tuple[JobId, UnixSeconds]]()
+    over = left_since(last, held, snapshot)
+    # Their ends were before the last poll, which still saw them on their nodes.
+    leaving = {
+        one.job_id
+        for one in over
+        if (one.job_id, one.start_time) in held and one.end_time is not None and one.end_time <= last
+    }
     runs = (*te, *over)
     changed = bool(over) or any((job.start_time or 0.0) > last - SLURM_SECOND_S for job in te)
     without: dict[str, Room] = {}
@@ -120,7 +127,9 @@ def _unseen(
             continue
         for job in alike:
             since = max(last, _eligible_at(job))
-            seconds = covered_s(runs, job, since=since, until=context.now, kill_wait_s=snapshot.settings.kill_wait_s)
+            seconds = covered_s(
+                runs, job, since=since, until=context.now, kill_wait_s=snapshot.settings.kill_wait_s, leaving=leaving
+            )
             before, after = known.get(job.job_id), found.get(job.job_id)
             seen_s = _delayed_s(after, context.now) - _delayed_s(before, last)
             if seconds <= seen_s:
