@@ -16,6 +16,7 @@ _MISUSE = "core/tesched_core/guard/misuse.py"
 _TE_LIMITS, _STEP = "core/tesched_core/guard/te_limits.py", "core/tesched_core/step.py"
 
 BOUND_MUTATIONS = (
+    Mutation("bound: one that tesched has put off", _DEADLINES, "if job.job_id in self.put_off:", "if False:"),
     Mutation("bound: a victim that is held", _DEADLINES, "starts_by_itself(job, self.now, delay_s)", "True"),
     Mutation("bound: one that never fits", _DEADLINES, "and self._places(job).can_start", ""),
     Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 from tesched_core.model.actions import Hold, OrderId, Requeue
 from tesched_core.model.bystander import ended
-from tesched_core.model.change import HOLD, LET_THROUGH, Change, Field
+from tesched_core.model.change import BEGIN_TIME, HOLD, LET_THROUGH, Change, Field
 from tesched_core.model.cluster import Job, JobState, Request
 from tesched_core.model.decision import Admission
 from tesched_core.model.limits import Bound, Limits
-from tesched_core.model.memory import Memory
+from tesched_core.model.memory import Memory, Past
 from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
@@ -229,3 +229,19 @@ def test_te_job_that_awaits_what_comes_free_is_held_before_a_victim_frees_more()
     drive.memory = replace(drive.memory, orders={**drive.memory.orders, OrderId(2): second}, next_order=OrderId(3))
     drive.cycle(1)
     assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == [OTHER]
+
+
+@pytest.mark.parametrize("by_us", [True, False], ids=["tesched", "its user"])
+def test_te_job_waits_for_one_whose_begin_time_tesched_has_put_off_and_may_lift(by_us: bool) -> None:
+    queue = [
+        waiting(TE, cpus=32, time_limit_s=600, user="ada", reason="None"),
+        waiting(WAITS, cpus=32, user="bob", submit_time=NOW - 10, eligible_time=NOW + 100, reason="BeginTime"),
+    ]
+    drive = Driver([node("n1")], queue, limits=Limits(bound=BOUND), run_times={WAITS: 100}, graces={WAITS: 0})
+    put_off = Change(
+        lever=BEGIN_TIME, job_id=WAITS, field=Field.BEGIN, previous=int(NOW), value=int(NOW) + 100, at=NOW, since=NOW
+    )
+    past = {WAITS: Past(submitted_at=NOW - 10, ran_s=0, delayed_s=500)}
+    drive.memory = Memory(past=past, changes={BEGIN_TIME: {WAITS: put_off}} if by_us else {})
+    drive.cycle(0)
+    assert [one.job_id for one in drive.decision.actions if isinstance(one, Hold)] == ([TE] if by_us else [])

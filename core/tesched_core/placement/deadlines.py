@@ -42,6 +42,7 @@ from tesched_core.intake.delays import delay_by
 from tesched_core.intake.job_times import most_run_s
 from tesched_core.intake.pending_reason import starts_by_itself
 from tesched_core.model.bystander import ended
+from tesched_core.model.change import BEGIN_TIME
 from tesched_core.model.cluster import Job, JobState
 from tesched_core.model.columns import Running
 from tesched_core.model.decision import MOST_LEFT, Admission, BoundNow, LeftOfBound, Refusal, RefusalCode
@@ -98,6 +99,8 @@ class Deadlines:
     delayed: Mapping[JobId, float] = field(init=False)
     #: victims that have left and are yet to run again
     away: frozenset[JobId] = field(init=False)
+    #: those whose begin times tesched has set
+    put_off: frozenset[JobId] = field(init=False)
     #: delayed jobs that wait for resources, the earliest deadline first
     waiting: tuple[Deadline, ...] = field(init=False)
     #: of those the ones for which a TE job has had to wait in this cycle
@@ -127,6 +130,7 @@ class Deadlines:
         self.delayed = delays_of(self.memory, self.snapshot.taken_at)
         victims = [victim for order in self.memory.open_orders() for victim in order.victims]
         self.away = frozenset(one.job_id for one in victims if one.awaited)
+        self.put_off = frozenset(self.memory.changes_of(BEGIN_TIME))
         suspended = {one.job_id for one in victims if one.state is VictimState.SUSPENDED}
         jobs = (self.snapshot.jobs.get(job_id) for job_id in self.delayed)
         found = [self.deadline(job) for job in jobs if job is not None and self._waits(job, suspended)]
@@ -282,6 +286,8 @@ class Deadlines:
         if job.job_id in suspended and job.state is JobState.SUSPENDED:
             return True
         delay_s = self.snapshot.settings.requeue_delay_s if job.job_id in self.away else 0.0
+        if job.job_id in self.put_off:
+            delay_s = inf  # it may be lifted in this cycle
         return job.pending and starts_by_itself(job, self.now, delay_s) and self._places(job).can_start
 
     def _may_meet(self, te: Job, be: Job) -> bool:
