@@ -48,6 +48,8 @@ from tesched_testcluster.load import EVENTS, EventName, LoadJob, read_events, sc
 from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.users import ordinary_users
 
+from benchmarks.hour_site import script
+
 NODES, CPUS = 84, 8
 HOOK = Path(__file__).parents[1] / "systemd" / "job_submit.lua"
 #: guard.bound.te_time_limit_s, and the least that Slurm takes for a limit
@@ -155,8 +157,8 @@ class Seen:
     submitted: dict[int, float] = field(default_factory=dict)
     cancelled: dict[int, float] = field(default_factory=dict)
     loads: list[float] = field(default_factory=list)
-    #: TE jobs that were told to wait for a BE job's bound
-    told: int = 0
+    #: TE jobs that have waited for a BE job's bound
+    bounded: int = 0
     #: seconds of the longest poll
     longest_poll_s: float = 0.0
 
@@ -173,17 +175,11 @@ def definition(folder: Path, nodes: int) -> ClusterDefinition:
         cred_expire_s=CRED_EXPIRE_S,
         settings={
             "JobSubmitPlugins": "lua",
-            "PrologSlurmctld": _script(folder / "prolog", _PROLOG.format(folder=folder)),
-            "Epilog": _script(folder / "epilog", _EPILOG.format(folder=folder)),
+            "PrologSlurmctld": script(folder / "prolog", _PROLOG.format(folder=folder)),
+            "Epilog": script(folder / "epilog", _EPILOG.format(folder=folder)),
         },
         files={"job_submit.lua": HOOK.read_text().replace("/run/tesched/", f"{folder}/")},
     )
-
-
-def _script(path: Path, text: str) -> str:
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
 
 
 @contextmanager
@@ -225,7 +221,7 @@ def run(folder: Path, flood: Flood) -> Seen:
         cluster.cancel_all()
         with closing(sqlite3.connect(folder / "tesched.sqlite")) as store:
             ((seen.longest_poll_s,),) = store.execute("select max(observe_max_s + step_max_s) from cycles")
-            ((seen.told,),) = store.execute("select count(distinct preemptor) from refusals where code = 'bound'")
+            ((seen.bounded,),) = store.execute("select count(distinct preemptor) from refusals where code = 'bound'")
         (folder / EVENTS).write_bytes(events.read_bytes())
     return seen
 
@@ -277,8 +273,7 @@ def _impatient(cluster: LocalCluster, seen: Seen) -> Iterator[None]:
 
 def judged(folder: Path, flood: Flood, seen: Seen) -> tuple[Ledger, Replay]:
     """Return the ledger of what was seen."""
-    users = {job_id: job.kind for job_id, job in seen.jobs.items()}
-    jobs = {JobId(job_id): _model(job_id, job, users[job_id]) for job_id, job in seen.jobs.items()}
+    jobs = {JobId(job_id): _model(job_id, job) for job_id, job in seen.jobs.items()}
     terms = Terms(
         slowdown=flood.slowdown,
         te_time_limit_s=TE_LIMIT_S,
@@ -294,12 +289,13 @@ def judged(folder: Path, flood: Flood, seen: Seen) -> tuple[Ledger, Replay]:
     return ledger, replay
 
 
-def _model(job_id: int, job: LoadJob, user: str) -> ModelJob:
+def _model(job_id: int, job: LoadJob) -> ModelJob:
     said = next((option.partition("run=")[2] for option in job.options if option.startswith("--comment=run=")), None)
     return ModelJob(
         job_id=JobId(job_id),
         te=job.kind == "te",
-        user=user,
+        # TE jobs and BE jobs have no user in common.
+        user=job.kind,
         nodes=job.nodes,
         cpus=job.cpus,
         limit_s=None,
@@ -346,7 +342,7 @@ def report(seen: Seen, ledger: Ledger, replay: Replay) -> bool:
     print(
         f"{kinds['te']:8}  TE jobs, {len(waits)} of them have started, {kinds['te'] - len(waits)} were cancelled first"
     )
-    print(f"{seen.told:8}  of them were told to wait for the bound of a BE job")
+    print(f"{seen.bounded:8}  of them have waited for the bound of a BE job")
     if waits:
         p50, p95 = np.percentile(waits, (50, 95))
         print(f"{p50:8.1f}  s, TE wait, median of those that have started\n{p95:8.1f}  s, TE wait, 95 %")

@@ -82,10 +82,10 @@ class Site:
             cluster = replace(cluster, accounting=replace(cluster.accounting, accounts=(lab,)))
         settings = dict(cluster.settings)
         if self.epilog_s:
-            settings["Epilog"] = _script(folder / "epilog", _EPILOG.format(seconds=self.epilog_s))
+            settings["Epilog"] = script(folder / "epilog", _EPILOG.format(seconds=self.epilog_s))
         if self.failing_prologs:
             prolog = _PROLOG.format(user=self.users["prolog"], folder=folder)
-            settings |= {"Prolog": _script(folder / "prolog", prolog), "PrologFlags": "Alloc"}
+            settings |= {"Prolog": script(folder / "prolog", prolog), "PrologFlags": "Alloc"}
         group = NodeGroup(count=self.nodes, gres={"gpu": GPUS})
         return replace(cluster, groups=(group,), settings=settings)
 
@@ -169,7 +169,8 @@ class HealthCheck:
         self.once()
 
 
-def _script(path: Path, text: str) -> str:
+def script(path: Path, text: str) -> str:
+    """Write a script that Slurm runs; return its path."""
     path.write_text(text)
     path.chmod(0o755)
     return str(path)

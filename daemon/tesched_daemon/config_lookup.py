@@ -22,7 +22,7 @@ NAME = "tesched.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One file that is looked for."""
+    """One file that may be the configuration."""
 
     path: Path
     #: what it is: "the current folder's"
@@ -30,7 +30,7 @@ class Place:
 
 
 def places(environment: Mapping[str, str]) -> Iterator[Place]:
-    """Yield where a configuration is looked for that nobody has named, in this order."""
+    """Yield the places of a configuration that is searched for, in this order."""
     try:
         here = SearchedPath.cwd() / NAME
     except OSError:
@@ -45,7 +45,7 @@ def places(environment: Mapping[str, str]) -> Iterator[Place]:
 
 
 def search(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the configuration's path. Raises ConfigError, which says where it was looked for, if there is none."""
+    """Return the configuration's path. Raises ConfigError, which names the places, if there is none."""
     tried = list(places(environment))
     for place in tried:
         if _is_there(place.path):

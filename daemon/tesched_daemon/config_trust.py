@@ -1,8 +1,8 @@
-"""Check that no other user can have written a configuration that nobody has named.
+"""Check that no other user can have written a configuration that was searched for.
 
 A file in the current folder is read unasked. Where it is another user's, that user would say what root does there:
 whose store is opened, which program tells users. So a file that was searched for, each link on the way to it, and
-conf.d beside it with its files are to belong to root or to the user who runs the command, and nobody else may write to
+conf.d beside it with its files are to belong to root or to the user who runs the command, and no other may write to
 them.
 """
 
@@ -22,7 +22,7 @@ _MOST_LINKS = 40
 
 
 class SearchedPath(PosixPath):
-    """Path of a configuration that nobody has named, or of what is read beside it."""
+    """Path of a configuration that was searched for, or of what is read beside it."""
 
 
 def descriptor(path: Path) -> int:
