@@ -52,6 +52,17 @@ ADMISSION_MUTATIONS = (
     Mutation("let through: it counts", _TE_LIMITS, "held.add(wanted._replace(cpus=0, gpus=0))", "pass"),
     Mutation("let through: not in others' share", _TE_LIMITS, "wanted._replace(cpus=0, gpus=0)", "wanted"),
     Mutation("let through: first", _TE_LIMITS, "(one.job_id not in let_through, one.submit", "(one.submit"),
+    Mutation("submitted: at all", _TE_LIMITS, "return most > 0 and held", "return False and held"),
+    Mutation(
+        "submitted: by user", _TE_LIMITS, "held.submitted[wanted.user] + wanted", "held.submitted.total() + wanted"
+    ),
+    Mutation("submitted: each task", _TE_LIMITS, "gpus, tasks_in(job))", "gpus, 1)"),
+    Mutation("submitted: what awaits something else", _TE_LIMITS, "held.submitted[job.user] += tasks_in(job)", "pass"),
+    Mutation("submitted: what runs", _TE_LIMITS, "            held.submitted[job.user] += 1\n", ""),
+    Mutation("submitted: one too many is none", _TE_LIMITS, "if not _is_one_too_many(wanted", "if True or (wanted"),
+    Mutation("submitted: an array's tasks", _TE_LIMITS, "tasks_in(job) if job.pending else 1", "1"),
+    Mutation("submitted: it holds none", _STEP, "Admission(until=inf, most_s=inf", "Admission(until=0.0, most_s=0.0"),
+    Mutation("submitted: counted anew", _FILE, "if is_counted or one.is_counted:", "if False:"),
     Mutation("let through: in the same cycle", _STEP, "in known or memory.is_let_through(job):", "in known:"),
     Mutation("hook: its holds are taken over", _HOLD, "if has_hook_mark(job) and job.pending", "if False"),
     Mutation(

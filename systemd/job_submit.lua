@@ -1,15 +1,16 @@
 -- A poke at each submission: tesched polls at once, not at its next poll. docs/howto/at-once.md says what it costs.
--- With guard.bound set, a trial-and-error job that must not start by itself is held until tesched admits it:
--- docs/howto/bound.md.
+-- With guard.bound set, a trial-and-error job that must not start by itself is held until tesched admits it; with
+-- guard.te.max_submitted_per_user one that is a user's one too many is refused: docs/howto/bound.md.
 --
 -- Install as job_submit.lua beside slurm.conf on slurmctld's host, where the daemon has to run, too; in slurm.conf
 -- JobSubmitPlugins=lua; then restart slurmctld. Needed: Debian's lua-posix or lua-socket, EPEL's lua5.1-posix and the
 -- like, for the Lua that slurmctld was built with. A site with a job_submit.lua of its own takes over all up to
--- slurm_job_submit, and calls tesched_submitted and tesched_modified right before each `return slurm.SUCCESS` of its
--- own slurm_job_submit and slurm_job_modify, as they are called here.
+-- slurm_job_submit. In place of each `return slurm.SUCCESS` its own slurm_job_submit has
+-- `return tesched_submitted(job_desc, part_list, submit_uid)`, and its slurm_job_modify calls tesched_modified before it,
+-- as here.
 --
--- No submission waits for it or fails by it: one system call that never blocks, one small file that is read, and every
--- error is swallowed. Without a daemon or a library nothing is held, and tesched finds the job at its next poll.
+-- No submission waits for it, and none fails by an error here: one system call that never blocks, one small file that is
+-- read, and every error is swallowed. Without a daemon or a library nothing is held, and tesched finds the job at its next poll.
 
 -- loop.socket and slurm.admission of tesched.toml
 local TESCHED_SOCKET = "/run/tesched/poke.sock"
@@ -42,7 +43,20 @@ local function tesched_sender()
     end
 end
 
+-- Unix seconds with their fractions, from the same library; without one nothing is counted.
+local function tesched_clock()
+    local there, time = pcall(require, "posix.sys.time")
+    if there then
+        return function()
+            local now = time.gettimeofday()
+            return now.tv_sec + now.tv_usec / 1e6
+        end
+    end
+    return require("socket").gettime
+end
+
 local found, tesched_send = pcall(tesched_sender)
+local has_clock, tesched_now = pcall(tesched_clock)
 if not found then
     slurm.log_info("tesched is not poked: neither lua-posix nor lua-socket is installed")
 end
@@ -70,7 +84,7 @@ local SEEN_S = 5
 
 -- The file's text, taken apart: tables of conditions by rule; nil if it says nothing that is understood.
 local function tesched_parsed(text)
-    local file = { rules = {}, within = {}, say = {}, uids = {} }
+    local file = { rules = {}, within = {}, say = {}, uids = {}, submitted = {} }
     local conditions, ended = file.within, false
     for line in text:gmatch("([^\n]*)\n") do
         local words = {}
@@ -78,8 +92,12 @@ local function tesched_parsed(text)
             words[#words + 1] = word
         end
         local name = table.remove(words, 1)
-        if name == "valid" or name == "until" or name == "most" then
+        if name == "valid" or name == "until" or name == "most" or name == "submitted_most" or name == "counted" then
             file[name] = tonumber(words[1])
+        elseif name == "open" then
+            file.open = true
+        elseif name == "submitted" then
+            file.submitted[words[1]] = tonumber(words[2])
         elseif name == "default" then
             file.default = words[1]
         elseif name == "say" then
@@ -95,7 +113,9 @@ local function tesched_parsed(text)
             conditions[#conditions + 1] = { name = name, values = words }
         end
     end
-    local whole = ended and file.valid and file["until"] and file.most and text:sub(1, 20) == "tesched-admission 1\n"
+    local window = file.open or file["until"] and file.most
+    local counts = not file.submitted_most or file.counted
+    local whole = ended and file.valid and window and counts and text:sub(1, 20) == "tesched-admission 1\n"
     return whole and file or nil
 end
 
@@ -353,10 +373,80 @@ local function tesched_may_be_te(file, job_desc, part_list)
     return file.default == "te"
 end
 
+-- Whether it is TE, whatever slurmctld fills in later.
+local function tesched_is_te(file, job_desc, part_list)
+    local comment = job_desc.comment or ""
+    if file.say.be and tesched_says(comment, "be") then
+        return false
+    end
+    if file.say.te and tesched_says(comment, "te") then
+        return tesched_says(comment, "te", true) and tesched_matches(file.within, job_desc, part_list) == true
+    end
+    for _, rule in ipairs(file.rules) do
+        local matches = tesched_matches(rule.conditions, job_desc, part_list)
+        if matches and rule.class == "te" then
+            return true
+        elseif matches ~= false and rule.class ~= "te" then
+            return false
+        end
+    end
+    return file.default == "te"
+end
+
+-- How many jobs it is in the queue: the tasks of an array, as in 1-9:2%3,12.
+local function tesched_tasks(job_desc)
+    local count = 0
+    for part in (job_desc.array_inx or ""):gsub("%%.*", ""):gmatch("[^,]+") do
+        local first, last, step = part:match("^(%d+)%-(%d+):?(%d*)$")
+        first, last, step = tonumber(first), tonumber(last), math.max(tonumber(step) or 1, 1)
+        count = count + (first and last and math.floor((last - first) / step) + 1 or 1)
+    end
+    return math.max(count, 1)
+end
+
+-- TE jobs that were taken since the daemon has counted, by user: their times, and how many they are.
+local tesched_taken = {}
+
+local function tesched_taken_since(user, time)
+    local kept, count = {}, 0
+    for _, one in ipairs(tesched_taken[user] or {}) do
+        if one.at > time then
+            kept[#kept + 1], count = one, count + one.tasks
+        end
+    end
+    tesched_taken[user] = #kept > 0 and kept or nil
+    return count
+end
+
+-- Whether the job is one too many TE job of its user's (guard.te.max_submitted_per_user); else it counts from here on.
+local function tesched_is_one_too_many(job_desc, part_list)
+    local file, user = tesched_admission(), job_desc.user_name
+    if not (file and file.submitted_most and has_clock and user) or os.time() > file.valid then
+        return false
+    end
+    if not tesched_is_te(file, job_desc, part_list) then
+        return false
+    end
+    local name = user:gsub("[^%w_.~-]", function(byte)
+        return string.format("%%%02X", byte:byte())
+    end)
+    local tasks = tesched_tasks(job_desc)
+    local count = (file.submitted[name] or 0) + tesched_taken_since(user, file.counted) + tasks
+    if count > file.submitted_most then
+        slurm.log_user(string.format("with it %d trial-and-error jobs of %s would be in the queue, and this site takes %d "
+            .. "(tesched: guard.te.max_submitted_per_user). One that ended a moment ago may still count.",
+            count, user, file.submitted_most))
+        return true
+    end
+    local taken = tesched_taken[user] or {}
+    taken[#taken + 1], tesched_taken[user] = { at = tesched_now(), tasks = tasks }, taken
+    return false
+end
+
 -- Whether the job may be TE by the rules, and must not start by itself.
 local function tesched_must_wait(file, job_desc, part_list)
     local now = os.time()
-    if not file or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
+    if not file or file.open or now > file.valid or not tesched_may_be_te(file, job_desc, part_list) then
         return false
     end
     local limit = tesched_time_limit(job_desc, part_list)
@@ -376,11 +466,17 @@ local function tesched_hold(job_desc, part_list)
     end
 end
 
--- A job that is to be made: pokes the daemon, and holds the job if it must not start by itself.
+-- A job that is to be made: pokes the daemon, holds the job if it must not start by itself, and returns what slurmctld is to
+-- make of it.
 local function tesched_submitted(job_desc, part_list, submit_uid)
     if tesched_poke(submit_uid) then
+        local called, refused = pcall(tesched_is_one_too_many, job_desc, part_list)
+        if called and refused then
+            return slurm.ESLURM_ACCOUNTING_POLICY
+        end
         pcall(tesched_hold, job_desc, part_list)
     end
+    return slurm.SUCCESS
 end
 
 -- What may make a job TE, or let it start sooner.
@@ -453,8 +549,7 @@ local function tesched_modified(job_desc, job_rec, part_list, modify_uid)
 end
 
 function slurm_job_submit(job_desc, part_list, submit_uid)
-    tesched_submitted(job_desc, part_list, submit_uid)
-    return slurm.SUCCESS
+    return tesched_submitted(job_desc, part_list, submit_uid)
 end
 
 function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)

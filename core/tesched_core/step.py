@@ -12,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from tesched_core.guard.eligibility import eligible_victims
 from tesched_core.guard.misuse import barred_users, outlived_lately
-from tesched_core.guard.te_limits import above_te_limits
+from tesched_core.guard.te_limits import above_te_limits, submitted_by_user
 from tesched_core.levers.all import LEVERS
 from tesched_core.levers.context import CycleContext
 from tesched_core.levers.contract import Lever
 from tesched_core.model.actions import Action, Hold, SetNice, SetPriority
 from tesched_core.model.change import HOLD, QUEUE_BOOST
 from tesched_core.model.cluster import Job
-from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals
-from tesched_core.model.limits import Limits, YieldBy
+from tesched_core.model.decision import Admission, BoundNow, Decision, Refusal, RefusalCode, Refusals, SubmittedTe
+from tesched_core.model.limits import Limits, TeLimits, YieldBy
 from tesched_core.model.memory import Memory
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -146,7 +147,7 @@ def step(
         transitions=tuple(context.transitions),
         summary="; ".join([*served.failures, done if not paused or context.actions else f"did nothing new: {paused}"]),
         next_at=min(due, default=None),
-        admission=_admission(context, is_counted=limits.te.counts_what_starts or bool(barred)),
+        admission=_admission(context, limits.te, is_counted=limits.te.counts_what_starts or bool(barred)),
         bound=_bound(late, context),
     )
     return memory, decision
@@ -213,11 +214,16 @@ def _view(
     )
 
 
-def _admission(context: CycleContext, *, is_counted: bool) -> Admission | None:
+def _admission(context: CycleContext, limits: TeLimits, *, is_counted: bool) -> Admission | None:
     """Return until when TE jobs may start by themselves: not at all where it matters which, or how many, do."""
+    most, submitted = limits.max_submitted_per_user, None
+    if most:
+        submitted = SubmittedTe(most=most, by_user=submitted_by_user(context.snapshot))
     if is_counted:
-        return Admission(until=0.0, most_s=0.0)
-    return context.deadlines.admission() if context.deadlines is not None else None
+        return Admission(until=0.0, most_s=0.0, submitted=submitted)
+    if context.deadlines is not None:
+        return replace(context.deadlines.admission(), submitted=submitted)
+    return Admission(until=inf, most_s=inf, submitted=submitted) if submitted is not None else None
 
 
 def _next_in_line(memory: Memory, context: CycleContext) -> Iterator[BoostJob]:

@@ -12,12 +12,14 @@ Source
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from math import isinf
 from pathlib import Path
+from urllib.parse import quote
 
 from tesched_core.intake.class_rules import Classification
-from tesched_core.model.decision import Admission
+from tesched_core.model.decision import Admission, SubmittedTe
 
 from tesched_daemon.admission_rules import TEXTS, UNKNOWN, lines_of
 from tesched_daemon.own_file import OwnFile
@@ -29,6 +31,8 @@ FORM = f"{WORD} 1"
 HOLDS_S = 60.0
 #: Longest text; the hook reads it at each submission.
 MOST_BYTES = 65_536
+#: Users whose TE jobs are counted there.
+MOST_USERS = 500
 #: The part of what is left of a time after which the file is written anew.
 PART = 0.25
 
@@ -44,6 +48,7 @@ class _Written:
     valid: float
     most_s: float
     classes: Classification
+    is_counted: bool
     #: inode, change time, size
     stat: tuple[int, int, int] | None
 
@@ -80,7 +85,7 @@ class AdmissionFile:
         if not self._is_due(admission, classes, valid, now):
             return
         try:
-            text, unknown = _shortened(text_of(admission, classes, valid, self.uids))
+            text, unknown = _shortened(text_of(admission, classes, valid, self.uids, now=now))
             self._own.replace(text)
         except (OSError, ValueError) as error:
             self._failed("written", error)
@@ -98,6 +103,7 @@ class AdmissionFile:
             valid=valid,
             most_s=admission.most_s,
             classes=classes,
+            is_counted=admission.submitted is not None,
             stat=self._stat(),
         )
 
@@ -119,8 +125,11 @@ class AdmissionFile:
             self.withdraw()
 
     def _is_due(self, admission: Admission, classes: Classification, valid: float, now: float) -> bool:
-        one = self._written
+        one, is_counted = self._written, admission.submitted is not None
         if one is None or self._again or one.stat != self._stat():
+            return True
+        # The hook adds what has come since the count.
+        if is_counted or one.is_counted:
             return True
         if admission.most_s != one.most_s or classes != one.classes or valid < one.valid or now < one.at:
             return True
@@ -167,20 +176,31 @@ def _shortened(text: str) -> tuple[str, int]:
     return "\n".join(lines), unknown
 
 
-def text_of(admission: Admission, classes: Classification, valid: float, uids: Collection[int] = ()) -> str:
+def text_of(
+    admission: Admission, classes: Classification, valid: float, uids: Collection[int] = (), *, now: float = 0.0
+) -> str:
     """Return the file's text; nothing of it holds after `valid`. Times are Unix seconds.
 
-    Changes of jobs by the users `uids` are left alone, as root's are.
+    Changes of jobs by the users `uids` are left alone, as root's are. What has come since `now` is not counted yet.
     """
+    window = [f"until {admission.until:.3f}", f"most {admission.most_s:.3f}"]
     return "\n".join(
         [
             FORM,
             f"valid {valid:.3f}",
-            f"until {admission.until:.3f}",
-            f"most {admission.most_s:.3f}",
+            *(["open"] if isinf(admission.until) else window),
+            *(_counts(admission.submitted, now) if admission.submitted is not None else ()),
             *(f"uid {uid}" for uid in sorted(uids)),
             *lines_of(classes),
             "end",
             "",
         ]
     )
+
+
+def _counts(submitted: SubmittedTe, now: float) -> Iterator[str]:
+    """Yield how many TE jobs a user may have, when they were counted, and those who have the most."""
+    yield f"submitted_most {submitted.most}"
+    yield f"counted {now:.6f}"
+    for user, count in sorted(submitted.by_user.items(), key=lambda one: (-one[1], one[0]))[:MOST_USERS]:
+        yield f"submitted {quote(user, safe='')} {count}"

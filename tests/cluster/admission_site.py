@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tesched_core.intake.class_rules import Classification, Match, Rule
-from tesched_core.model.decision import Admission
+from tesched_core.model.decision import Admission, SubmittedTe
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.admission_file import text_of
@@ -52,11 +52,18 @@ class Site:
         return self.folder / "admission"
 
     def says(
-        self, classes: Classification, *, until: float = 0.0, valid: float | None = None, uids: tuple[int, ...] = ()
+        self,
+        classes: Classification,
+        *,
+        until: float = 0.0,
+        valid: float | None = None,
+        uids: tuple[int, ...] = (),
+        submitted: SubmittedTe | None = None,
     ) -> None:
-        """Write the file in the daemon's place: a minute is the longest time limit."""
-        valid = time.time() + LATER_S if valid is None else valid
-        self.file.write_text(text_of(Admission(until=until, most_s=60.0), classes, valid, uids))
+        """Write the file in the daemon's place: a minute is the longest time limit; jobs are counted now."""
+        now = time.time()
+        admission = Admission(until=until, most_s=60.0, submitted=submitted)
+        self.file.write_text(text_of(admission, classes, now + LATER_S if valid is None else valid, uids, now=now))
 
     def submit(self, *options: str, wrap: str = "true", user: str = "") -> int:
         """Submit a job."""

@@ -170,6 +170,29 @@ def test_a_user_whose_runs_outlived_their_limits_has_no_te_job_for_a_while(site:
         cluster.wait_state(waits, "COMPLETED")
 
 
+@pytest.mark.gate
+def test_a_debug_queue_of_one_that_runs_and_one_that_waits(site: Site) -> None:
+    cluster = site.cluster
+    limits = "[guard.te]\nmax_running_per_user = 1\nmax_submitted_per_user = 2\nmax_node_minutes_per_user = 90\n"
+
+    def refused() -> str:
+        said = cluster.run("sbatch", *TRIAL, "--wrap=true", check=False, user=site.te_user)
+        return said.stderr if said.returncode != 0 else ""
+
+    with daemon_of(cluster, site.config(limits)):
+        cluster.wait_for(lambda: site.file.exists() and "submitted_most 2\n" in site.file.read_text(), "the file")
+        runs = site.submit(*TRIAL, wrap="sleep 1000")
+        waits = site.submit(*TRIAL)
+        cluster.wait_state(runs, "RUNNING")
+        cluster.wait_for(lambda: f"submitted {site.te_user} 2\n" in site.file.read_text(), "both to be counted")
+        assert cluster.job(waits)["Reason"] == "JobHeldAdmin"
+        assert f"with it 3 trial-and-error jobs of {site.te_user} would be in the queue" in refused()
+        assert site.submit(*TRIAL, user=site.be_user) > waits
+        cluster.run("scancel", str(runs))
+        cluster.wait_state(waits, "COMPLETED")
+        cluster.wait_for(lambda: not refused(), "a place in the queue")
+
+
 def says_outlived(config: Path, before: tuple[Outlived, ...], now: tuple[Outlived, ...]) -> None:
     """Write into the store which TE runs outlived their limits."""
     engine = open_store(f"sqlite:///{config.parent / 'tesched.sqlite'}")
@@ -203,7 +226,7 @@ def test_a_te_job_whose_limit_is_raised_is_one_too_many(site: Site) -> None:
 def test_the_mark_stands_beside_a_text_of_the_sites_and_leaves_it(
     make_cluster: MakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = "    tesched_submitted(job_desc"
+    call = "    return tesched_submitted(job_desc"
     hook = tmp_path / "job_submit.lua"
     hook.write_text(admission_site.HOOK.read_text().replace(call, f'job_desc.admin_comment = "a; 7"\n{call}'))
     monkeypatch.setattr(admission_site, "HOOK", hook)

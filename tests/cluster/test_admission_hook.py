@@ -8,10 +8,12 @@ import pwd
 import socket
 import time
 from datetime import datetime
+from math import inf
 from pathlib import Path
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, UserWord
+from tesched_core.model.decision import SubmittedTe
 from tesched_core.model.hook import HOOK_MARK
 from tesched_core.model.snapshot import JobClass
 from tesched_testcluster.definition import Account, Accounting
@@ -149,6 +151,40 @@ def test_the_hook_holds_each_job_that_may_be_te_by_the_rules(site: Site, listene
         wrong += [(name, *options, "is not held") for options in maybe if not site.is_marked(*options)]
         wrong += [(name, *options, "is held") for options in certainly_not if site.is_marked(*options)]
     assert not wrong
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
+@pytest.mark.gate
+def test_a_te_job_above_the_number_that_a_user_may_have_is_refused(site: Site, listener: socket.socket) -> None:
+    site.cluster.cancel_all()
+    later = (*PLAIN, "--begin=now+1hour", "--wrap=true")
+
+    def is_refused(*options: str, user: str = "") -> bool:
+        said = site.cluster.run("sbatch", *later, *options, check=False, user=user or site.te_user)
+        if said.returncode != 0:
+            assert "Job violates accounting/QOS policy" in said.stderr
+            assert "this site takes 3 (tesched: guard.te.max_submitted_per_user)" in said.stderr
+        return said.returncode != 0
+
+    debug, minute = "--partition=debug", "--time=1"
+    site.says(DEBUG, until=inf, submitted=SubmittedTe(most=3, by_user={site.te_user: 1}))
+    assert is_refused(debug, minute, "--array=0-4:2")
+    assert not is_refused(debug, minute, "--array=1,3%1")
+    assert site.held() == [], "each may start when Slurm lets it"
+    assert is_refused(debug, minute)
+    assert not is_refused("--partition=main"), "it is no TE job"
+    assert not is_refused(debug, minute, user=site.be_user)
+    # They were counted after these had come.
+    site.says(DEBUG, until=inf, submitted=SubmittedTe(most=3, by_user={site.te_user: 2}))
+    assert not is_refused(debug, minute)
+    assert is_refused(debug, minute)
+    short = Classification(rules=(rule(JobClass.TE, Match(partitions=("debug",), max_time_limit_s=60)),))
+    site.says(short, submitted=SubmittedTe(most=3, by_user={site.te_user: 3}))
+    assert not is_refused(debug), "which time limit it gets is not certain yet"
+    assert is_refused(debug, minute)
+    site.says(short, submitted=SubmittedTe(most=3, by_user={site.te_user: 3}), valid=time.time() - 1)
+    assert not is_refused(debug, minute), "the daemon that counted has gone"
+    site.cluster.cancel_all()
     assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
 
 

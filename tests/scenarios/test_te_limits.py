@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isinf
 
 import pytest
 from tesched_core.model.actions import Hold, Release
 from tesched_core.model.cluster import Job, NodeShare, Request
-from tesched_core.model.decision import Admission, RefusalCode
+from tesched_core.model.decision import Admission, RefusalCode, SubmittedTe
 from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.resources import JobId
 
@@ -115,6 +116,45 @@ def test_one_that_is_above_the_limits_alone_is_told_that_it_never_starts(job: Jo
     assert held(drive, 0) == [12]
     (why,) = (one.text for one in drive.decision.refusals if one.job_id == 12)
     assert said in why
+
+
+def test_of_those_in_the_queue_the_first_so_many_are_served_whatever_they_wait_for() -> None:
+    later = replace(te(11), reason="Dependency")
+    jobs = [later, te(12, at=1), te(13, at=2), te(14, at=3, user="bob")]
+    drive = site(*jobs, limits=TeLimits(max_submitted_per_user=2))
+    assert held(drive, 0) == [13]
+    (why,) = (one for one in drive.decision.refusals if one.job_id == 13)
+    assert (why.code, why.text) == (
+        RefusalCode.TE_LIMIT,
+        "it is one of 3 TE jobs of ada in the queue; guard.te.max_submitted_per_user is 2",
+    )
+    drive.starts(12, share("n1", 1), at_s=1)
+    assert held(drive, 2) == []
+    assert released(drive) == []
+    drive.ends(12)
+    assert held(drive, 3) == []
+    assert released(drive) == [13]
+
+
+def test_one_that_is_above_it_leaves_room_for_a_smaller_one() -> None:
+    array = replace(te(12, at=1), array_job_id=JobId(12), array_tasks="0-2")
+    drive = site(te(11), array, te(13, at=2), limits=TeLimits(max_submitted_per_user=2))
+    assert held(drive, 0) == [12]
+    (why,) = (one.text for one in drive.decision.refusals if one.job_id == 12)
+    assert why.endswith("alone it is above that, and never starts as it is")
+
+
+@pytest.mark.parametrize("others", [TeLimits(), TeLimits(max_running_per_user=9)], ids=["it alone", "beside another"])
+def test_the_hook_learns_how_many_each_user_has(others: TeLimits) -> None:
+    array = replace(te(12, at=1), array_job_id=JobId(12), array_tasks="0-2%1", array_throttle=1)
+    drive = site(te(11), array, te(13, user="bob"), limits=replace(others, max_submitted_per_user=9))
+    drive.starts(13, share("n1", 1), at_s=0)
+    drive.cycle(1)
+    admission = drive.decision.admission
+    assert admission is not None
+    assert admission.submitted == SubmittedTe(most=9, by_user={"ada": 4, "bob": 1})
+    # How many there are says nothing about when each may start.
+    assert isinf(admission.until) is (others == TeLimits())
 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", "Dependency", "BeginTime", "Licenses", "AssocGrpCpuLimit"])

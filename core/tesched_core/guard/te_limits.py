@@ -5,6 +5,10 @@ Principle
     start it at any time; one that awaits something else (held by its user, a dependency, a limit) neither counts nor is
     held back. A share of the cluster that is kept at each moment is kept in each hour.
 
+    The number of a user's TE jobs in the queue is the submission hook's to keep, which refuses what is above it. One
+    that has come all the same (no hook, a class that was not certain at its submission, a change) waits until there are
+    fewer.
+
 Worked example
     max_running_per_user = 1: of three pending TE jobs of one user the first may start. When it ends the second may.
 
@@ -42,6 +46,8 @@ class _Wanted(NamedTuple):
     node_minutes: float
     cpus: int
     gpus: int
+    #: how many it is in the queue
+    submitted: int
 
 
 @dataclass
@@ -52,6 +58,8 @@ class _Held:
     node_minutes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cpus: int = 0
     gpus: int = 0
+    #: TE jobs that wait or run, those above this limit apart
+    submitted: Counter[str] = field(default_factory=Counter)
     #: tasks that run, by array
     tasks: Counter[JobId | None] = field(default_factory=Counter)
 
@@ -83,7 +91,8 @@ def above_te_limits(
     for job_id, job in snapshot.jobs.items():
         if job.on_nodes and snapshot.job_class(job_id) is JobClass.TE:
             cpus, gpus = _amounts(share.tres for share in job.allocation)
-            held.add(_Wanted(job.user, 1, len(job.nodes) * most_run_s(job) / 60, cpus, gpus))
+            held.add(_Wanted(job.user, 1, len(job.nodes) * most_run_s(job) / 60, cpus, gpus, 1))
+            held.submitted[job.user] += 1
             held.tasks[job.array_job_id] += job.array_job_id is not None
     whole = _amounts(node.total for node in snapshot.nodes.values())
     ours, found = set(held_by_us), dict[JobId, Refusal]()
@@ -96,6 +105,7 @@ def above_te_limits(
 
     for job in sorted(trials, key=lambda one: (one.job_id not in let_through, one.submit_time, one.job_id)):
         if job.job_id not in ours and not starts_by_itself(job, snapshot.taken_at, 0.0):
+            held.submitted[job.user] += tasks_in(job)
             continue
         cpus = _cpus(job, snapshot, largest)
         wanted = _wanted(job, cpus, held.tasks[job.array_job_id])
@@ -103,6 +113,8 @@ def above_te_limits(
             over = f"{barred[job.user].said}; {_MOST} is {barred[job.user].most}"
         elif over := _over(wanted, held, whole, limits):
             over += _if_alone(job, _wanted(job, cpus, 0), whole, limits)
+        if not _is_one_too_many(wanted, held, limits):
+            held.submitted[job.user] += wanted.submitted
         if over:
             found[job.job_id] = Refusal(job_id=job.job_id, preemptor=job.job_id, code=RefusalCode.TE_LIMIT, text=over)
         if not over:
@@ -134,12 +146,32 @@ def _wanted(job: Job, cpus: int, running_tasks: int) -> _Wanted:
     if job.array_tasks and job.array_throttle:
         tasks = min(tasks, max(job.array_throttle - running_tasks, 0))
     node_minutes = job.request.min_nodes * most_run_s(job) / 60
-    return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, tasks * requested_gpus(job))
+    gpus = tasks * requested_gpus(job)
+    return _Wanted(job.user, tasks, tasks * node_minutes, tasks * cpus, gpus, tasks_in(job))
+
+
+def submitted_by_user(snapshot: Snapshot) -> Mapping[str, int]:
+    """Return how many TE jobs each user has that wait or run."""
+    found = Counter[str]()
+    for job_id, job in snapshot.jobs.items():
+        if not job.finished and snapshot.job_class(job_id) is JobClass.TE:
+            found[job.user] += tasks_in(job) if job.pending else 1
+    return found
+
+
+def _is_one_too_many(wanted: _Wanted, held: _Held, limits: TeLimits) -> bool:
+    most = limits.max_submitted_per_user
+    return most > 0 and held.submitted[wanted.user] + wanted.submitted > most
 
 
 def _over(wanted: _Wanted, held: _Held, whole: tuple[int, int], limits: TeLimits) -> str:
     """Return which limit the job would pass, in words; empty if none."""
     user, running = wanted.user, held.running[wanted.user] + wanted.jobs
+    if _is_one_too_many(wanted, held, limits):
+        return (
+            f"it is one of {held.submitted[user] + wanted.submitted} TE jobs of {user} in the queue; "
+            f"guard.te.max_submitted_per_user is {limits.max_submitted_per_user}"
+        )
     if limits.max_running_per_user and running > limits.max_running_per_user:
         return (
             f"with it {running} TE jobs of {user} would run at once; guard.te.max_running_per_user is "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, overload
@@ -196,13 +196,24 @@ class Refusals(Sequence[Refusal]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubmittedTe:
+    """TE jobs that wait or run, for `guard.te.max_submitted_per_user`."""
+
+    #: how many of them a user may have
+    most: int
+    by_user: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """Time until which TE jobs may start by themselves: none of them delays a BE job by more than the bound."""
 
-    #: Unix seconds; in the past: each is held until the daemon has admitted it
+    #: Unix seconds; in the past: each is held until the daemon has admitted it; infinite: none is
     until: UnixSeconds
     #: seconds; the longest time limit that such a job may have
     most_s: float
+    #: of a user with so many no more are taken; None: any number is
+    submitted: SubmittedTe | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

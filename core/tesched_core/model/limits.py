@@ -63,6 +63,8 @@ class TeLimits:
     max_running_per_user: Count = 0
     #: most nodes times minutes of time limit that one user's running TE jobs have together; 0: any
     max_node_minutes_per_user: Amount = 0.0
+    #: most TE jobs of one user that wait or run, each task of an array as one; 0: any number
+    max_submitted_per_user: Count = 0
     #: largest share of the cluster's CPUs, and of its GPUs, that all TE jobs hold together
     max_cluster_share: float = 1.0
     #: a user with so many TE runs in 24 h that outlived their time limits has no TE jobs (`guard/misuse.py`); 0: any
@@ -82,7 +84,7 @@ class TeLimits:
     @property
     def counts_what_starts(self) -> bool:
         """Return whether it matters how many TE jobs have started."""
-        return replace(self, max_outlived_per_user_day=0) != TeLimits()
+        return replace(self, max_outlived_per_user_day=0, max_submitted_per_user=0) != TeLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from tesched_daemon.settings import Mode
 
 CHECK = "admission"
 _CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_submitted\(", re.MULTILINE)
+_ANSWER = re.compile(r"\breturn\s+tesched_submitted\(")
 _MODIFY_CALL = re.compile(r"^(?!.*\bfunction\b).*\btesched_modified\(", re.MULTILINE)
 _PAGE = "docs/howto/bound.md"
 _NOT = "is measured, not enforced: without the submission hook Slurm starts TE jobs by itself"
@@ -51,6 +52,9 @@ def examine(config: Config, values: Mapping[str, str]) -> Iterator[Finding]:
         # Whether slurmctld has read it, and what else stands in it, is not seen from here.
         kept = f"{what} is kept by the submission hook, which is installed: {path}"
         yield ok(CHECK, kept if config.mode is Mode.ENFORCE else f"the submission hook is installed: {path}")
+        if config.guard.te.max_submitted_per_user and not _ANSWER.search(hook):
+            text = f"{path} drops the answer of tesched_submitted: guard.te.max_submitted_per_user refuses no job"
+            yield warn(CHECK, text, f"end slurm_job_submit by `return tesched_submitted(...)` ({_PAGE})")
         if not _MODIFY_CALL.search(hook):
             text = f"{path} never calls tesched_modified: TE jobs that their users held or changed start by themselves"
             yield warn(CHECK, text, f"call it before each `return slurm.SUCCESS` of slurm_job_modify ({_PAGE})")

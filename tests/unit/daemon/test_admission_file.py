@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, Rule, UserWord
-from tesched_core.model.decision import Admission
+from tesched_core.model.decision import Admission, SubmittedTe
 from tesched_core.model.snapshot import JobClass
 from tesched_daemon.admission_file import HOLDS_S, AdmissionFile, text_of
 from tesched_daemon.admission_rules import UNKNOWN, lines_of, pattern_of
@@ -49,6 +50,21 @@ def test_it_says_until_when_which_jobs_may_start_and_which_may_be_te(file: Admis
         "default be\nsay be\nrule te\npartitions =debug\nend\n"
     )
     assert oct(file.path.stat().st_mode & 0o777) == "0o644"
+
+
+def test_it_says_how_many_each_user_has_in_the_queue_and_when_they_were_counted(file: AdmissionFile) -> None:
+    count = SubmittedTe(most=2, by_user={"ada": 1, "bob b": 3})
+    admission = Admission(until=inf, most_s=inf, submitted=count)
+    file.follow(admission, Classification(), now=NOW + 1, longest_wait_s=200.0)
+    assert file.path.read_text() == (
+        f"tesched-admission 1\nvalid {NOW + 1 + HOLDS_S + 400:.3f}\nopen\n"
+        "submitted_most 2\ncounted 1001.000000\nsubmitted bob%20b 3\nsubmitted ada 1\n"
+        "default be\nsay be\nend\n"
+    )
+    # The hook adds those that have come since: each poll says anew until when they were counted.
+    before = file.path.stat().st_ino
+    file.follow(admission, Classification(), now=NOW + 2, longest_wait_s=200.0)
+    assert file.path.stat().st_ino != before
 
 
 @pytest.mark.parametrize("text", ["SQLite format 3", "SlurmctldHost=here\n", "tesched"])

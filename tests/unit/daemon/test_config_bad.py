@@ -269,6 +269,7 @@ BAD_BOUNDS = [
 
 BAD_TE_LIMITS = [
     ("[guard.te]\nmax_outlived_per_user_day = -1", "guard.te.max_outlived_per_user_day", "at least 0, not -1"),
+    ("[guard.te]\nmax_submitted_per_user = 2.5", "guard.te.max_submitted_per_user", "a whole number"),
     ("[guard.te]\nmax_running_per_user = -1", "guard.te.max_running_per_user", "at least 0, not -1"),
     ("[guard.te]\nmax_node_minutes_per_user = inf", "guard.te.max_node_minutes_per_user", "a number of at least 0"),
     ("[guard.te]\nmax_cluster_share = 0", "guard.te.max_cluster_share", "such as 0.25 for a quarter, not 0"),

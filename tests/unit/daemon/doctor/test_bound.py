@@ -32,7 +32,12 @@ MEASURED = "what guard.bound says is measured, not enforced: without the submiss
         ("lua", None, Level.WARN, "cannot be seen here"),
         ("lua", re.sub("^", "-- ", HOOK, flags=re.MULTILINE), Level.WARN, "knows no admission file"),
         ("lua", f"--[==[\n{HOOK}]==]\n", Level.WARN, "knows no admission file"),
-        ("lua", HOOK.replace("    tesched_submitted(job", "    -- tesched_submitted(job"), Level.WARN, "never calls"),
+        (
+            "lua",
+            HOOK.replace("    return tesched_submitted(job", "    -- return tesched_submitted(job"),
+            Level.WARN,
+            "never calls",
+        ),
         ("lua", HOOK.replace("    tesched_modified(job", "    -- "), Level.WARN, "never calls tesched_modified"),
     ],
     ids=[
@@ -62,6 +67,18 @@ def test_in_mode_shadow_the_hook_enforces_nothing(tmp_path: Path) -> None:
 
 def test_without_a_bound_nothing_is_said() -> None:
     assert [*examine(Config(), {})] == []
+
+
+def test_a_hook_that_drops_the_answer_refuses_no_job(tmp_path: Path) -> None:
+    hook = tmp_path / "job_submit.lua"
+    values = {"JobSubmitPlugins": "lua", "SLURM_CONF": str(tmp_path / "slurm.conf")}
+    limited = Config(guard=Limits(te=TeLimits(max_submitted_per_user=2)))
+    hook.write_text(HOOK)
+    assert [one.level for one in examine(limited, values)] == [Level.OK]
+    hook.write_text(HOOK.replace("    return tesched_submitted(job", "    tesched_submitted(job"))
+    *_, finding = examine(limited, values)
+    assert "guard.te.max_submitted_per_user refuses no job" in finding.text
+    assert [one.level for one in examine(BOUNDED, values)] == [Level.OK]
 
 
 def test_limits_on_te_jobs_need_the_hook_too() -> None:
