@@ -46,6 +46,7 @@ from tesched_core.model.order import Purpose
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.alike import kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import Demand, demands_of
 from tesched_core.placement.in_the_way import InTheWay, fits_now, in_the_way, te_held, te_jobs
@@ -88,7 +89,8 @@ def see_bystanders(memory: Memory, context: CycleContext) -> Memory:
             one = one or Bystander(submitted_at=job.submit_time, user=job.user)
             found[job_id] = _delayed(one, way, job, memory, context)
         elif one is not None:
-            found[job_id] = one if job_id in goes_on else ended(one, _end(one, job, memory, context))
+            goes = one.since is None or job_id in goes_on
+            found[job_id] = one if goes else ended(one, _end(one, job, memory, context))
     if context.deadlines is not None:
         found |= _unseen(found, known, te, memory, context)
     return replace(memory, bystanders=found, examined=examined, seen_at=context.now)
@@ -241,7 +243,7 @@ def waiting_kinds(
     kinds: dict[Hashable, list[Job]] = {}
     for job in queue:
         if _waits(job, memory, context):
-            kinds.setdefault(_kind(job, snapshot, room), []).append(job)
+            kinds.setdefault(kind_of(job, snapshot, room), []).append(job)
     count = nodes = 0
     for alike in kinds.values():
         try:
@@ -253,18 +255,6 @@ def waiting_kinds(
         if count > MOST_KINDS or (count > 1 and nodes > MOST_NODES):
             break
         yield alike, demands
-
-
-def _kind(job: Job, snapshot: Snapshot, room: Room) -> Hashable:
-    """Return what is the same for jobs that may start in the same places."""
-    where = (snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions)
-    apart = job.request.sharing == "USER" or room.kept_by or any(one.exclusive_user for one in where)
-    return (
-        *(job.request, job.partitions, job.reservation),
-        job.user if apart else "",
-        # What begins while it runs keeps it from starting.
-        job.time_limit_s if snapshot.reservations else None,
-    )
 
 
 def _away(memory: Memory, *, of_own_user: bool = True) -> set[JobId]:

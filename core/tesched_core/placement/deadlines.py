@@ -52,6 +52,7 @@ from tesched_core.model.order import HOLDS_ROOM, Purpose, VictimState
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.room import Room
 from tesched_core.model.snapshot import JobClass, Snapshot
+from tesched_core.placement.alike import kind_of
 from tesched_core.placement.constraint import UnsupportedRequestError
 from tesched_core.placement.demand import demands_of
 from tesched_core.placement.in_the_way import fits_now
@@ -105,6 +106,7 @@ class Deadlines:
     waiting: tuple[Deadline, ...] = field(init=False)
     #: of those the ones for which a TE job has had to wait in this cycle
     due: dict[JobId, Deadline] = field(init=False, default_factory=dict)
+    _of: dict[JobId, Deadline] = field(init=False, default_factory=dict)
     _places_of: dict[Hashable, _Places] = field(init=False, default_factory=dict)
     #: whether jobs of two of those may run on one node, by their identities
     _meets: dict[tuple[int, int], bool] = field(init=False, default_factory=dict)
@@ -149,8 +151,12 @@ class Deadlines:
 
     def deadline(self, job: Job) -> Deadline:
         """Return until when TE jobs may delay a BE job, and by how much they have."""
-        delayed_s, bound_s = self.delayed.get(job.job_id, 0.0), self.bound_s(job)
-        return Deadline(job=job, delayed_s=delayed_s, bound_s=bound_s, at=self.now + bound_s - delayed_s)
+        known = self._of.get(job.job_id)
+        if known is None:
+            delayed_s, bound_s = self.delayed.get(job.job_id, 0.0), self.bound_s(job)
+            known = Deadline(job=job, delayed_s=delayed_s, bound_s=bound_s, at=self.now + bound_s - delayed_s)
+            self._of[job.job_id] = known
+        return known
 
     def bound_s(self, job: Job) -> float:
         """Return by how much TE jobs may delay a BE job in all, seconds."""
@@ -304,7 +310,7 @@ class Deadlines:
         if job.allocation:  # it is suspended, or yet to leave, and goes on where it is
             kind: Hashable = job.nodes
         else:
-            kind = job.request, job.partitions, job.reservation, job.user
+            kind = kind_of(job, self.snapshot, self.room)
         if kind not in self._places_of:
             self._places_of[kind] = self._find_places(job)
         return self._places_of[kind]
