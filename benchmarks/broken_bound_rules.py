@@ -24,6 +24,12 @@ BOUND_MUTATIONS = (
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
     Mutation("bound: a boost stays", _STEP, "[*context.deadlines.due, *boosted]", "context.deadlines.due"),
     Mutation("misuse: what counts", _MISUSE, "if traits.rule == OUTLIVED and", "if False and"),
+    Mutation(
+        "bound: alike, with reservations",
+        "core/tesched_core/placement/alike.py",
+        "job.time_limit_s if snapshot.reservations else None",
+        "None",
+    ),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),
     Mutation(

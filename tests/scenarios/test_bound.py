@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.model.actions import Hold, ReasonCode, Release, SetMarks, SetNice
-from tesched_core.model.cluster import Job, PluginSettings
+from tesched_core.model.cluster import Job, PluginSettings, Reservation
 from tesched_core.model.decision import Admission, RefusalCode
 from tesched_core.model.limits import Bound, Limits, YieldBy
 from tesched_core.model.order import VictimState
@@ -401,3 +401,23 @@ def test_marks_end_with_the_time_in_which_a_job_may_be_a_victim() -> None:
     assert marks(marked(60), 0) == [(BE, 1000 - 60 - 211 - 600)]
     assert marks(marked(189), 0) == [(BE, 0)]
     assert marks(marked(190), 0) == []
+
+
+def test_a_job_counts_that_ends_before_a_reservation_though_one_like_it_would_not() -> None:
+    waits = waiting(WAITS, cpus=24, user="bob", eligible_time=NOW - 10, submit_time=NOW - 10, time_limit_s=36_000)
+    short = replace(waits, job_id=LATER, time_limit_s=60)
+    te = waiting(TE, cpus=16, time_limit_s=100, user="ada", reason="None")
+    runs = waiting(8, cpus=16, time_limit_s=600, user="ada", submit_time=NOW - 5)
+    run_times = dict.fromkeys((WAITS, LATER), 30.0)
+    drive = Driver([node("n1")], [runs, waits, short, te], limits=limits(), run_times=run_times)
+    drive.cycle(0)
+    drive.starts(8, HALF, at_s=0)
+    drive.cycle(1)
+    drive.cycle(700)
+    at = NOW + 700 + 3600
+    one = Reservation(name="maintenance", nodes=frozenset({"n1"}), start_time=at, end_time=at + 3600)
+    drive.start = replace(drive.start, reservations={"maintenance": one})
+    drive.cycle(800)
+    assert held(drive) == [TE]
+    (why,) = (one.text for one in drive.decision.refusals if one.job_id == TE)
+    assert why.startswith(f"job {LATER} of bob comes first")
