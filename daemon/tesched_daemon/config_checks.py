@@ -102,3 +102,11 @@ def remarks(loaded: Loaded) -> Iterator[Remark]:
             "by then is not held",
             advice='set guard.lever = "requeue" or "auto"',
         )
+    if guard.bound.is_set and config.loop.backoff_max_s < config.slurm.timeout_s:
+        yield Remark(
+            file=loaded.tree.blamed("guard.bound"),
+            key="guard.bound",
+            text=f"it counts on a poll each {config.loop.backoff_max_s:g} s (loop.backoff_max_s), and one command of "
+            f"Slurm's may take {config.slurm.timeout_s:g} s (slurm.timeout_s)",
+            advice="let loop.backoff_max_s be no shorter than that",
+        )

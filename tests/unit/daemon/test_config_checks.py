@@ -32,6 +32,12 @@ PLUGIN = (
 )
 
 
+SLOW = (
+    "guard.bound: it counts on a poll each 5 s (loop.backoff_max_s), and one command of Slurm's may take 6 s "
+    "(slurm.timeout_s); let loop.backoff_max_s be no shorter than that"
+)
+
+
 def check(path: Path) -> Result:
     """Run `tesched config check`."""
     return CliRunner(env={"NO_COLOR": "1"}).invoke(main, ["config", "check", str(path)])
@@ -172,6 +178,8 @@ def test_a_reload_refuses_another_file(tmp_path: Path) -> None:
         ('mode = "enforce"\n' + BOUND, [NO_TE]),
         ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "plugin"\n' + TE, [PLUGIN]),
         ('mode = "enforce"\n' + BOUND + '[guard]\nlever = "auto"\n' + TE, []),
+        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 6\n" + TE, [SLOW]),
+        ('mode = "enforce"\n' + BOUND + "[loop]\nbackoff_max_s = 5\n[slurm]\ntimeout_s = 5\n" + TE, []),
         ("[guard.te]\nmax_running_per_user = 1\n" + TE, [SHADOW.replace("bound", "te")]),
         (TE, []),
         ("", []),
