@@ -41,6 +41,9 @@ GROUPS = {
         "orders": _Lazy("jobs", "orders", "List the preemptions, each with its steps."),
         "explain": _Lazy("explain", "explain", "Say what tesched knows of JOB, what it did about it and why."),
     },
+    "Before you submit": {
+        "check": _Lazy("check", "check", "Say whether a job would survive its preemption."),
+    },
     "Control": {
         "pause": _Lazy("pause", "pause", "Begin nothing new: no job is preempted or brought forward."),
         "unpause": _Lazy("pause", "unpause", "End a pause."),

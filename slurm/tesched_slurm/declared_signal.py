@@ -25,6 +25,7 @@ from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
 from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_options import option_lines
 from tesched_slurm.submit_line import NoLine, SubmitLines, declared_on, known_texts
 from tesched_slurm.user_turns import in_turn
 
@@ -42,7 +43,6 @@ MOST_CHARACTERS = 65_536
 #: bytes of a script that are read: all of what sbatch was to wrap on a command line that is read (`submit_line.py`)
 MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 
-_MAGIC = "#SBATCH"
 _OPTION = "--signal"
 _NOTHING = Declared(source="no --signal in its script")
 #: what is said of the command line where neither declares any
@@ -63,49 +63,16 @@ def declared_in(script: str) -> Declared:
 
 def _signal_arguments(script: str) -> Iterator[str]:
     """Yield the value of each --signal option, in their order."""
-    for line in script.split("\n"):
-        if line.startswith(_MAGIC):
-            words = _words(line[len(_MAGIC) :])
-            for place, word in enumerate(words):
-                option, equals, value = word.partition("=")
-                # getopt takes every beginning of an option's name that no other option shares.
-                if len(option) < len("--si") or not _OPTION.startswith(option):
-                    continue
-                if equals:
-                    yield value
-                elif place + 1 < len(words):
-                    yield words[place + 1]
-        elif line.strip() and not line.lstrip().startswith("#"):
-            return  # the first command: sbatch looks no further
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of an option line as sbatch splits them; up to a comment, or to a quote that is never closed."""
-    words: list[str] = []
-    word, begun, quote, escaped = "", False, "", False
-    for character in text:
-        if escaped:
-            word, escaped = word + character, False
-        elif character == "\\":
-            begun = escaped = True
-        elif quote:
-            if character == quote:
-                quote = ""
-            else:
-                word += character
-        elif character in "\"'":
-            begun, quote = True, character
-        elif character == "#":
-            break
-        elif character.isspace():
-            if begun:
-                words.append(word)
-            word, begun = "", False
-        else:
-            word, begun = word + character, True
-    if quote:
-        return words
-    return [*words, word] if begun else words
+    for _, words in option_lines(script):
+        for place, word in enumerate(words):
+            option, equals, value = word.partition("=")
+            # getopt takes every beginning of an option's name that no other option shares.
+            if len(option) < len("--si") or not _OPTION.startswith(option):
+                continue
+            if equals:
+                yield value
+            elif place + 1 < len(words):
+                yield words[place + 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,13 @@ from tesched_core.model.cluster import Job, SlurmSettings
 from tesched_core.model.notice import Declared, Signal, read_signal
 
 from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_options import (
+    LETTER_NAMES,
+    LETTERS_STAND_ALONE,
+    LETTERS_TAKE_A_WORD,
+    LETTERS_WITH_THEIR_WORD,
+    long_option,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,39 +60,6 @@ _UNCERTAIN = Declared(source="its sbatch command line can be read in two ways")
 _JSON_SINCE = (23, 2)
 #: the state of a row that slurmctld has sent with the job's start
 _STORED = "RUNNING"
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-#: sbatch's long options that take the next word as their value, and those that do not (they are switches, or take a
-#: value after `=` alone)
-_TAKE_A_WORD = _names(
-    """
-    account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
-    constraint container container-id container-type context core-spec cores-per-socket cpu-freq cpus-per-gpu
-    cpus-per-task deadline delay-boot dependency distribution error exclude export export-file extra
-    extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags
-    hint input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
-    mem-per-gpu mem-update mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
-    ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output partition power prefer priority profile
-    qos reservation resources segment signal sockets-per-node switches tasks-per-node thread-spec
-    threads-per-core time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
-    """
-)
-_STAND_ALONE = _names(
-    """
-    consolidate-segments contiguous exclusive external get-user-env help hold ignore-pbs nice no-kill
-    no-requeue oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports
-    spread-job spread-segments stepmgr test-only usage use-min-nodes verbose version wait
-    """
-)
-_LETTERS_TAKE_A_WORD = frozenset("abcdeimnopqtwxABCDFGJLMNS")
-_LETTERS_STAND_ALONE = frozenset("hsvHOQVW")
-#: `-kno`: what follows it in its word is its own
-_LETTERS_WITH_THEIR_WORD = frozenset("k")
-_LETTER_NAMES: Mapping[str, str] = {"J": "job-name"}
 
 
 class _TwoWaysError(Exception):
@@ -145,16 +119,16 @@ def _option(line: str, position: int, word: str) -> tuple[str, int | None]:
     after = position + len(word) + 1
     if not word.startswith("--"):
         for place, letter in enumerate(word[1:], 1):
-            if letter in _LETTERS_TAKE_A_WORD:
+            if letter in LETTERS_TAKE_A_WORD:
                 value_at = position + place + 1 if place + 1 < len(word) else after
-                return _LETTER_NAMES.get(letter, ""), value_at
-            if letter in _LETTERS_WITH_THEIR_WORD:
+                return LETTER_NAMES.get(letter, ""), value_at
+            if letter in LETTERS_WITH_THEIR_WORD:
                 return "", None
-            if letter not in _LETTERS_STAND_ALONE:
+            if letter not in LETTERS_STAND_ALONE:
                 raise _TwoWaysError
         return "", None
     given, equals, _ = word[2:].partition("=")
-    name, takes_a_word = _long_option(given)
+    name, takes_a_word = long_option(given)
     if equals:
         return name, position + 2 + len(given) + 1
     if takes_a_word is None:  # an option of a plugin's: is the next word its value, or the script?
@@ -162,19 +136,6 @@ def _option(line: str, position: int, word: str) -> tuple[str, int | None]:
             raise _TwoWaysError
         return "", None
     return name, after if takes_a_word else None
-
-
-def _long_option(given: str) -> tuple[str, bool | None]:
-    """Return the whole name of an option, and whether it takes the next word; None where that is not known.
-
-    getopt takes every beginning of a name that no other option shares.
-    """
-    names = _TAKE_A_WORD | _STAND_ALONE
-    meant = {given} if given in names else {name for name in names if name.startswith(given)}
-    kinds = {name in _TAKE_A_WORD for name in meant}
-    if len(kinds) != 1:
-        return "", None
-    return meant.pop() if len(meant) == 1 else "", kinds.pop()
 
 
 def _value_end(line: str, start: int, name: str, texts: Mapping[str, str]) -> int:

@@ -5,23 +5,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tesched_testcluster.harness.bound import found
 from tesched_testcluster.harness.bound.attack import Attack
-from tesched_testcluster.harness.bound.found import run, run_episode
+from tesched_testcluster.harness.bound.found import Found, run, run_episode
 
 from tests.examples import examples
 
 
 def test_no_job_is_delayed_by_more_than_its_bound() -> None:
-    found = run(1200, 7, Attack(), processes=1)
-    assert found.violations == []
+    attacked = run(1200, 7, Attack(), processes=1)
+    assert attacked.violations == []
     # The attack is one: most jobs are delayed, some nearly as far as they may be, and TE jobs start nevertheless.
-    assert found.counts["of them delayed"] > found.counts["BE jobs"] / 2
-    assert found.counts["preemptions"] > 10
-    assert found.counts["kills"] > 20
-    assert found.tightest > 0.7
-    assert len(found.te_waits_s) > found.counts["TE jobs"] / 3
+    assert attacked.counts["of them delayed"] > attacked.counts["BE jobs"] / 2
+    assert attacked.counts["preemptions"] > 10
+    assert attacked.counts["kills"] > 20
+    assert attacked.tightest > 0.7
+    assert len(attacked.te_waits_s) > attacked.counts["TE jobs"] / 3
 
 
 @settings(max_examples=examples(15), deadline=None)
@@ -33,3 +37,18 @@ def test_no_job_is_delayed_by_more_than_its_bound() -> None:
 )
 def test_nor_is_any_in_a_small_attack(seed: int, arrivals: int, kills: float, lies: float) -> None:
     assert run_episode(seed, arrivals, Attack(kills=kills, lies=lies)).violations == []
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_stood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(found, "run_episode", lambda seed, **_: Found(counts=Counter({str(seed): 1})))
+
+    def stop(done: int, _count: int, _one: Found) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    begun = run(1000, 3, Attack(), processes=1, tell=stop)
+    assert begun.stopped_after == 2
+    rest = run(1000, 3, Attack(), first=2, processes=1)
+    whole = run(1000, 3, Attack(), processes=1)
+    assert rest.stopped_after is whole.stopped_after is None
+    assert begun.counts + rest.counts == whole.counts == Counter(str(3 * 1_000_003 + number) for number in range(5))

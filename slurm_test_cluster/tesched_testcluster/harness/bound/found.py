@@ -29,6 +29,8 @@ class Found:
     #: largest part of a bound that was used, and longest time for which BE jobs had a victim's place, seconds
     tightest: float = 0.0
     behind_be_s: float = 0.0
+    #: the first episodes of which all are over, if it was interrupted; None: it was not
+    stopped_after: int | None = None
 
     def add(self, other: Found) -> None:
         """Take in what came of others."""
@@ -80,14 +82,24 @@ def run(
     seed: int,
     attack: Attack,
     *,
+    first: int = 0,
     processes: int | None = None,
     tell: Callable[[int, int, Found], None] = lambda _done, _count, _one: None,
 ) -> Found:
-    """Run so many arrivals, episode by episode; `tell` is called after each with how many are over, and of how many."""
-    seeds = [seed * 1_000_003 + number for number in range((arrivals + EACH - 1) // EACH)]
+    """Run so many arrivals, episode by episode; `tell` is called after each with how many are over, and of how many.
+
+    The episodes before the `first`, counted from 0, are left out: an earlier run had them. An interruption ends it, and
+    what has come out so far is returned.
+    """
+    seeds = [seed * 1_000_003 + number for number in range(first, (arrivals + EACH - 1) // EACH)]
     found = Found()
     over = each_done(partial(run_episode, arrivals=EACH, attack=attack), seeds, processes=processes)
-    for done, (_, one) in enumerate(over, start=1):
-        found.add(one)
-        tell(done, len(seeds), one)
+    ran: set[int] = set()
+    try:
+        for done, (number, one) in enumerate(over, start=1):
+            found.add(one)
+            ran.add(number)
+            tell(done, len(seeds), one)
+    except KeyboardInterrupt:
+        found.stopped_after = first + next((place for place, one in enumerate(seeds) if one not in ran), len(seeds))
     return found

@@ -1,0 +1,168 @@
+"""sbatch's options, as getopt reads them from its command line, and from the `#SBATCH` lines of a script.
+
+Tried on 22.05.8 and 26.05.5. The command line comes before the script, whatever their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_MAGIC = "#SBATCH"
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: sbatch's long options that take the next word as their value, and those that do not (they are switches, or take a
+#: value after `=` alone)
+TAKE_A_WORD = _names(
+    """
+    account acctg-freq array autocomplete batch bb bbf begin chdir cluster cluster-constraint clusters comment
+    constraint container container-id container-type context core-spec cores-per-socket cpu-freq cpus-per-gpu
+    cpus-per-task deadline delay-boot dependency distribution error exclude export export-file extra
+    extra-node-info gid gpu-bind gpu-freq gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags
+    hint input job-name kill-on-invalid-dep licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu
+    mem-per-gpu mem-update mincpus network nodefile nodelist nodes ntasks ntasks-per-core ntasks-per-gpu
+    ntasks-per-node ntasks-per-socket ntasks-per-tres open-mode output partition power prefer priority profile
+    qos reservation resources segment signal sockets-per-node switches tasks-per-node thread-spec
+    threads-per-core time time-min tmp tres-bind tres-per-task uid wait-all-nodes wckey wrap
+    """
+)
+STAND_ALONE = _names(
+    """
+    consolidate-segments contiguous exclusive external get-user-env help hold ignore-pbs nice no-kill
+    no-requeue oom-kill-step overcommit oversubscribe parsable propagate quiet reboot requeue resv-ports
+    spread-job spread-segments stepmgr test-only usage use-min-nodes verbose version wait
+    """
+)
+LETTERS_TAKE_A_WORD = frozenset("abcdeimnopqtwxABCDFGJLMNS")
+LETTERS_STAND_ALONE = frozenset("hsvHOQVW")
+#: `-kno`: what follows it in its word is its own
+LETTERS_WITH_THEIR_WORD = frozenset("k")
+LETTER_NAMES: Mapping[str, str] = MappingProxyType(
+    {"J": "job-name", "a": "array", "e": "error", "o": "output", "p": "partition", "q": "qos", "t": "time"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option."""
+
+    #: its long name, without dashes; of one that is not known, what stands there
+    name: str
+    #: None where it has none
+    value: str | None = None
+    #: number of its line in the script; None on the command line
+    line: int | None = None
+
+
+class UnknownOptionError(ValueError):
+    """An option of a plugin's, of which it is not known whether the next word is its value."""
+
+
+def read_options(words: Sequence[str], line: int | None = None) -> tuple[tuple[Option, ...], tuple[str, ...]]:
+    """Return the options, and the words from the first that is none. Raises UnknownOptionError."""
+    found: list[Option] = []
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            return tuple(found), tuple(words[place + 1 :])
+        if word == "-" or not word.startswith("-"):
+            break
+        following = words[place + 1] if place + 1 < len(words) else None
+        option, takes = _long(word, following) if word.startswith("--") else _short(word, following)
+        found += [Option(name=name, value=value, line=line) for name, value in option]
+        place += 2 if takes else 1
+    return tuple(found), tuple(words[place:])
+
+
+def options_in(script: str) -> tuple[Option, ...]:
+    """Return the options on the `#SBATCH` lines of a script. Raises UnknownOptionError, which names the line."""
+    found: list[Option] = []
+    for line, words in option_lines(script):
+        try:
+            options, _ = read_options(words, line)
+        except UnknownOptionError as error:
+            raise UnknownOptionError(f"line {line}: {error}") from error
+        found += options
+    return tuple(found)
+
+
+def _long(word: str, following: str | None) -> tuple[list[tuple[str, str | None]], bool]:
+    given, equals, value = word[2:].partition("=")
+    name, takes_a_word = long_option(given)
+    if equals:
+        return [(name or given, value)], False
+    if takes_a_word is None and following is not None and not following.startswith("-"):
+        raise UnknownOptionError(f"whether --{given} takes a value is not known: write --{given}=VALUE if it does")
+    return [(name or given, following if takes_a_word else None)], bool(takes_a_word)
+
+
+def _short(word: str, following: str | None) -> tuple[list[tuple[str, str | None]], bool]:
+    """Return the options of one word of letters, such as -Hn4."""
+    found: list[tuple[str, str | None]] = []
+    for place, letter in enumerate(word[1:], 1):
+        name, rest = LETTER_NAMES.get(letter, letter), word[place + 1 :]
+        if letter in LETTERS_TAKE_A_WORD:
+            return [*found, (name, rest or following)], not rest
+        if letter in LETTERS_WITH_THEIR_WORD:
+            return [*found, (name, rest or None)], False
+        if letter not in LETTERS_STAND_ALONE:
+            raise UnknownOptionError(f"sbatch has no option -{letter}")
+        found.append((name, None))
+    return found, False
+
+
+def long_option(given: str) -> tuple[str, bool | None]:
+    """Return the whole name of an option, and whether it takes the next word; None where that is not known.
+
+    getopt takes every beginning of a name that no other option shares.
+    """
+    names = TAKE_A_WORD | STAND_ALONE
+    meant = {given} if given in names else {name for name in names if name.startswith(given)}
+    kinds = {name in TAKE_A_WORD for name in meant}
+    if len(kinds) != 1:
+        return "", None
+    return meant.pop() if len(meant) == 1 else "", kinds.pop()
+
+
+def option_lines(script: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the words of each `#SBATCH` line, and its number."""
+    for number, line in enumerate(script.split("\n"), 1):
+        if line.startswith(_MAGIC):
+            yield number, _words(line[len(_MAGIC) :])
+        elif line.strip() and not line.lstrip().startswith("#"):
+            return  # the first command: sbatch looks no further
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of an option line as sbatch splits them; up to a comment, or to a quote that is never closed."""
+    words: list[str] = []
+    word, begun, quote, escaped = "", False, "", False
+    for character in text:
+        if escaped:
+            word, escaped = word + character, False
+        elif character == "\\":
+            begun = escaped = True
+        elif quote:
+            if character == quote:
+                quote = ""
+            else:
+                word += character
+        elif character in "\"'":
+            begun, quote = True, character
+        elif character == "#":
+            break
+        elif character.isspace():
+            if begun:
+                words.append(word)
+            word, begun = "", False
+        else:
+            word, begun = word + character, True
+    if quote:
+        return words
+    return [*words, word] if begun else words

@@ -1,0 +1,86 @@
+"""`tesched check` as it is typed: what it prints, and what it says of what it can't judge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tesched_cli.main import main
+
+SCRIPT = "#!/bin/bash\n#SBATCH --signal=B:USR1@60\npython3 train.py\n"
+
+
+def run(*words: str, stdin: str = "") -> Result:
+    return CliRunner().invoke(main, ["check", *words], input=stdin)
+
+
+@pytest.fixture(autouse=True)
+def _without_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let no Slurm of this host answer, and no configuration be found."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_it_says_what_becomes_of_it_and_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    said = run("job.sh")
+    assert said.exit_code == 1
+    assert said.stdout.startswith(
+        "job.sh: starts over\n"
+        "  it gets SIGUSR1 to its batch shell, from --signal in line 2, and has 60 s before it is requeued\n"
+    )
+    assert "+#SBATCH --open-mode=append\n" in said.stdout
+    assert "  note: Slurm does not say what it is set to" in said.stdout
+    assert "  note: judged by the default configuration" in said.stdout
+
+
+def test_a_sites_rules_count(tmp_path: Path) -> None:
+    (tmp_path / "tesched.toml").write_text(
+        '[[classes.rules]]\nname = "lab"\njob_class = "be"\nnotice_signal = "B:USR2"\n'
+        'match = { partitions = ["lab"] }\n'
+    )
+    (tmp_path / "tesched.toml").chmod(0o600)
+    (tmp_path / "job.sh").write_text("#!/bin/bash\npython3 train.py\n")
+    assert "SIGUSR2 to its batch shell, from rule lab" in run("-plab", "job.sh").stdout
+    assert "no signal is declared" in run("-pother", "job.sh").stdout
+
+
+def test_help_is_help() -> None:
+    assert run("-h").stdout.startswith("Usage: ")
+    assert run("--help").stdout == run("-h").stdout
+
+
+def test_standard_input_and_wrap() -> None:
+    assert json.loads(run("--json", "-", stdin=SCRIPT).stdout)["verdict"] == "starts over"
+    said = json.loads(run("--json", "--open-mode=append", "--signal=USR1", "--wrap", "srun python3 x.py").stdout)
+    assert (said["verdict"], said["diff"]) == ("saves if its program does", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "said"),
+    [
+        ((), SCRIPT, "no script is named"),
+        (("nope.sh",), SCRIPT, "nope.sh: No such file or directory"),
+        (("job.sh",), "python3 x\n", 'job.sh: line 1: sbatch takes a script that begins with "#!"'),
+        (("job.sh",), "#!/bin/sh\n\0", "job.sh: it is no text"),
+        (("--foo", "1", "job.sh"), SCRIPT, "whether --foo takes a value is not known: write --foo=VALUE"),
+        (("-y", "job.sh"), SCRIPT, "sbatch has no option -y"),
+        (("--wrap=a", "job.sh"), SCRIPT, "--wrap and a script, job.sh: name one of them"),
+        (("job.sh",), "#!/bin/sh\n#SBATCH --foo 1\n", "job.sh: line 2: whether --foo takes a value is not known"),
+        (("job.sh",), "#!/bin/sh\n" + "a && " * 10_000, "job.sh: its commands stand in each other too deep"),
+        (("job.sh",), "#!/bin/sh\n" + "#" * 66_000, "job.sh: it has 66010 bytes, and at most 65536 are read"),
+    ],
+)
+def test_what_it_cannot_judge_ends_with_2(words: tuple[str, ...], text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(text)
+    ran = run(*words)
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert said in ran.stderr
+
+
+def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --signal=B:USR1@60\n./x '\x1b[31m[/red]' &\nwait\n")
+    assert "\x1b" not in run("job.sh").stdout

@@ -1,0 +1,160 @@
+"""What `tesched check` says of each kind of job is what becomes of it on a real Slurm (tests/cluster proves that)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tesched_cli.survival import Verdict
+from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Ending, Kind
+
+from tests.unit.cli.checking import Checked, checked
+
+BATCH = [kind for kind in (*SCRIPTS, *NEVER, *TORCH, ARRAY) if kind.how == "batch"]
+#: what each ending of a real job may have been called before: of a program's own handler nothing is known
+AGREES: dict[Ending, frozenset[Verdict]] = {
+    Ending.RESUMED: frozenset({Verdict.SAVES, Verdict.PROGRAM, Verdict.UNDECLARED}),
+    Ending.AGAIN: frozenset({Verdict.AGAIN, Verdict.UNDECLARED}),
+    Ending.UNTOUCHED: frozenset({Verdict.UNDECLARED}),
+    Ending.KEPT: frozenset({Verdict.KEPT}),
+    Ending.UNFINISHED: frozenset({Verdict.PROGRAM, Verdict.UNFINISHED}),
+}
+EXACTLY = {
+    "plain": Verdict.UNDECLARED,
+    "exec": Verdict.PROGRAM,
+    "foreground": Verdict.AGAIN,
+    "waits": Verdict.SAVES,
+    "usr2": Verdict.SAVES,
+    "comment": Verdict.SAVES,
+    "step": Verdict.PROGRAM,
+    "forwards": Verdict.PROGRAM,
+    "dies": Verdict.AGAIN,
+    "kept": Verdict.KEPT,
+    "sigterm": Verdict.UNDECLARED,
+    "jit": Verdict.PROGRAM,
+}
+
+
+def of(kind: Kind, folder: Path, release: str) -> Checked:
+    """Return what is said of a kind of job."""
+    script = folder / "job.sh"
+    script.write_text(kind.script)
+    return checked(*kind.options, str(script), release=release)
+
+
+@pytest.mark.parametrize("kind", BATCH, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("release", ["22.05.8", "26.05.5"])
+def test_each_kind_is_called_what_it_becomes(kind: Kind, release: str, tmp_path: Path) -> None:
+    found = of(kind, tmp_path, release)
+    for ending in kind.wanted((int(release[:2]), int(release[3:5]))).values():
+        assert found.verdict in AGREES[ending]
+    assert found.verdict is EXACTLY.get(kind.name, found.verdict)
+    assert found.exit_status == (0 if found.verdict in {Verdict.KEPT, Verdict.SAVES, Verdict.PROGRAM} else 1)
+
+
+def test_where_exit_0_ends_a_job_it_says_so(tmp_path: Path) -> None:
+    (silent,) = (kind for kind in TORCH if kind.name == "jit-exit0")
+    assert "with exit status 0 it has finished (Slurm 22.05.8)" in of(silent, tmp_path, "22.05.8").text
+    assert "it has finished" not in of(silent, tmp_path, "26.05.5").text
+    (again,) = (kind for kind in TORCH if kind.name == "jit-again")
+    assert "it has finished" not in of(again, tmp_path, "22.05.8").text
+
+
+#: a script after its first line, options, and what it is called
+SCRIPTS_OF_STRANGERS: dict[str, tuple[str, tuple[str, ...], Verdict]] = {
+    "a function as its trap": (
+        "#SBATCH --signal=B:USR1@60\nsave() { scontrol requeue $SLURM_JOB_ID; }\ntrap save USR1\npython x &\nwait",
+        (),
+        Verdict.SAVES,
+    ),
+    "its program in a function": (
+        "#SBATCH --signal=B:USR1@60\nmain() {\n  python x\n}\ntrap 'exit 99' USR1\nmain",
+        (),
+        Verdict.AGAIN,
+    ),
+    "a trap that is taken back": (
+        "#SBATCH --signal=B:USR1@60\ntrap 'exit 99' USR1\ntrap - USR1\npython x &\nwait",
+        (),
+        Verdict.AGAIN,
+    ),
+    "a trap of another signal": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR2\npython x &\nwait", (), Verdict.AGAIN),
+    "a trap that says nothing": ("#SBATCH --signal=B:USR1\ntrap '' USR1\npython x &\nwait", (), Verdict.AGAIN),
+    "SIG before its name": ("#SBATCH --signal=B:SIGUSR1\ntrap 'exit 99' SIGUSR1\npython x &\nwait", (), Verdict.SAVES),
+    "no wait": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\npython x &\nsleep 100", (), Verdict.AGAIN),
+    "wait with a number": (
+        "#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\npython x & pid=$!\nwait $pid",
+        (),
+        Verdict.SAVES,
+    ),
+    "exit 0 in its trap": ("#SBATCH --signal=B:USR1\ntrap 'exit 0' USR1\npython x &\nwait", (), Verdict.UNFINISHED),
+    "exit 0, and a word for it": (
+        "#SBATCH --signal=B:USR1\ntrap 'exit 0' USR1\npython x &\nwait",
+        ("--comment=exit0=again",),
+        Verdict.SAVES,
+    ),
+    "to steps that are none": ("#SBATCH --signal=USR1@60\npython x", (), Verdict.AGAIN),
+    "to steps, by mpirun": ("#SBATCH --signal=USR1@60\nmpirun -np 4 ./x", (), Verdict.PROGRAM),
+    "a starter before srun": ("#SBATCH --signal=USR1@60\ntime timeout -k 5 3600 srun ./x", (), Verdict.PROGRAM),
+    "a trap named in a text": (
+        "#SBATCH --signal=B:USR1\necho \"trap 'exit 99' USR1\"\npython x &\nwait",
+        (),
+        Verdict.AGAIN,
+    ),
+    "a trap in a here-document": (
+        "#SBATCH --signal=B:USR1\ncat <<EOF\ntrap 'exit 99' USR1\nEOF\npython x &\nwait",
+        (),
+        Verdict.AGAIN,
+    ),
+    "options after the first command": ("python x\n#SBATCH --signal=B:USR1@60", (), Verdict.UNDECLARED),
+    "the command line goes first": (
+        "#SBATCH --signal=B:USR2@60\ntrap 'exit 99' USR1\npython x &\nwait",
+        ("--signal", "B:USR1@5"),
+        Verdict.SAVES,
+    ),
+    "the comment goes first of all": (
+        "#SBATCH --signal=B:USR2@60\ntrap 'exit 99' USR1\npython x &\nwait",
+        ("--comment=signal=USR1",),
+        Verdict.SAVES,
+    ),
+    "KILL": ("#SBATCH --signal=B:KILL@60\npython x", (), Verdict.UNDECLARED),
+    "its trap of TERM": ("trap 'kill $!; wait; exit 99' TERM\npython x &\nwait", (), Verdict.SAVES),
+    "all its processes": ("#SBATCH --comment=signal=full:USR1\ntrap 'exit 99' USR1\npython x", (), Verdict.PROGRAM),
+    "no requeue, and then one": ("#SBATCH --no-requeue\npython x", ("--requeue",), Verdict.UNDECLARED),
+    "no requeue": ("#SBATCH --requeue\npython x", ("--no-requeue",), Verdict.KEPT),
+    "broken": ("#SBATCH --signal=B:USR1\ntrap 'exit 99' USR1\nif then ((\npython x", (), Verdict.AGAIN),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS_OF_STRANGERS)
+def test_scripts_of_strangers(name: str, tmp_path: Path) -> None:
+    body, options, verdict = SCRIPTS_OF_STRANGERS[name]
+    script = tmp_path / "job.sh"
+    script.write_text(f"#!/bin/bash\n{body}\n")
+    assert checked(*options, str(script)).verdict is verdict
+
+
+def test_a_program_of_another_language_is_the_batch_shell(tmp_path: Path) -> None:
+    script = tmp_path / "job.py"
+    script.write_text("#!/usr/bin/env -S python3 -u\n#SBATCH --signal=B:USR1@60\nimport signal\n")
+    assert checked(str(script)).verdict is Verdict.PROGRAM
+
+
+def test_what_its_exit_code_means_is_the_sites(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --signal=B:USR1@60\ntrap 'exit 99' USR1\npython x &\nwait\n")
+    assert "exit 99 is of RequeueExit: Slurm puts it back" in checked(str(script), requeue_exit=(99,)).text
+    assert "exit 99 is not of RequeueExit" in checked(str(script)).text
+    assert "exit 99 is of RequeueExitHold" in checked(str(script), requeue_exit_hold=(99,)).text
+
+
+def test_what_the_head_lacks_is_a_patch(tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --time=9\necho a\n")
+    assert checked(str(script)).diff.splitlines()[2:] == [
+        "@@ -2,2 +2,3 @@",
+        " #SBATCH --time=9",
+        "+#SBATCH --open-mode=append",
+        " echo a",
+    ]
+    assert checked("--open-mode=append", str(script)).diff == ""
+    assert checked(str(script), appends=True).diff == ""
