@@ -5,17 +5,21 @@ The jobs are those of `tesched_testcluster.kinds`; each has a node of its own, a
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from tesched_cli.survival import Verdict
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
-from tesched_testcluster.harness.daemon_process import running_daemon
+from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon
 from tesched_testcluster.kinds import ARRAY, CLIENTS, NEVER, SCRIPTS, Kind
-from tesched_testcluster.kinds_stage import KindsOnStage
+from tesched_testcluster.kinds_stage import KindsOnStage, Outcome
+from tesched_testcluster.local import LocalCluster
 from tesched_testcluster.patience import HANG_S
 
 from tests.cluster.conftest import MakeCluster
+from tests.unit.cli.checking import AGREES
 
 pytestmark = [pytest.mark.slurm, pytest.mark.release]
 
@@ -30,6 +34,18 @@ def give_time(folder: Path) -> None:
     """Write a drop-in with a grace period in which any machine saves; a job that says seconds of its own has those."""
     (folder / "conf.d").mkdir()
     (folder / "conf.d" / "grace.toml").write_text("[classes]\ndefault_grace_period_s = 600\n")
+
+
+def foretold(outcome: Outcome, cluster: LocalCluster, folder: Path) -> bool:
+    """Return whether `tesched check` had said so of a batch job; of a client's script it is not asked."""
+    kind = outcome.kind
+    if kind.how != "batch":
+        return True
+    script = folder / f"{kind.name}.sh"
+    script.write_text(kind.script)
+    said = run_tesched("check", "--json", *kind.options, str(script), SLURM_CONF=str(cluster.slurm_conf))
+    verdict = Verdict(json.loads(said.stdout)["verdict"])
+    return all(verdict in AGREES[ending] for ending in outcome.happened.values())
 
 
 def test_every_kind_of_script_comes_back_and_ends_once(
@@ -51,6 +67,7 @@ def test_every_kind_of_script_comes_back_and_ends_once(
             outcomes = stage.outcomes(lambda job: daemon.ask("explain", job).stdout)
             tally = daemon.json("status")["tally"]
         assert [outcome.wrong for outcome in outcomes if outcome.wrong] == []
+        assert [outcome.kind.name for outcome in outcomes if not foretold(outcome, cluster, tmp_path)] == []
         assert not (stage.folder / "trapped").exists()
         assert {cluster.state(te) for kind in NEVER for te in stage.trials(kind.name)} == {"PENDING"}
         assert (tally["lost"], tally["futile"], tally["died_of_notice"]) == (0, 0, 1)

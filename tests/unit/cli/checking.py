@@ -12,6 +12,16 @@ from tesched_cli import check
 from tesched_cli.survival import Verdict
 from tesched_core.model.cluster import SlurmSettings
 from tesched_daemon.config import Config
+from tesched_testcluster.kinds import Ending
+
+#: what each ending of a real job may have been called before: of a program's own handler nothing is known
+AGREES: dict[Ending, frozenset[Verdict]] = {
+    Ending.RESUMED: frozenset({Verdict.SAVES, Verdict.PROGRAM, Verdict.UNDECLARED}),
+    Ending.AGAIN: frozenset({Verdict.AGAIN, Verdict.UNDECLARED}),
+    Ending.UNTOUCHED: frozenset({Verdict.UNDECLARED}),
+    Ending.KEPT: frozenset({Verdict.KEPT}),
+    Ending.UNFINISHED: frozenset({Verdict.PROGRAM, Verdict.UNFINISHED}),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,11 @@ from pathlib import Path
 
 import pytest
 from tesched_cli.survival import Verdict
-from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Ending, Kind
+from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Kind
 
-from tests.unit.cli.checking import Checked, checked
+from tests.unit.cli.checking import AGREES, Checked, checked
 
 BATCH = [kind for kind in (*SCRIPTS, *NEVER, *TORCH, ARRAY) if kind.how == "batch"]
-#: what each ending of a real job may have been called before: of a program's own handler nothing is known
-AGREES: dict[Ending, frozenset[Verdict]] = {
-    Ending.RESUMED: frozenset({Verdict.SAVES, Verdict.PROGRAM, Verdict.UNDECLARED}),
-    Ending.AGAIN: frozenset({Verdict.AGAIN, Verdict.UNDECLARED}),
-    Ending.UNTOUCHED: frozenset({Verdict.UNDECLARED}),
-    Ending.KEPT: frozenset({Verdict.KEPT}),
-    Ending.UNFINISHED: frozenset({Verdict.PROGRAM, Verdict.UNFINISHED}),
-}
 EXACTLY = {
     "plain": Verdict.UNDECLARED,
     "exec": Verdict.PROGRAM,
