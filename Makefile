@@ -15,7 +15,7 @@ IN_PARALLEL := -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 TWO_PASSES := $(BIN)/python -m tests.two_passes $(IN_PARALLEL)
 
 .PHONY: help setup install demo test test-all test-busy test-clients test-cluster test-docker-cluster test-flaky test-images \
-  test-nightly test-plugin-24 test-release-26 plugin check format drawings bench clean
+  test-nightly test-plugin-24 test-release-26 plugin check locks format drawings bench clean
 
 help:  ## List the targets.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
@@ -101,6 +101,14 @@ check: setup  ## Run ruff, its formatter, mypy (strict), import-linter, the chec
 	$(BIN)/python -m benchmarks.mutations --check
 	$(BIN)/pytest -q tests/unit/project/test_rooms.py tests/unit/project/test_language.py \
 	  tests/unit/project/test_sizes.py tests/unit/project/test_rules_page.py
+
+# locks/ has what is installed on a login node (docs/howto/installation.md), as tested: its versions are requirements.lock's.
+COMPILE := uv pip compile --quiet --universal --generate-hashes --python-version 3.11
+locks:  ## Bring requirements.lock and locks/ up to date with pyproject.toml (needs uv).
+	$(COMPILE) --group dev --extra gavel --extra postgresql pyproject.toml -o requirements.lock
+	$(COMPILE) --no-annotate -c requirements.lock pyproject.toml -o locks/service.lock
+	for extra in gavel plots postgresql; do \
+	  $(COMPILE) --no-annotate -c requirements.lock --extra $$extra pyproject.toml -o locks/$$extra.lock || exit; done
 
 format: setup  ## Format the code.
 	$(BIN)/ruff check --fix

@@ -26,6 +26,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Engine
+from tesched_core.model.extra import Extra
+from tesched_core.model.told_error import ToldError
 from tesched_core.model.visible import shortened, visible, visible_lines
 from tesched_daemon.config import DEFAULT_PATH, Config, load
 from tesched_daemon.config_errors import ConfigError
@@ -189,6 +191,17 @@ def console() -> Terminal:
     if piped.is_terminal or "COLUMNS" in os.environ:
         return piped
     return Terminal(width=200)
+
+
+class MissingError(ToldError):
+    """An option asks for a package that cannot be used. The text names both, and says what to do."""
+
+
+def refuse_without(extras: Iterable[Extra], option: str) -> None:
+    """Raise MissingError where a package that the option needs cannot be used."""
+    for extra in extras:
+        if why := extra.lacking():
+            raise MissingError(f"{option} needs {why}")
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 from tesched_daemon.config import Loaded, leaves, load_files
-from tesched_daemon.config_checks import refuse_other_files, remarks
+from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, toml
 from tesched_daemon.config_lookup import VARIABLE, places, search
 
@@ -60,7 +60,7 @@ def check(path: Path | None) -> None:
     """Say whether PATH, with conf.d beside it, can be used. Without PATH it is the configuration that is found."""
     path = path or search()
     loaded = load_files(path)
-    refuse_other_files(loaded)
+    refuse(loaded)
     rules = len(loaded.config.classes.rules)
     more = len(loaded.tree.files) - 1
     with_more = f" with {more} file(s) of {path.parent / 'conf.d'}" if more else ""

@@ -14,12 +14,13 @@ from tesched_sim.experiment import CONTENDERS, Setting, Site, check
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import compare
 from tesched_sim.reports.page import page
-from tesched_sim.reports.run_summary import Case, Missing
+from tesched_sim.reports.plots import MATPLOTLIB
+from tesched_sim.reports.run_summary import Case
 from tesched_sim.reports.terminal import tables
-from tesched_sim.sweep import Run, Variant, made, perform, perform_on_slurm, runs_of
+from tesched_sim.sweep import SUBMITIT, Run, Variant, made, perform, perform_on_slurm, runs_of
 from tesched_sim.workload import Workload, WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress, say
+from tesched_cli.common import console, json_option, print_json, progress, refuse_without, say
 
 #: keys of `--set` that begin so belong to the workload, all others to the site, the guard and the policies
 _WORKLOAD = "workload."
@@ -58,14 +59,23 @@ _WORKLOAD = "workload."
     "values each is tried, and none switches off what can be off (guard.bound.slowdown=3,none).",
 )
 @click.option("--processes", type=click.IntRange(1), help="Runs at once. Default: one a core.")
-@click.option("--on", "where", type=click.Choice(("here", "slurm")), default="here", show_default=True)
+@click.option(
+    "--on",
+    "where",
+    type=click.Choice(("here", "slurm")),
+    default="here",
+    show_default=True,
+    help="slurm: as an array of jobs (tesched[submitit]).",
+)
 @click.option(
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     help="With --on slurm: where the runs and their logs are kept; compute nodes must share it.",
 )
 @click.option("--sbatch", "sbatch", multiple=True, metavar="KEY=VALUE", help="With --on slurm: an option of sbatch.")
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="Write a page with plots (tesched[plots])."
+)
 @json_option
 def simulate(
     *,
@@ -89,6 +99,10 @@ def simulate(
         check(contender)
     if where == "slurm" and folder is None:
         raise click.UsageError("--on slurm needs --folder, which the compute nodes share")
+    if where == "slurm":
+        refuse_without((SUBMITIT,), "--on slurm")
+    if html is not None:
+        refuse_without((MATPLOTLIB,), "--html")
     source = Source(name=name, trace=trace.absolute() if trace else None, form=form)
     variants = tuple(_variants(source, Site(site), sets))
     _try(variants)
@@ -168,8 +182,6 @@ def _collected(done: Iterator[Case], runs: Sequence[Run]) -> list[Case]:
 
 def _write_page(cases: Sequence[Case], baseline: str | None, path: Path) -> None:
     text = page(cases, baseline=baseline)
-    if isinstance(text, Missing):
-        raise click.ClickException(str(text))
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

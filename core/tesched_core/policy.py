@@ -20,6 +20,7 @@ from tesched_core.model.arrays import NDArray, np
 from tesched_core.model.change import HOLD, THROTTLE, Mark, TeRules
 from tesched_core.model.cluster import Job
 from tesched_core.model.decision import RefusalCode, Refusals, Why
+from tesched_core.model.extra import Extra
 from tesched_core.model.limits import Limits, TurnLimits, YieldBy
 from tesched_core.model.order import Order
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -314,6 +315,8 @@ class Policy(ABC, Generic[S]):
     reads_speeds: ClassVar[bool] = False
     #: it reads the run times that are expected of waiting jobs (`Snapshot.expected_run`); of running ones anybody may
     reads_run_times: ClassVar[bool] = False
+    #: packages that `propose` imports and that may be missing: without them no daemon starts with the policy
+    needs: ClassVar[Sequence[Extra]] = ()
 
     @property
     def label(self) -> str:

@@ -11,10 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tesched_core.model.extra import Extra
 from tesched_core.model.limits import YieldBy
+from tesched_db.engine import DRIVER, parse_url
 
 from tesched_daemon import admission_file, marks_file
-from tesched_daemon.config import Loaded
+from tesched_daemon.config import Config, Loaded
 from tesched_daemon.config_errors import ConfigError
 from tesched_daemon.own_file import new_beside, obstacle
 from tesched_daemon.settings import Mode
@@ -38,6 +40,28 @@ class Remark:
     def __str__(self) -> str:
         """Return it in one line."""
         return f"{self.file}: {self.key}: {self.text}; {self.advice}"
+
+
+def refuse(loaded: Loaded) -> None:
+    """Raise ConfigError for what no daemon can run on."""
+    refuse_missing_packages(loaded)
+    refuse_other_files(loaded)
+
+
+def refuse_missing_packages(loaded: Loaded) -> None:
+    """Raise ConfigError where a key asks for a package that tesched is installed without, and it cannot be used."""
+    for key, value, extra in _needed(loaded.config):
+        if why := extra.lacking():
+            raise ConfigError(f'{loaded.tree.blamed(key)}: {key}: "{value}" needs {why}')
+
+
+def _needed(config: Config) -> Iterator[tuple[str, str, Extra]]:
+    """Yield the packages that the keys ask for, each with its key and what stands there."""
+    chosen = [("policy.te", config.policy.te.value), *(("policy.be", one.name.value) for one in config.policy.be)]
+    for key, name in chosen:
+        yield from ((key, name, extra) for extra in config.policy.table(name).needs)
+    if parse_url(config.store.url).get_backend_name() == "postgresql":
+        yield "store.url", "postgresql://…", DRIVER
 
 
 def refuse_other_files(loaded: Loaded) -> None:

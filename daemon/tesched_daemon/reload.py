@@ -11,7 +11,7 @@ from tesched_core.ports import Actuator, JournalError
 from tesched_slurm.commands_actuator import DryRunActuator
 
 from tesched_daemon.config import Config, leaves, load_files
-from tesched_daemon.config_checks import refuse_other_files, remarks
+from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.config_errors import SECRET, ConfigError, toml
 from tesched_daemon.loop import Loop
 from tesched_daemon.settings import Mode
@@ -59,7 +59,7 @@ class Reloader:
         """
         try:
             loaded = load_files(self.path)
-            refuse_other_files(loaded)
+            refuse(loaded)
         except ConfigError as error:
             log.warning("the configuration is not reloaded, the one of before stays: %s", error)
             return f"the configuration is not reloaded: {error}"

@@ -28,7 +28,7 @@ from tesched_slurm.sacct_history import Accounted, accounted
 from tesched_daemon import log_lines
 from tesched_daemon.admission_file import AdmissionFile
 from tesched_daemon.config import Config, load_files
-from tesched_daemon.config_checks import refuse_other_files, remarks
+from tesched_daemon.config_checks import refuse, remarks
 from tesched_daemon.job_reports import socket as report_socket
 from tesched_daemon.job_reports.inbox import Inbox
 from tesched_daemon.job_reports.spool import SpoolReports
@@ -150,7 +150,7 @@ def run(path: Path, *, once: bool = False) -> None:
     Raises ConfigError, StartError and JournalError.
     """
     loaded = load_files(path)
-    refuse_other_files(loaded)
+    refuse(loaded)
     config = loaded.config
     log_lines.set_up()
     for remark in remarks(loaded):

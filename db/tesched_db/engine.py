@@ -10,12 +10,15 @@ from typing import Any
 from sqlalchemy import URL, Connection, Dialect, Engine, NullPool, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import ConnectionPoolEntry
+from tesched_core.model.extra import Extra
 
 from tesched_db.errors import StoreError, store_errors
 from tesched_db.store_file import OPTION, StoreFile, check_log, check_owner, found, make
 
 #: The migration that this code was written for, `migrations/versions/*`.
 SCHEMA = "0.2"
+#: What speaks to PostgreSQL.
+DRIVER = Extra(package="psycopg", module="psycopg", install="tesched[postgresql]")
 #: Seconds to wait for another process's lock before giving up.
 LOCK_WAIT_S = 5.0
 #: Seconds after which PostgreSQL is to end a connection of ours that says nothing in the middle of a transaction.
@@ -247,10 +250,9 @@ def postgresql_arguments(url: URL, lock_wait_s: float) -> dict[str, Any]:
 
 
 def _postgresql(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
-    try:
-        engine = create_engine(url, connect_args=postgresql_arguments(url, lock_wait_s), pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise StoreError("PostgreSQL needs its driver: install `tesched[postgresql]`") from error
+    if why := DRIVER.lacking():
+        raise StoreError(f"a state store in PostgreSQL (store.url) needs {why}")
+    engine = create_engine(url, connect_args=postgresql_arguments(url, lock_wait_s), pool_pre_ping=True)
     from tesched_db import answering  # noqa: PLC0415 - the driver is there now
 
     @event.listens_for(engine, "do_connect")

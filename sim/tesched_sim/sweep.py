@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
+from tesched_core.model.extra import Extra
 from tesched_policies.baselines import AtRandom
 
 from tesched_sim.experiment import Setting, run_one
@@ -25,6 +26,8 @@ from tesched_sim.workload import Workload, WorkloadError
 #: frozen dataclass that can be called, or a function of a module; not a partial, which equals nothing but itself.
 MakeWorkload = Callable[[int], Workload]
 
+#: submits the array
+SUBMITIT = Extra(package="submitit", module="submitit", install="tesched[submitit]")
 #: seconds between two looks at jobs on Slurm
 POLL_S = 1.0
 
@@ -76,12 +79,10 @@ def perform_on_slurm(runs: Sequence[Run], folder: Path, *, options: dict[str, st
 
     `folder` must be on a file system that the compute nodes share; submitit keeps its pickles and logs there.
     `options` are sbatch's, without dashes: {"partition": "debug"}. An interruption cancels what has not finished.
-    Raises WorkloadError if submitit is missing, or a job fails.
+    Raises WorkloadError if a job fails.
     """
-    try:
-        import submitit  # noqa: PLC0415 - needed only on request
-    except ImportError:
-        raise WorkloadError("submitit is not installed: pip install 'tesched[sim]'") from None
+    import submitit  # noqa: PLC0415 - needed only on request
+
     for handler in logging.getLogger("submitit").handlers:
         if isinstance(handler, logging.StreamHandler):
             handler.setStream(sys.stderr)  # standard output is the report's

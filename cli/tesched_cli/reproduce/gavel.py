@@ -16,7 +16,7 @@ from tesched_sim.papers.gavel.workload import GavelWorkload
 from tesched_sim.pool import each_done
 from tesched_sim.reports.compare import Estimate, estimate
 
-from tesched_cli.common import console, json_option, print_json, progress, table
+from tesched_cli.common import console, json_option, print_json, progress, refuse_without, table
 
 #: titles of the figures that are shown, with their digits
 _COLUMNS: Mapping[str, tuple[str, int]] = {
@@ -158,6 +158,8 @@ def simulate_gavel(
     if not names:
         raise click.UsageError(f"--policy {policies!r}: there is no policy in it")
     contenders = [Contender(name=name, optimum=Optimum(optimum)) for name in names]
+    for contender in contenders:
+        refuse_without(contender.needs, f"--policy {contender.name}")
     first, end = (0, static) if static is not None else (window[0], window[1])
     if first >= end:
         raise click.UsageError(f"--window {first}:{end}: no job is in it")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
-from tesched_sim.papers.pdors.methods import NAMES
+from tesched_sim.papers.pdors.methods import NAMES, SCIPY, needs
 from tesched_sim.papers.pdors.study import Done, Line, best_of, lines, perform, trials, variants
 from tesched_sim.workload import WorkloadError
 
-from tesched_cli.common import console, json_option, print_json, progress, say, table
+from tesched_cli.common import console, json_option, print_json, progress, refuse_without, say, table
 
 
 @click.command("simulate-pdors")
@@ -47,6 +47,10 @@ def simulate_pdors(
     if not named:
         raise click.UsageError(f"--method needs at least one of {', '.join(NAMES)}")
     some = trials(named, variants([_values(word) for word in sets]), seeds)
+    for name in named:
+        refuse_without(needs(name), f"--method {name}")
+    if optimum:
+        refuse_without((SCIPY,), "--optimum")
     done: list[Done] = []
     try:
         done.extend(progress(perform(some), "runs", total=len(some)))

@@ -37,10 +37,12 @@ Source
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from tesched_core.model.extra import Extra
 from tesched_core.model.limits import TurnLimits
 from tesched_core.policy import Policy, Proposal, View
 
@@ -52,6 +54,9 @@ from tesched_policies.turns import Turns
 if TYPE_CHECKING:
     from tesched_policies.gavel.allocators.problem import Policy as Allocator
 
+#: solves its linear programs
+SCIPY = Extra(package="SciPy", module="scipy.optimize", install="tesched[gavel]")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Gavel(Turns, Policy[GavelState]):
@@ -61,6 +66,7 @@ class Gavel(Turns, Policy[GavelState]):
     State: ClassVar[type[GavelState]] = GavelState
     reads_speeds: ClassVar[bool] = True
     reads_run_times: ClassVar[bool] = True
+    needs: ClassVar[Sequence[Extra]] = (SCIPY,)
 
     #: how the time is divided (allocators/registry.py)
     allocator: str = "las"

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import sqrt
+from functools import cache
+from math import cos, pi, sin, sqrt, tan
 from typing import Any
 
-from tesched_sim.reports.run_summary import Case, Missing, ReportError
+from tesched_sim.reports.run_summary import Case, ReportError
 
 #: Probability with which an interval holds the mean.
 CONFIDENCE = 0.95
@@ -126,24 +127,33 @@ def estimate(values: Sequence[float]) -> Estimate:
     """Return the mean of the values (at least one) with its interval."""
     count = len(values)
     mean = sum(values) / count
-    t = student_t(count - 1) if count > 1 else None
-    if t is None:
+    if count < 2:
         return Estimate(mean=mean, half_width=None, seeds=count)
     deviation = sqrt(sum((value - mean) ** 2 for value in values) / (count - 1))
-    return Estimate(mean=mean, half_width=t * deviation / sqrt(count), seeds=count)
+    return Estimate(mean=mean, half_width=student_t(count - 1) * deviation / sqrt(count), seeds=count)
 
 
-def student_t(freedom: int) -> float | None:
-    """Return the point that Student's t, with so many degrees of freedom, passes with (1 - CONFIDENCE) / 2.
+@cache
+def student_t(freedom: int) -> float:
+    """Return the point that Student's t, with so many degrees of freedom, passes with (1 - CONFIDENCE) / 2."""
+    low, high = 0.0, pi / 2
+    for _ in range(60):  # beyond a float's 53 bits
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(middle, freedom) < CONFIDENCE else (low, middle)
+    return sqrt(freedom) * tan(low)
 
-    None if scipy is not installed.
+
+def _within(theta: float, freedom: int) -> float:
+    """Return the probability that Student's t is at most sqrt(freedom) * tan(theta) away from 0.
+
+    Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 (odd degrees of freedom) and 26.7.4 (even).
     """
-    try:
-        # Not scipy.stats, which takes a second to import.
-        from scipy.special import stdtrit  # noqa: PLC0415
-    except ImportError:
-        return None
-    return float(stdtrit(freedom, 1 - (1 - CONFIDENCE) / 2))
+    odd = freedom % 2 == 1
+    term, total = sin(theta) * (cos(theta) if odd else 1.0), 0.0
+    for count in range(2 if odd else 1, freedom, 2):
+        total += term
+        term *= cos(theta) ** 2 * count / (count + 1)
+    return 2 / pi * (theta + total) if odd else total
 
 
 def _means(flats: Sequence[Mapping[str, float]]) -> dict[str, Estimate]:
@@ -186,7 +196,5 @@ def _warnings(columns: Sequence[Column], cases: Sequence[Case]) -> Iterator[str]
             yield f"{column.title}: jobs not finished: {jobs}; its percentiles are those of the others"
     if len({case.seed for case in cases}) == 1:
         yield "one seed: no confidence intervals"
-    elif student_t(1) is None:
-        yield f"no confidence intervals: {Missing(package='scipy')}"
     if len({column.seeds for column in columns}) > 1:
         yield "not every policy has run with every seed; differences are taken over the seeds that both have"

@@ -21,7 +21,7 @@ from tesched_sim.reports import plots
 from tesched_sim.reports.compare import CONFIDENCE, Column, Comparison, compare, grouped
 from tesched_sim.reports.curves import MOST_VICTIMS, Distribution
 from tesched_sim.reports.figures import ROWS, Row, difference, mean, rows
-from tesched_sim.reports.run_summary import Case, Missing
+from tesched_sim.reports.run_summary import Case, ReportError
 from tesched_sim.reports.style import Look, style_sheet
 
 #: Users who paid most are named; the others are summed.
@@ -29,11 +29,11 @@ NAMED_USERS = 20
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(cases: Sequence[Case], *, baseline: str | None = None) -> str | Missing:
-    """Return the page, or what is missing to make it. Raises ReportError as `compare` does."""
+def page(cases: Sequence[Case], *, baseline: str | None = None) -> str:
+    """Return the page. Raises ReportError as `compare` does, and without Matplotlib."""
     comparison = compare(cases, baseline=baseline)
-    if not plots.installed():
-        return Missing(package="matplotlib")
+    if why := plots.MATPLOTLIB.lacking():
+        raise ReportError(f"a page with plots needs {why}")
     return _Page(cases, comparison).text()
 
 
@@ -259,7 +259,7 @@ class _Page:
         if notes:
             yield f"<p>Of the workload:</p><ul>{''.join(f'<li>{html_text(note)}</li>' for note in notes)}</ul>"
         yield self._settings()
-        versions = ", ".join(f"{name} {_version(name)}" for name in ("tesched", "numpy", "scipy", "matplotlib"))
+        versions = ", ".join(f"{name} {_version(name)}" for name in ("tesched", "numpy", "matplotlib"))
         yield f'<p class="soft">{html_text(versions)}, Python {platform.python_version()}</p>'
 
     def _settings(self) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tesched_core.model.extra import Extra
 
 from tesched_sim.reports.curves import Distribution, Payers, Series
 from tesched_sim.reports.style import LIGHT, Look, colours
@@ -42,6 +43,8 @@ _TIMES = {
     864_000.0: "10 d",
     8_640_000.0: "100 d",
 }
+#: draws them
+MATPLOTLIB = Extra(package="Matplotlib", module="matplotlib.figure", install="tesched[plots]")
 _PERCENT = (0, 25, 50, 75, 95, 100)
 
 
@@ -52,15 +55,6 @@ class Scale(Enum):
     SLOWDOWN = "slowdown"
     #: logarithmic from a second on, linear below, so that 0 has a place
     SECONDS = "seconds"
-
-
-def installed() -> bool:
-    """Return whether plots can be made."""
-    try:
-        import matplotlib as mpl  # noqa: PLC0415
-    except ImportError:
-        return False
-    return bool(mpl.__version__)
 
 
 def distributions(lines: Sequence[Distribution], scale: Scale, label: str, of: str = "jobs") -> str:

@@ -19,17 +19,6 @@ class ReportError(ToldError, ValueError):
     """Runs that cannot be reported on together. The text says which, and why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """A report that cannot be made, because a package is not installed."""
-
-    package: str
-
-    def __str__(self) -> str:
-        """Return what to do."""
-        return f"{self.package} is not installed: pip install 'tesched[sim]'"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Case:
     """One policy on one seed's workload."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 from tesched_sim.reports.page import NAMED_USERS, page
-from tesched_sim.reports.run_summary import Case, Missing, ReportError
+from tesched_sim.reports.run_summary import Case, ReportError
 from tesched_sim.reports.style import DARK, DARK_PAGE, LIGHT, LIGHT_PAGE, Look
 from tesched_sim.result import Result
 
+from tests.missing_packages import hide
 from tests.unit.sim.results import Noticed, Ran, four_jobs, result
 
 #: tags without an end
@@ -180,17 +179,12 @@ def test_a_setting_that_all_share_stands_once() -> None:
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def fake(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", fake)
-    found = page(one_of_each())
-    assert isinstance(found, Missing)
-    assert str(found) == "matplotlib is not installed: pip install 'tesched[sim]'"
+    hide(monkeypatch, "matplotlib")
+    with pytest.raises(ReportError) as caught:
+        page(one_of_each())
+    assert str(caught.value) == (
+        "a page with plots needs Matplotlib, which is not installed; pip install 'tesched[plots]'"
+    )
 
 
 def test_no_cases_make_no_page() -> None:

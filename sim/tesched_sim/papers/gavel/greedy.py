@@ -29,7 +29,6 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 from tesched_policies.gavel.allocators.problem import Pairs
 
 from tesched_sim.papers.gavel.rounds import Division, Waiting
@@ -109,6 +108,8 @@ class Allox:
 
 def _first(waiting: Waiting, rows: NDArray[np.int64], machines: NDArray[np.intp]) -> list[tuple[int, int]]:
     """Return the jobs that are first on a free machine, each with its type."""
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 - only allox needs it
+
     speed = waiting.throughput[rows]
     with np.errstate(divide="ignore"):
         run_s = np.where(speed > 0, waiting.steps_left[rows, None] / speed, np.inf)

@@ -7,14 +7,15 @@ least level: `las` and `makespan`, with or without their knowledge of types.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from tesched_policies.gavel.allocators.constraints import isolated
+from tesched_core.model.extra import Extra
 from tesched_policies.gavel.allocators.problem import Pairs, Problem
-from tesched_policies.gavel.allocators.registry import policy
+from tesched_policies.gavel.policy import SCIPY
 
 from tesched_sim.papers.gavel.centre import centre
 from tesched_sim.papers.gavel.greedy import Allox, Gandiva, GreedyFifo
@@ -81,6 +82,19 @@ class Contender:
         """Whether it lets pairs of jobs have the same accelerators."""
         return self.name.endswith(_SHARING) or self.name == "gandiva"
 
+    @property
+    def needs(self) -> Sequence[Extra]:
+        """Packages that its answers need, and tesched is installed without."""
+        return () if self._kind in ("fifo-greedy", "gandiva") or self._in_the_middle else (SCIPY,)
+
+    @property
+    def _kind(self) -> str:
+        return self.name.removesuffix(_AGNOSTIC)
+
+    @property
+    def _in_the_middle(self) -> bool:
+        return self.optimum is Optimum.MIDDLE and self._kind in ("las", "makespan")
+
     def manner(self) -> Manner:
         """Return the settings of the rounds: for a policy that knows no types, these choose in random order."""
         greedy = self.name.startswith("fifo-greedy")
@@ -88,14 +102,14 @@ class Contender:
 
     def allocate(self, seed: int = 0) -> Allocate:
         """Return its answers; one run's alone, since some policies count what became of earlier ones, or draw."""
-        kind = self.name.removesuffix(_AGNOSTIC)
+        kind = self._kind
         if kind == "fifo-greedy":
             return GreedyFifo(aware=self.aware, seed=seed)
         if kind == "allox":
             return Allox()
         if kind == "gandiva":
             return Gandiva(seed=seed)
-        if self.optimum is Optimum.MIDDLE and kind in ("las", "makespan"):
+        if self._in_the_middle:
             return _Middle(kind=kind, aware=self.aware)
         return _Core(name=self.name, aware=self.aware, sharing=self.sharing)
 
@@ -134,6 +148,10 @@ class _Core:
     last: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def __call__(self, waiting: Waiting) -> NDArray[np.float64] | Division:
+        # These bring SciPy.
+        from tesched_policies.gavel.allocators.constraints import isolated  # noqa: PLC0415
+        from tesched_policies.gavel.allocators.registry import policy  # noqa: PLC0415
+
         isolated_s = np.array([self._isolated_s(row, waiting) for row in range(len(waiting.job))])
         problem = Problem(
             throughput=waiting.throughput,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tesched_core.model.extra import Extra
 from tesched_policies.pdors.prices import FLOOR
 
 from tesched_sim.papers.pdors.algorithm.schedule import Settings
@@ -52,6 +53,14 @@ _SHARED: Mapping[str, Callable[[Instance, BaselinePlacement], Scheduler]] = {"fi
 _PACKED = "-packed"
 #: `blind` is PD-ORS that does not know that one machine is faster; `-packed` are those that prefer one machine
 NAMES = ("pd-ors", "oasis", "blind", *_SHARED, *(f"{name}{_PACKED}" for name in _SHARED))
+
+#: solves their linear programs, and finds the offline optimum
+SCIPY = Extra(package="SciPy", module="scipy.optimize", install="tesched[pdors]")
+
+
+def needs(name: str) -> Sequence[Extra]:
+    """Return the packages that a scheduler needs, and tesched is installed without."""
+    return () if name.removesuffix(_PACKED) in {"fifo", "drf"} else (SCIPY,)
 
 
 def check(name: str) -> None:
