@@ -128,6 +128,8 @@ def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
     which = which or JobFilter()
     with _reader(engine) as session:
         conditions: list[ColumnElement[bool]] = []
+        if which.ids is not None:
+            conditions.append(JobRow.job_id.in_(which.ids))
         if which.user is not None:
             conditions.append(JobRow.user == which.user)
         if which.account is not None:

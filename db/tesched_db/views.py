@@ -11,6 +11,7 @@ from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.refused import RefusedChange
@@ -158,6 +159,10 @@ class JobView:
     notice_source: str
     #: what exit status 0 in its grace period means
     exit0: ExitZero
+    #: its user says that its tasks are workers of one training
+    elastic: bool
+    #: what its user said and does not count, or not as it was said
+    not_followed: tuple[NotFollowed, ...]
     #: over all its nodes
     cpus: int
     mem_mib: int
@@ -346,6 +351,8 @@ class StatusView:
 class JobFilter:
     """Filter of jobs; all that is given must hold."""
 
+    #: None: any
+    ids: frozenset[JobId] | None = None
     user: str | None = None
     account: str | None = None
     partition: str | None = None
