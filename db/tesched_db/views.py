@@ -353,9 +353,10 @@ class JobFilter:
 
     #: None: any
     ids: frozenset[JobId] | None = None
-    user: str | None = None
+    #: any of these; empty: any
+    users: frozenset[str] = frozenset()
     account: str | None = None
-    partition: str | None = None
+    partitions: frozenset[str] = frozenset()
     job_class: JobClass | None = None
     states: frozenset[JobState] = frozenset()
     #: also those that Slurm no longer knows
@@ -371,6 +372,8 @@ class OrderFilter:
 
     open_only: bool = False
     futile_only: bool = False
+    #: the TE job, or a victim, is a job of one of these users; empty: any
+    users: frozenset[str] = frozenset()
     #: created since, and before
     since: UnixSeconds | None = None
     until: UnixSeconds | None = None
