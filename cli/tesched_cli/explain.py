@@ -16,7 +16,7 @@ from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import LeftOfBound, RefusalCode
 from tesched_core.model.limits import TeLimits
-from tesched_core.model.notice import TARGET_WORDS, ExitZero
+from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.outlived import Barred
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -30,6 +30,7 @@ from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
 
+from tesched_cli.columns import room_of
 from tesched_cli.common import (
     clock,
     config_option,
@@ -103,8 +104,10 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     said += [training.share_line(share)] if share else []
     said += training.training_lines(array, together, out) if array else ()
     said += _described(story)
+    # In a pipe a line is as long as it is.
+    is_whole = room_of(out) is None
     for line in (*said, *lines(story, until)):
-        out.print(line)
+        out.print(line, soft_wrap=is_whole)
 
 
 def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None:
@@ -165,6 +168,8 @@ def _notice(story: JobStory) -> Iterator[str]:
         return
     target = TARGET_WORDS[job.notice_target]
     yield f"  notice  SIG{job.notice_signal} to {target}, from {job.notice_source}"
+    if job.notice_target is Target.STEPS:
+        yield f"  notice  its steps are what srun started: a trap of its batch script takes B:{job.notice_signal}"
     yield f"  grace   {job.grace_period_s:.0f} s between notice and requeue, from {job.grace_source}"
     if job.exit0 is not ExitZero.SLURM:
         meaning = "is to run again" if job.exit0 is ExitZero.AGAIN else "has finished"

@@ -47,7 +47,7 @@ def _where(job: JobView) -> str:
 
 
 JOB_FIELDS: tuple[Field[JobView], ...] = (
-    Field(names=("jobid",), letter="i", cell=lambda job: job.label, key=lambda job: (job.job_id, job.key)),
+    Field(names=("jobid",), letter="i", cell=lambda job: job.label, key=lambda job: (job.job_id, job.key), least=10),
     Field(names=("class",), cell=lambda job: job.job_class.upper()),
     Field(names=("partition",), letter="P", cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=3),
     Field(names=("name",), letter="j", cell=lambda job: job.name, most=LONGEST_CELL, least=8),

@@ -239,3 +239,14 @@ def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(tmp
     held = explained(path, "8")
     assert f"  hold    held by tesched until it may start, as is said below; since {clock(1_000_005)}" in held
     assert "would run at once (until TE jobs have ended, or guard.te changes)  [te_limit]" in held
+
+
+def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    comments = {1: "signal=USR1@120", 2: "signal=B:USR1@120"}
+    jobs = [job(n, JobState.RUNNING, nodes=("n1",), start_time=100.0, comment=text) for n, text in comments.items()]
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), Classification()))
+    engine.dispose()
+    words = "  notice  its steps are what srun started: a trap of its batch script takes B:USR1\n"
+    assert [words in explained(path, name) for name in "12"] == [True, False]

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tesched_core.guard.budget import under_way
+from tesched_core.guard.misuse import barred_users
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.limits import Limits
 from tesched_core.model.memory import Memory
@@ -41,6 +42,9 @@ def ends_at(code: RefusalCode, job: Kept, memory: Memory, limits: Limits, now: U
     if code is RefusalCode.RETRY_LATER:
         ids = (job.array_job_id, job.job_id)
         return max((memory.retry_at[one] for one in ids if one is not None and one in memory.retry_at), default=None)
+    if code is RefusalCode.TE_LIMIT:
+        barred = barred_users(memory.outlived, limits.te, now).get(job.user)
+        return None if barred is None else barred.until
     if code is RefusalCode.MIN_RUN_TIME:
         return None if job.started_at is None else job.started_at + limits.min_run_time_s
     if code is RefusalCode.COOL_DOWN:

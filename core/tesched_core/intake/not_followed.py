@@ -49,6 +49,10 @@ _LOOKS_MEANT: Mapping[str, re.Pattern[str]] = {
     "exit0": re.compile(r".*"),
     "run": re.compile(r"\d+(\.\d+)?(s|sec|m|min|h|hours?|minutes?|seconds?)|(\d+-)?\d+(:\d+){1,2}", re.IGNORECASE),
 }
+#: What a comment must have for a word of it to be told: few have it, and at a start 100,000 comments are read.
+_ANY = re.compile(
+    rf"{PREFIX}|(?<![^\s,;])(?:(?:{'|'.join(_MOST_BESIDE)})(?![^\s,;])|(?:{'|'.join(_LOOKS_MEANT)})[=:])", re.IGNORECASE
+)
 #: By key: what would be right.
 _RIGHT: Mapping[str, str] = {
     "signal": f"none, or [B:|full:]SIGNAL[@SECONDS] with {_MAY_BE}",
@@ -75,6 +79,9 @@ class _Said(NamedTuple):
 
 
 def _said(comment: str) -> list[_Said]:
+    """Return the words of a comment; none of one that says nothing to tesched."""
+    if not _ANY.search(comment):
+        return []
     found = []
     for text in WORD.findall(comment):
         key, equals, value = text.partition("=")
@@ -86,9 +93,8 @@ def _said(comment: str) -> list[_Said]:
 
 def of_comment(job: Job, word: UserWord, job_class: JobClass, rule: str) -> tuple[NotFollowed, ...]:
     """Return the words of the comment that do not count, but for those on the notice."""
-    if not job.comment:
+    if not job.comment or not (said := _said(job.comment)):
         return ()
-    said = _said(job.comment)
     return (*_of_class(said, job, word, job_class, rule), *_of_the_rest(said))[:MOST_SAID]
 
 
@@ -191,7 +197,8 @@ class _OfNotice(NamedTuple):
 
 def of_notice(job: Job, declared: Declared | None, word: UserWord, notice: Notice) -> tuple[NotFollowed, ...]:
     """Return what the comment and the job's own --signal say of the notice and does not count as it was said."""
-    if not job.comment and (declared is None or not (declared.not_taken or declared.signal)):
+    has_words = bool(job.comment) and _ANY.search(job.comment) is not None
+    if not has_words and (declared is None or not (declared.not_taken or declared.signal)):
         return ()
     said = {one.key: one for one in _said(job.comment) if one.value is not None and one.key in _OF_NOTICE}
     read = {key: one for key, one in said.items() if READERS[key](one.value or "") is not None}

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 from tesched_core.guard.until import Kept, ends_at
 from tesched_core.model.decision import RefusalCode
-from tesched_core.model.limits import Limits
+from tesched_core.model.limits import Limits, TeLimits
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Purpose
+from tesched_core.model.outlived import Outlived
 from tesched_core.model.payment import Paid
 from tesched_core.model.resources import JobId
 
@@ -82,6 +83,14 @@ def test_the_days_budget_ends_when_enough_node_hours_are_a_day_old() -> None:
     assert ends(RefusalCode.BUDGET, memory, max_lost_node_hours_per_day=2.5) == 6_400.0
     assert ends(RefusalCode.BUDGET, memory, max_lost_node_hours_per_day=1.5) == 36_400.0
     assert ends(RefusalCode.BUDGET, memory, max_lost_node_hours_per_day=4.0) is None
+
+
+def test_a_user_whose_te_jobs_outlived_their_limits_waits_until_enough_of_them_are_a_day_old() -> None:
+    runs = tuple(Outlived(job_id=JobId(number), at=NOW - 1000 * number, user="ada") for number in (1, 2))
+    memory = Memory(outlived=runs)
+    two, three = (replace(Limits(), te=TeLimits(max_outlived_per_user_day=most)) for most in (2, 3))
+    assert ends_at(RefusalCode.TE_LIMIT, JOB, memory, two, NOW) == NOW - 2000 + 86_400
+    assert ends_at(RefusalCode.TE_LIMIT, JOB, memory, three, NOW) is None
 
 
 def test_what_ends_with_an_event_has_no_time() -> None:
