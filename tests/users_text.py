@@ -15,6 +15,7 @@ from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import JobState, NodeShare, Request
 from tesched_core.model.decision import RefusalCode
 from tesched_core.model.job_report import Curve, Reported
+from tesched_core.model.not_followed import About, NotFollowed
 from tesched_core.model.order import VictimState
 from tesched_core.model.resources import JobId, Tres
 from tesched_core.model.snapshot import Snapshot
@@ -73,8 +74,9 @@ def fill(folder: Path, text: str, *, failed: bool = False) -> None:
     running = replace(job(1, JobState.RUNNING, submit_time=now - 9, start_time=now - 8, **words), allocation=held)
     task = replace(running, job_id=JobId(21), array_job_id=JobId(20), array_task_id=1)
     jobs = [replace(one, request=Request(cpus=2)) for one in (running, task, job(2, submit_time=now - 5, **words))]
+    word = NotFollowed(about=About.UNKNOWN, said=text, source=text, why=text, instead=text)
     traits = {
-        JobId(1): replace(BE, rule=text, grace_source=text, notice_signal=text),
+        JobId(1): replace(BE, rule=text, grace_source=text, notice_signal=text, not_followed=(word,)),
         JobId(2): replace(TE, rule=text),
         JobId(21): BE,
     }

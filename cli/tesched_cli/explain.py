@@ -16,7 +16,7 @@ from tesched_core.intake.job_times import lost_node_s
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import LeftOfBound, RefusalCode
 from tesched_core.model.limits import TeLimits
-from tesched_core.model.notice import TARGET_WORDS, ExitZero
+from tesched_core.model.notice import TARGET_WORDS, ExitZero, Target
 from tesched_core.model.order import Departure, Ending, Victim, VictimState
 from tesched_core.model.outlived import Barred
 from tesched_core.model.resources import JobId, UnixSeconds
@@ -30,6 +30,7 @@ from tesched_db.trainings import TrainingView
 from tesched_db.views import JobStory, OrderView, RefusalView
 from tesched_policies.registry import INSTALLED, STATES
 
+from tesched_cli.columns import room_of
 from tesched_cli.common import (
     clock,
     config_option,
@@ -43,7 +44,9 @@ from tesched_cli.common import (
 )
 from tesched_cli.render import expectation, training
 from tesched_cli.render.delays import delay_json, delayed, left
+from tesched_cli.render.not_followed import all_not_followed, not_followed_lines
 from tesched_cli.render.te_users import barred_line
+from tesched_cli.render.until import Until, bound_ends, change_lines, grace_ends, order_ends, until_json, until_of
 
 _CLASS_WORDS = {
     JobClass.TE: "trial and error (TE): others step aside for it",
@@ -63,13 +66,15 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     """Say what tesched knows of JOB, what it did about it and why. JOB is 123, 120_4 or 130+1."""
     with store(config_path) as engine:
         story = read.job_story(engine, job, STATES)
-        expected = expectation.of_job(engine, story.job, configuration(config_path)) if story else None
+        config = configuration(config_path)
+        expected = expectation.of_job(engine, story.job, config) if story else None
         told = reports.report(engine, story.job.key) if story else None
         array = _array_of(engine, story)
         share = trainings.shares(engine).get(story.job.label) if story and told else None
         bound, free = _left_of_bound(engine, story), _let_through(engine, story)
-        misuse = _barred(engine, story, configuration(config_path).guard.te)
-    if story is None:
+        misuse = _barred(engine, story, config.guard.te)
+        until = until_of(engine, story, config.guard, time.time()) if story else None
+    if story is None or until is None:
         raise click.ClickException(
             f"job {job}: tesched has never seen it; `tesched jobs --all` lists those that it has"
         )
@@ -78,16 +83,19 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     if as_json:
         report = training.report_json(told, ahead, share) if told else None
         whole = training.training_json(array, together, points=True) if array else None
-        bare = replace(story, policy_states={})
+        said_in_vain = all_not_followed(story.job, config)
+        bare = replace(story, policy_states={}, job=replace(story.job, not_followed=said_in_vain))
         data = {"story": bare, "policies": [*_described(story)], "report": report, "array": whole}
         data |= {"expected": expected, "delay": delay_json(delay_of(story)), "bound": bound, "let_through": free}
-        data["barred"] = misuse
+        data |= {"barred": misuse, "until": [*until_json(story, until)]}
         print_json("explain", data)
         return
     out = console()
     said = [
         *head(story),
-        *([f"  bound   {left(bound)} (guard.bound)"] if bound else ()),
+        *not_followed_lines(all_not_followed(story.job, config)),
+        *change_lines(story.job, until),
+        *([f"  bound   {left(bound)} (guard.bound){bound_ends(story, bound, until)}"] if bound else ()),
         *([f"  hold    released by another hand at {clock(free.at)}: not held again"] if free else ()),
         *([f"  user    {barred_line(misuse)}"] if misuse else ()),
         *([f"  run     {expected.said}"] if expected else ()),
@@ -96,8 +104,10 @@ def explain(*, config_path: Path, as_json: bool, job: str) -> None:
     said += [training.share_line(share)] if share else []
     said += training.training_lines(array, together, out) if array else ()
     said += _described(story)
-    for line in (*said, *lines(story)):
-        out.print(line)
+    # In a pipe a line is as long as it is.
+    is_whole = room_of(out) is None
+    for line in (*said, *lines(story, until)):
+        out.print(line, soft_wrap=is_whole)
 
 
 def _left_of_bound(engine: Engine, story: JobStory | None) -> LeftOfBound | None:
@@ -158,6 +168,8 @@ def _notice(story: JobStory) -> Iterator[str]:
         return
     target = TARGET_WORDS[job.notice_target]
     yield f"  notice  SIG{job.notice_signal} to {target}, from {job.notice_source}"
+    if job.notice_target is Target.STEPS:
+        yield f"  notice  its steps are what srun started: a trap of its batch script takes B:{job.notice_signal}"
     yield f"  grace   {job.grace_period_s:.0f} s between notice and requeue, from {job.grace_source}"
     if job.exit0 is not ExitZero.SLURM:
         meaning = "is to run again" if job.exit0 is ExitZero.AGAIN else "has finished"
@@ -174,7 +186,7 @@ def _leaving(times: Sequence[float]) -> str:
     return f"leaves in about {usual} s (learned from {jobs} of the same user and name), at most KillWait"
 
 
-def lines(story: JobStory) -> Iterator[str]:
+def lines(story: JobStory, until: Until) -> Iterator[str]:
     """Return what was done about it, and why."""
     job = story.job
     for view in story.orders_as_preemptor:
@@ -183,7 +195,7 @@ def lines(story: JobStory) -> Iterator[str]:
     for view in story.orders_as_victim:
         yield ""
         yield from _as_victim(view, job.job_id)
-    yield from _refusals(story)
+    yield from _refusals(story, until)
 
 
 def _times(story: JobStory) -> str:
@@ -196,7 +208,7 @@ def _times(story: JobStory) -> str:
 
 def _as_preemptor(view: OrderView) -> Iterator[str]:
     order = view.order
-    ending = order.ending.replace("_", " ") if order.ending else "under way"
+    ending = order.ending.replace("_", " ") if order.ending else f"under way{order_ends(order)}"
     if not order.nodes:
         shadow = order.ending is Ending.SHADOW
         first, ending = ("would be", _SHADOW) if shadow else ("is", ending)
@@ -238,6 +250,7 @@ def _as_victim(view: OrderView, job_id: int) -> Iterator[str]:
     elif victim.noticed_at is not None and victim.left_at is not None:
         used_s = victim.left_at - victim.noticed_at
         yield f"  {_what_it_did(victim, used_s)}"
+    yield from grace_ends(victim)
     if victim.left_at is not None and victim.back_at is not None:
         yield f"  was away for {duration(victim.back_at - victim.left_at)}"
     lost = lost_node_s(victim)
@@ -305,7 +318,7 @@ def _described(story: JobStory) -> Iterator[str]:
             yield f"  the policy {name} cannot say what it has in mind for it: {type(error).__name__}: {error}"
 
 
-def _refusals(story: JobStory) -> Iterator[str]:
+def _refusals(story: JobStory, until: Until) -> Iterator[str]:
     job_id = story.job.job_id
     own = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id == job_id]
     others = [refusal for refusal in story.refusals_as_preemptor if refusal.job_id != job_id]
@@ -317,14 +330,15 @@ def _refusals(story: JobStory) -> Iterator[str]:
             yield f"what its policy {'says' if refusal.stands else 'said'} of it: {refusal.text}"
             continue
         if refusal.code is RefusalCode.RETRY_LATER and _last_was_shadow(story):
-            yield f"its order was recorded in mode shadow; the next comes after guard.retry_after_s  [{refusal.code}]"
+            text = "its order was recorded in mode shadow; the next comes after guard.retry_after_s"
+            yield f"{text}{until.words([refusal])}  [{refusal.code}]"
             continue
         tense = "makes" if refusal.stands else "made"
-        yield f"tesched {tense} nobody yield for it: {refusal.text}  [{refusal.code}]"
+        yield f"tesched {tense} nobody yield for it: {refusal.text}{until.words([refusal])}  [{refusal.code}]"
     if others:
         yield ""
         yield "who was looked at for it, and spared:"
-        yield from _grouped(others, by_preemptor=False)
+        yield from _grouped(others, until, by_preemptor=False)
     waits = [refusal for refusal in story.refusals_as_candidate if refusal.code is RefusalCode.WOULD_DELAY]
     for refusal in waits:
         yield ""
@@ -333,7 +347,7 @@ def _refusals(story: JobStory) -> Iterator[str]:
     if spared:
         yield ""
         yield "it was looked at as a victim, and spared:"
-        yield from _grouped(spared, by_preemptor=True)
+        yield from _grouped(spared, until, by_preemptor=True)
 
 
 def _last_was_shadow(story: JobStory) -> bool:
@@ -341,7 +355,7 @@ def _last_was_shadow(story: JobStory) -> bool:
     return bool(orders) and orders[-1].order.ending is Ending.SHADOW
 
 
-def _grouped(refusals: Sequence[RefusalView], *, by_preemptor: bool) -> Iterator[str]:
+def _grouped(refusals: Sequence[RefusalView], until: Until, *, by_preemptor: bool) -> Iterator[str]:
     """Return one line for all refusals of a kind, so that a long queue fits one screen."""
     groups: dict[str, list[RefusalView]] = defaultdict(list)
     for refusal in refusals:
@@ -352,4 +366,4 @@ def _grouped(refusals: Sequence[RefusalView], *, by_preemptor: bool) -> Iterator
         scores = [refusal.score for refusal in members if refusal.score is not None]
         span = f", scores {min(scores):.3f} to {max(scores):.3f}" if len(set(scores)) > 1 else ""
         who = f"for job {named}" if by_preemptor else f"job {named}"
-        yield f"  {who}: {members[0].text}{span}  [{code}]"
+        yield f"  {who}: {members[0].text}{span}{until.words(members)}  [{code}]"

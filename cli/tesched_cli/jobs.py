@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from tesched_core.model.cluster import JobState
 from tesched_core.model.order import Ending
 from tesched_core.model.snapshot import JobClass
-from tesched_core.model.visible import shortened
 from tesched_db import queries as read
-from tesched_db.views import JobFilter, JobView, OrderFilter
+from tesched_db.views import JobFilter, JobView, OrderFilter, OrderView
 
-from tesched_cli.common import (
-    LONGEST_TEXT,
-    clock,
-    config_option,
-    console,
-    duration,
-    hostlist,
-    json_option,
-    print_json,
-    store,
-    table,
-)
+from tesched_cli.columns import Fields, Format, known, listed, read_format, read_sort, room_of
+from tesched_cli.common import clock, config_option, console, json_option, print_json, store
+from tesched_cli.job_columns import JOB_FIELDS, JOBS_DEFAULT, ORDER_FIELDS, SHORT_STATES
 from tesched_cli.mine import my_jobs, show, who_asks
 
-#: squeue's compact state codes
-SHORT_STATES = {
-    JobState.PENDING: "PD",
-    JobState.RUNNING: "R",
-    JobState.SUSPENDED: "S",
-    JobState.COMPLETED: "CD",
-    JobState.CANCELLED: "CA",
-    JobState.FAILED: "F",
-    JobState.TIMEOUT: "TO",
-    JobState.NODE_FAIL: "NF",
-    JobState.PREEMPTED: "PR",
-    JobState.OUT_OF_MEMORY: "OOM",
-    JobState.BOOT_FAIL: "BF",
-    JobState.DEADLINE: "DL",
-}
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 _CODES = {code: state for state, code in SHORT_STATES.items()} | {state.value: state for state in JobState}
+_MANY = "several with commas between them"
 
 
 def _states(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[JobState]:
@@ -53,105 +33,171 @@ def _states(_context: click.Context, _parameter: click.Parameter, value: str | N
     return frozenset(_CODES[word] for word in words)
 
 
+def _list(_context: click.Context, _parameter: click.Parameter, value: str | None) -> frozenset[str] | None:
+    """Read names with commas between them; None if there is no such option."""
+    if value is None:
+        return None
+    found = frozenset(word.strip() for word in value.split(",") if word.strip())
+    if not found:
+        raise click.BadParameter(f"{value!r} names none; right are names with commas between them")
+    return found
+
+
+def _as_squeue(fields: Fields[R], *, variable: str | None) -> Callable[[F], F]:
+    """Give a command squeue's options on columns and order, for these fields."""
+    environment = f" Environment: {variable}, as SQUEUE_FORMAT." if variable else ""
+
+    def columns(context: click.Context, parameter: click.Parameter, text: str | None) -> Format[R] | None:
+        try:
+            return None if text is None else read_format(text, fields)
+        except click.BadParameter as error:
+            if context.get_parameter_source(parameter.name or "") is ParameterSource.ENVIRONMENT:
+                error.param_hint = f"{variable} of the environment"
+            raise
+
+    options = (
+        click.option(
+            "-o",
+            "-O",
+            "--format",
+            "form",
+            metavar="FORMAT",
+            envvar=variable,
+            callback=columns,
+            help='The columns, as squeue\'s -o ("%.18i %.9P %j": letters, each with a width) or as its -O '
+            f"(jobid,user:10,class: names). Known: {known(fields)}.{environment}",
+        ),
+        click.option(
+            "-S",
+            "--sort",
+            "sort",
+            metavar="FIELDS",
+            callback=lambda _context, _parameter, text: None if text is None else read_sort(text, fields),
+            help="The order, as squeue's -S: letters or names, each after - for the greatest first (-t,user).",
+        ),
+        click.option(
+            "--noheader", is_flag=True, help="No line of headings. (squeue's -h: here -h is --help, as everywhere.)"
+        ),
+    )
+
+    def give(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
+
+
 @click.command()
 @config_option
 @json_option
 @click.option("--class", "job_class", type=click.Choice([kind.value for kind in JobClass]), help="Only this class.")
-@click.option("-u", "--user", help="Only this user's jobs.")
-@click.option("-p", "--partition", help="Only jobs of this partition.")
+@click.option("-u", "--user", "users", callback=_list, help=f"Only these users' jobs, {_MANY}.")
+@click.option("-p", "--partition", "partitions", callback=_list, help=f"Only jobs of these partitions, {_MANY}.")
 @click.option("-t", "--states", callback=_states, help="Only these states, such as PD,R.")
-@click.option("--mine", is_flag=True, help="Only your own, and what became of those that were preempted.")
+@click.option("--mine", "--me", is_flag=True, help="Only your own, and what became of those that were preempted.")
 @click.option("--all", "with_gone", is_flag=True, help="Also those that Slurm no longer knows.")
+@_as_squeue(JOB_FIELDS, variable="TESCHED_FORMAT")
+@click.pass_context
 def jobs(
+    context: click.Context,
     *,
     config_path: Path,
     as_json: bool,
     job_class: str | None,
-    user: str | None,
-    partition: str | None,
+    users: frozenset[str] | None,
+    partitions: frozenset[str] | None,
     states: frozenset[JobState],
     mine: bool,
     with_gone: bool,
+    form: Format[JobView] | None,
+    sort: Callable[[Sequence[JobView]], list[JobView]] | None,
+    noheader: bool,
 ) -> None:
     """List the jobs with their class and the rule that gave it.
 
     With --mine: your own jobs, how often each was preempted of how many times, for what kind of job, what is known of
     its saved state, and what comes next (docs/howto/preempted.md). Exit status 2 and one line that names the group
     where you may not read the state store.
+
+    Columns, order and filters are given as to squeue. On a terminal too narrow for them long cells are shortened and
+    some columns left out, unless --format asks for them; in a pipe none is.
     """
-    if mine:
-        if user is not None:
-            raise click.UsageError("--mine is your own jobs: it cannot be together with --user")
-        user = who_asks()
+    if mine and users is not None:
+        raise click.UsageError("--mine is your own jobs: it cannot be together with --user")
     which = JobFilter(
-        user=user,
-        partition=partition,
+        users=frozenset({who_asks()}) if mine else users or frozenset(),
+        partitions=partitions or frozenset(),
         job_class=JobClass(job_class) if job_class else None,
         states=states,
         with_gone=with_gone,
     )
-    if mine and user is not None:
-        show(my_jobs(config_path, user, which), as_json=as_json)
+    in_order = sort if sort is not None and not as_json else list[JobView]
+    # The user's usual columns are not asked for here by name.
+    asked = context.get_parameter_source("form") is ParameterSource.COMMANDLINE
+    if mine and (as_json or not asked):
+        show(my_jobs(config_path, who_asks(), which, in_order), as_json=as_json, header=not noheader)
         return
     with store(config_path) as engine:
         found = read.jobs(engine, which)
     if as_json:
         print_json("jobs", {"jobs": found})
         return
-    shown = table(
-        *("JOBID", "CLASS", "PARTITION~", "NAME~", "USER~", "ST", "TIME>", "GPUS>", "NICE>", "PREEMPTED>"),
-        *("RULE~", "WHERE"),
-    )
-    for job in found:
-        where = hostlist(job.nodes) or (f"({shortened(job.reason, LONGEST_TEXT)})" if job.reason else "")
-        shown.add_row(
-            job.label,
-            job.job_class.upper(),
-            job.partition,
-            job.name,
-            job.user,
-            SHORT_STATES.get(job.state, job.state),
-            duration(_run_time(job)),
-            str(job.gpus),
-            str(job.nice),
-            str(job.preemptions),
-            job.rule,
-            where,
-        )
-    console().print(shown)
-
-
-def _run_time(job: JobView) -> float | None:
-    if job.start_time is None or job.state is JobState.PENDING:
-        return 0.0
-    return (job.end_time or time.time()) - job.start_time
+    out = console()
+    for line in listed(in_order(found), form or JOBS_DEFAULT, header=not noheader, width=room_of(out)):
+        out.print(line, soft_wrap=True)
 
 
 @click.command()
 @config_option
 @json_option
 @click.option("--open", "open_only", is_flag=True, help="Only those under way.")
-@click.option("--futile", "futile_only", is_flag=True, help="Only those for which somebody left in vain.")
+@click.option("--futile", "futile_only", is_flag=True, help="Only those for which a job was preempted for nothing.")
+@click.option("-u", "--user", "users", callback=_list, help=f"Only those with jobs of these users, {_MANY}.")
+@click.option("--mine", "--me", is_flag=True, help="Only those in which a job of yours is the TE job or a victim.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many.")
-def orders(*, config_path: Path, as_json: bool, open_only: bool, futile_only: bool, limit: int) -> None:
-    """List the preemptions, each with its steps."""
+@_as_squeue(ORDER_FIELDS, variable=None)
+def orders(
+    *,
+    config_path: Path,
+    as_json: bool,
+    open_only: bool,
+    futile_only: bool,
+    users: frozenset[str] | None,
+    mine: bool,
+    limit: int,
+    form: Format[OrderView] | None,
+    sort: Callable[[Sequence[OrderView]], list[OrderView]] | None,
+    noheader: bool,
+) -> None:
+    """List the preemptions, each with its steps; with --format each on one line."""
+    if mine and users is not None:
+        raise click.UsageError("--mine is orders with your own jobs: it cannot be together with --user")
+    theirs = frozenset({who_asks()}) if mine else users or frozenset()
+    which = OrderFilter(open_only=open_only, futile_only=futile_only, users=theirs, limit=limit)
     with store(config_path) as engine:
-        found = read.orders(engine, OrderFilter(open_only=open_only, futile_only=futile_only, limit=limit))
+        found = read.orders(engine, which)
     if as_json:
         print_json("orders", {"orders": found})
         return
     out = console()
+    in_order = found if sort is None else sort(found)
+    if form is not None:
+        for line in listed(in_order, form, header=not noheader, width=room_of(out)):
+            out.print(line, soft_wrap=True)
+        return
+    # In a pipe a line is as long as it is.
+    is_whole = room_of(out) is None
     if not found:
         out.print("no orders")
-    for view in found:
+    for view in in_order:
         order = view.order
         ending = (order.ending or order.state).replace("_", " ")
         if order.ending is Ending.SHADOW:
             ending = "would have been given (mode shadow: recorded, nothing was done)"
-        out.print(
-            f"order {order.order_id} for job {view.preemptor_label} ({view.preemptor_user}): {ending}", style="bold"
-        )
+        heading = f"order {order.order_id} for job {view.preemptor_label} ({view.preemptor_user}): {ending}"
+        out.print(heading, style="bold", soft_wrap=is_whole)
         for step in view.transitions:
             who = f"job {step.job_id}: " if step.job_id else ""
             would = "would have: " if order.ending is Ending.SHADOW and step.after != order.state else ""
-            out.print(f"  {clock(step.at)}  {would}{who}{step.text}")
+            out.print(f"  {clock(step.at)}  {would}{who}{step.text}", soft_wrap=is_whole)

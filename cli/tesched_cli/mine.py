@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,12 +14,22 @@ from tesched_core.model.cluster import JobState
 from tesched_core.model.order import PREEMPTED, Departure, Victim
 from tesched_core.model.resources import UnixSeconds
 from tesched_core.model.snapshot import JobClass
-from tesched_core.model.visible import shortened
 from tesched_core.orders.tell_users import cause_of
 from tesched_db import queries as read
 from tesched_db.views import JobFilter, JobView
 
-from tesched_cli.common import LONGEST_TEXT, clock, configuration, console, duration, hostlist, print_json, store, table
+from tesched_cli.columns import Field, default_format, listed, room_of
+from tesched_cli.common import (
+    LONGEST_CELL,
+    LONGEST_TEXT,
+    clock,
+    configuration,
+    console,
+    duration,
+    hostlist,
+    print_json,
+    store,
+)
 
 #: What the run that was ended has had, and what is known of its saved state.
 _SAVED: Mapping[Departure, str] = {
@@ -78,19 +88,23 @@ def who_asks() -> str:
         raise click.ClickException(f"the system knows no user with the number {os.getuid()}") from None
 
 
-def my_jobs(config_path: Path, user: str, which: JobFilter) -> tuple[MyJob, ...]:
-    """Return the user's jobs. Raises ConfigError and JournalError."""
+def my_jobs(
+    config_path: Path, user: str, which: JobFilter, in_order: Callable[[Sequence[JobView]], list[JobView]] = list
+) -> tuple[MyJob, ...]:
+    """Return the user's jobs, in this order. Raises ConfigError and JournalError."""
     most = configuration(config_path).guard.max_preemptions_per_job
     with store(config_path) as engine:
         found = read.jobs(engine, which)
         victims = read.as_victims(engine, [job.key for job in found])
         ahead = read.changed_jobs(engine).get(VICTIM_BOOST, frozenset())
     return tuple(
-        _mine(job, victims.get(job.key, ()), most, ahead=job.job_id in ahead) for job in found if job.user == user
+        _mine(job, victims.get(job.key, ()), most, ahead=job.job_id in ahead)
+        for job in in_order(found)
+        if job.user == user
     )
 
 
-def show(jobs: Sequence[MyJob], *, as_json: bool) -> None:
+def show(jobs: Sequence[MyJob], *, as_json: bool, header: bool = True) -> None:
     """Print them."""
     if as_json:
         print_json("jobs", {"mine": True, "jobs": jobs})
@@ -99,17 +113,37 @@ def show(jobs: Sequence[MyJob], *, as_json: bool) -> None:
     if not jobs:
         out.print("tesched knows no job of yours; `--all` shows those that Slurm has forgotten, too")
         return
-    shown = table("JOBID", "CLASS", "PARTITION~", "NAME~", "STATE", "PREEMPTED>", "WHERE", "EXPECTED")
+    width = room_of(out)
+    shown = [*listed(jobs, _WHOLE, header=header, width=None)]
+    is_narrow = width is not None and max(line.cell_len for line in shown) > width
+    for line in listed(jobs, _NARROW, header=header, width=width) if is_narrow else shown:
+        out.print(line, soft_wrap=True)
+    for job in jobs if is_narrow else ():
+        if job.expected:
+            out.print(f"job {job.job} {job.expected}")
     for job in jobs:
-        where = hostlist(job.nodes) or (f"({shortened(job.reason, LONGEST_TEXT)})" if job.reason else "")
-        often = f"{job.preempted} of {job.most}" if job.most else "never"
-        shown.add_row(
-            job.job, job.job_class.upper(), job.partition, job.name, job.state, often, where, job.expected or "-"
-        )
-    out.print(shown)
-    for job in jobs:
-        for line in lines(job):
-            out.print(line)
+        for text in lines(job):
+            out.print(text, soft_wrap=width is None)
+
+
+_FIELDS: tuple[Field[MyJob], ...] = (
+    Field(names=("jobid",), cell=lambda job: job.job),
+    Field(names=("class",), cell=lambda job: job.job_class.upper()),
+    Field(names=("partition",), cell=lambda job: job.partition, most=LONGEST_CELL, least=6, leave_out=1),
+    Field(names=("name",), cell=lambda job: job.name, most=LONGEST_CELL, least=8),
+    Field(names=("state",), cell=lambda job: job.state),
+    Field(names=("preempted",), cell=lambda job: f"{job.preempted} of {job.most}" if job.most else "never", right=True),
+    Field(
+        names=("where",),
+        cell=lambda job: hostlist(job.nodes) or (f"({job.reason})" if job.reason else ""),
+        most=LONGEST_TEXT,
+        least=12,
+    ),
+    Field(names=("expected",), cell=lambda job: job.expected or "-"),
+)
+_WHOLE = default_format(_FIELDS, [field.names[0] for field in _FIELDS])
+#: without the sentence on what comes next, which is a line of its own then
+_NARROW = default_format(_FIELDS, [field.names[0] for field in _FIELDS[:-1]])
 
 
 def lines(job: MyJob) -> Iterator[str]:

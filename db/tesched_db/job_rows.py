@@ -34,7 +34,7 @@ _QUEUED = frozenset({"", "None", "Priority", "Resources"})
 _CHANGING = (
     *("submit_time", "array_job_id", "array_task_id", "het_job_id", "het_offset", "label", "name", "user", "account"),
     *("partition", "qos", "job_class", "rule", "grace_period_s", "grace_source", "notice_signal", "notice_target"),
-    *("notice_source", "exit0"),
+    *("notice_source", "exit0", "elastic", "not_followed"),
     *("cpus", "mem_mib", "gpus", "min_nodes", "state", "flags", "reason", "priority", "nice", "restarts"),
     *("start_time", "end_time", "time_limit_s", "run_time_s", "nodes", "question"),
 )
@@ -276,6 +276,8 @@ def job_values(job: Job, traits: Traits) -> Values:
         "notice_target": traits.notice_target.value,
         "notice_source": traits.notice_source,
         "exit0": traits.exit0.value,
+        "elastic": traits.elastic,
+        "not_followed": [{key: storable(value) for key, value in asdict(one).items()} for one in traits.not_followed],
         "cpus": job.request.cpus,
         "mem_mib": demand_per_node(job.request).mem_mib * nodes,
         "gpus": requested_gpus(job),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from sqlalchemy import ColumnElement, Engine, and_, func, or_, select
+from sqlalchemy import Engine, and_, func, or_, select
 from sqlalchemy.orm import Session
 from tesched_core.intake.job_times import lost_node_s, runs, slowdown, times
 from tesched_core.intake.pending_reason import starts_no_more
@@ -26,6 +25,7 @@ from tesched_db.deeds import recent
 from tesched_db.delays import delays, waited_of
 from tesched_db.engine import reading
 from tesched_db.errors import store_errors
+from tesched_db.filters import job_conditions, named, orders_query
 from tesched_db.job_rows import changes_of
 from tesched_db.lease import read_pause, read_standbys
 from tesched_db.memory_rows import Remembered, order_of, refused_of, victim_of, victims_of
@@ -127,23 +127,7 @@ def jobs(engine: Engine, which: JobFilter | None = None) -> tuple[JobView, ...]:
     """Return jobs by their id; the latest of several that had the same one comes last."""
     which = which or JobFilter()
     with _reader(engine) as session:
-        conditions: list[ColumnElement[bool]] = []
-        if which.user is not None:
-            conditions.append(JobRow.user == which.user)
-        if which.account is not None:
-            conditions.append(JobRow.account == which.account)
-        if which.partition is not None:
-            # A waiting job may name several, with commas between them.
-            conditions.append(("," + JobRow.partition + ",").contains(f",{which.partition},", autoescape=True))
-        if which.job_class is not None:
-            conditions.append(JobRow.job_class == which.job_class.value)
-        if which.states:
-            conditions.append(JobRow.state.in_([state.value for state in which.states]))
-        if which.ended_since is not None:
-            conditions.append(JobRow.end_time >= which.ended_since)
-        if not which.with_gone:
-            conditions.append(JobRow.last_seen.is_(None))
-        query = select(JobRow).where(*conditions).order_by(JobRow.job_id, JobRow.key).limit(which.limit)
+        query = select(JobRow).where(*job_conditions(which)).order_by(JobRow.job_id, JobRow.key).limit(which.limit)
         return job_views(session, session.scalars(query).all())
 
 
@@ -155,7 +139,7 @@ def job_story(
     `name` is an id or what squeue writes: `123`, `120_4`, `130+1`. Of several jobs that had it, the latest is meant.
     """
     with _reader(engine) as session:
-        condition = _named(str(name))
+        condition = named(str(name))
         if condition is None:
             return None
         row = session.scalar(select(JobRow).where(condition).order_by(JobRow.key.desc()).limit(1))
@@ -186,19 +170,7 @@ def job_story(
 def orders(engine: Engine, which: OrderFilter | None = None) -> tuple[OrderView, ...]:
     """Return orders with their steps, oldest first; of more than `which.limit` the newest."""
     which = which or OrderFilter()
-    query = select(OrderRow)
-    if which.open_only:
-        query = query.where(OrderRow.ended_at.is_(None))
-    if which.since is not None:
-        query = query.where(OrderRow.created_at >= which.since)
-    if which.until is not None:
-        query = query.where(OrderRow.created_at < which.until)
-    if which.futile_only:
-        by_slurm = VictimRow.departure == Departure.REQUEUED.value
-        asked = or_(VictimRow.noticed_at.is_not(None), by_slurm)
-        left = select(VictimRow.order_id).where(VictimRow.left_at.is_not(None), asked)
-        query = query.where(OrderRow.ending != Ending.STARTED_HERE.value, OrderRow.order_id.in_(left))
-    newest = query.order_by(OrderRow.order_id.desc()).limit(which.limit)
+    newest = orders_query(which).order_by(OrderRow.order_id.desc()).limit(which.limit)
     with _reader(engine) as session:
         return order_views(session, newest)
 
@@ -249,17 +221,6 @@ def recent_transitions(engine: Engine, *, limit: int = 50, since: UnixSeconds | 
 def _reader(engine: Engine) -> Iterator[Session]:
     with store_errors("read the state store"), Session(reading(engine)) as session:
         yield session
-
-
-def _named(name: str) -> ColumnElement[bool] | None:
-    """Return the condition on a job's row that an id, or what squeue writes, stands for; None for anything else."""
-    if task := re.fullmatch(r"(\d{1,10})_(\d{1,10})", name):
-        return and_(JobRow.array_job_id == int(task[1]), JobRow.array_task_id == int(task[2]))
-    if component := re.fullmatch(r"(\d{1,10})\+(\d{1,10})", name):
-        return and_(JobRow.het_job_id == int(component[1]), JobRow.het_offset == int(component[2]))
-    if plain := re.fullmatch(r"(\d{1,10})(_\[.*\]|_\*)?", name):
-        return JobRow.job_id == int(plain[1])
-    return None
 
 
 def _percentiles(values: Sequence[float]) -> Percentiles:

@@ -166,6 +166,10 @@ class JobRow(Base):
     notice_source: Mapped[str]
     #: what exit status 0 in its grace period means
     exit0: Mapped[str]
+    #: its user says that its tasks are workers of one training
+    elastic: Mapped[bool]
+    #: what its user said and does not count, or not as it was said (`model.not_followed.NotFollowed`)
+    not_followed: Mapped[list[dict[str, Any]]]
     #: over all its nodes
     cpus: Mapped[int]
     mem_mib: Mapped[int]

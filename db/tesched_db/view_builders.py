@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import PREEMPTED, Transition
 from tesched_core.model.resources import JobId
@@ -152,6 +153,8 @@ def job_views(session: Session, rows: Sequence[JobRow]) -> tuple[JobView, ...]:
             notice_target=Target(row.notice_target),
             notice_source=row.notice_source,
             exit0=ExitZero(row.exit0),
+            elastic=row.elastic,
+            not_followed=tuple(msgspec.convert(one, NotFollowed) for one in row.not_followed),
             cpus=row.cpus,
             mem_mib=row.mem_mib,
             gpus=row.gpus,

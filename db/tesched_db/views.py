@@ -11,6 +11,7 @@ from tesched_core.model.actions import FailureKind, OrderId, ReasonCode, Status
 from tesched_core.model.change import Field
 from tesched_core.model.cluster import JobState
 from tesched_core.model.decision import BoundNow, RefusalCode
+from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import ExitZero, Target
 from tesched_core.model.order import Order, Transition
 from tesched_core.model.refused import RefusedChange
@@ -158,6 +159,10 @@ class JobView:
     notice_source: str
     #: what exit status 0 in its grace period means
     exit0: ExitZero
+    #: its user says that its tasks are workers of one training
+    elastic: bool
+    #: what its user said and does not count, or not as it was said
+    not_followed: tuple[NotFollowed, ...]
     #: over all its nodes
     cpus: int
     mem_mib: int
@@ -346,9 +351,12 @@ class StatusView:
 class JobFilter:
     """Filter of jobs; all that is given must hold."""
 
-    user: str | None = None
+    #: None: any
+    ids: frozenset[JobId] | None = None
+    #: any of these; empty: any
+    users: frozenset[str] = frozenset()
     account: str | None = None
-    partition: str | None = None
+    partitions: frozenset[str] = frozenset()
     job_class: JobClass | None = None
     states: frozenset[JobState] = frozenset()
     #: also those that Slurm no longer knows
@@ -364,6 +372,8 @@ class OrderFilter:
 
     open_only: bool = False
     futile_only: bool = False
+    #: the TE job, or a victim, is a job of one of these users; empty: any
+    users: frozenset[str] = frozenset()
     #: created since, and before
     since: UnixSeconds | None = None
     until: UnixSeconds | None = None

@@ -20,7 +20,8 @@ from typing import Literal, TypeAlias
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
-from tesched_core.model.notice import Declared, Signal, read_signal
+from tesched_core.model.not_followed import LONGEST_SAID
+from tesched_core.model.notice import Declared, read_signal
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass, Snapshot
 
@@ -43,6 +44,7 @@ MOST_CHARACTERS = 65_536
 #: bytes of a script that are read: all of what sbatch was to wrap on a command line that is read (`submit_line.py`)
 MOST_BYTES = 4 * MOST_CHARACTERS + 4096
 
+_SCRIPT = "its script"
 _OPTION = "--signal"
 _NOTHING = Declared(source="no --signal in its script")
 #: what is said of the command line where neither declares any
@@ -55,10 +57,14 @@ _UNREADABLE = Declared(source="its script could not be read")
 
 def declared_in(script: str) -> Declared:
     """Return what the `#SBATCH` lines of a batch script declare; the last --signal counts, as for sbatch."""
-    found: Signal | None = None
-    for argument in _signal_arguments(script[:MOST_CHARACTERS]):
-        found = read_signal(argument)
-    return _NOTHING if found is None else Declared(signal=found, source="its script's --signal")
+    arguments = [*_signal_arguments(script[:MOST_CHARACTERS])]
+    if not arguments:
+        return _NOTHING
+    found = read_signal(arguments[-1])
+    if found is None:
+        source = "its script's --signal is none that tesched sends"
+        return Declared(source=source, where=_SCRIPT, not_taken=arguments[-1][:LONGEST_SAID])
+    return Declared(signal=found, source="its script's --signal", where=_SCRIPT)
 
 
 def _signal_arguments(script: str) -> Iterator[str]:

@@ -27,7 +27,8 @@ from enum import Enum, auto
 
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, SlurmSettings
-from tesched_core.model.notice import Declared, Signal, read_signal
+from tesched_core.model.not_followed import LONGEST_SAID
+from tesched_core.model.notice import Declared, read_signal
 
 from tesched_slurm.run_command import Commands
 from tesched_slurm.sbatch_options import (
@@ -55,7 +56,13 @@ LATE_PAUSE_S = 60.0
 LATE_PAUSE_MAX_S = 3600.0
 
 _SOURCE = "--signal on sbatch's command line"
-_UNCERTAIN = Declared(source="its sbatch command line can be read in two ways")
+_LINE = "sbatch's command line"
+_UNCERTAIN = Declared(
+    source="its sbatch command line can be read in two ways",
+    where=_LINE,
+    not_taken="...",
+    why_not="the command line can be read in two ways, as Slurm keeps no quotes; the comment can say it (signal=)",
+)
 #: the first release with a scontrol that knows --json
 _JSON_SINCE = (23, 2)
 #: the state of a row that slurmctld has sent with the job's start
@@ -76,16 +83,17 @@ def declared_on(line: str, texts: Mapping[str, str]) -> Declared | None:
         return None
     if len(line) > MOST_CHARACTERS:
         return _UNCERTAIN
-    found: Signal | None = None
-    any_there = False
     try:
-        for value in _signal_values(line, texts):
-            any_there, found = True, read_signal(value)
+        values = [*_signal_values(line, texts)]
     except _TwoWaysError:
         return _UNCERTAIN
-    if not any_there:
+    if not values:
         return None
-    return Declared(signal=found, source=_SOURCE if found else f"{_SOURCE} is none that tesched sends")
+    found = read_signal(values[-1])
+    if found is None:
+        source = f"{_SOURCE} is none that tesched sends"
+        return Declared(source=source, where=_LINE, not_taken=values[-1][:LONGEST_SAID])
+    return Declared(signal=found, source=_SOURCE, where=_LINE)
 
 
 def _signal_values(line: str, texts: Mapping[str, str]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
+from tesched_testcluster.harness.attacks.requests import script_file
 from tesched_testcluster.harness.daemon_process import (
     TESCHED,
     crashing_daemon,
@@ -45,7 +46,9 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
     make_cluster: MakeCluster, tmp_path: Path, one_client: ClientChoice
 ) -> None:
     cluster = make_cluster(ONE_NODE)
-    be = cluster.sbatch("--job-name=be", *WHOLE, wrap="exec sleep 1000")
+    # Nothing of what it says is followed, and explain says so: it changes no step of what is told here.
+    script = script_file(cluster, "be.sh", "#!/bin/sh\n#SBATCH --signal=KILL@60\nexec sleep 1000\n")
+    be = cluster.sbatch("--job-name=be", "--comment=te grace=9999 exit0=agian", *WHOLE, script=script)
     before = started(cluster, be)
     config = write_config(cluster, tmp_path, one_client)
     with crashing_daemon(config, CONCLUSION) as first:
@@ -62,6 +65,12 @@ def test_the_delay_is_the_time_between_two_starts_also_after_a_crash(
         (first_of_all,) = daemon.json("status")["delays"]["jobs"]
         assert (first_of_all["job"], first_of_all["delay"]) == (str(be), shown["delay"])
         assert "delays by TE jobs: 1 job(s)" in daemon.ask("status").stdout
+        told = {one["said"]: one for one in daemon.json("explain", str(be))["story"]["job"]["not_followed"]}
+        assert told.keys() == {"te", "grace=9999", "exit0=agian", "--signal=KILL@60"}
+        assert told["te"]["why"] == "classes.user_word.may_say_te = false"
+        assert told["--signal=KILL@60"]["source"] == "its script"
+        assert told["--signal=KILL@60"]["why"].startswith("SIGKILL may not be a notice")
+        assert "said    te (the job's comment) is not followed: classes" in daemon.ask("explain", str(be)).stdout
 
 
 @pytest.mark.gate
@@ -98,7 +107,9 @@ def test_two_te_jobs_one_after_the_other_add_up(
     (tmp_path / "conf.d").mkdir()
     (tmp_path / "conf.d" / "twice.toml").write_text("[guard]\nmax_preemptions_per_job = 2\n")
     cluster = make_cluster(ONE_NODE)
-    be = cluster.sbatch("--job-name=be", *WHOLE, wrap="exec sleep 1000")
+    # Nothing of what it says is followed, and explain says so: it changes no step of what is told here.
+    script = script_file(cluster, "be.sh", "#!/bin/sh\n#SBATCH --signal=KILL@60\nexec sleep 1000\n")
+    be = cluster.sbatch("--job-name=be", "--comment=te grace=9999 exit0=agian", *WHOLE, script=script)
     before = started(cluster, be)
     with running_daemon(cluster, tmp_path, one_client) as daemon:
         for number in (1, 2):

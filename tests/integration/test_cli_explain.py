@@ -6,18 +6,32 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tesched_cli.common import clock
 from tesched_cli.main import main
-from tesched_core.model.change import FREE, HOLD, LET_THROUGH, STANDS, Change, Field
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classified
+from tesched_core.model.change import BEGIN_TIME, FREE, HOLD, LET_THROUGH, MARK, STANDS, Change, Field, Mark
 from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import RefusalCode
 from tesched_core.model.memory import Memory
 from tesched_core.model.order import Departure, VictimState
 from tesched_core.model.outlived import Outlived
 from tesched_core.model.resources import JobId
+from tesched_core.model.snapshot import Snapshot
 from tesched_db.engine import open_store
-from tesched_testcluster.harness.store_examples import Writer, configured_store, job, order, remembering, victim
+from tesched_testcluster.harness.store_examples import (
+    Writer,
+    configured_store,
+    job,
+    order,
+    refusal,
+    remembering,
+    victim,
+)
 
 WAITS = "is asked, once the other victims of the order have left, to yield"
 NEVER = "was selected, and not asked, to yield"
@@ -106,3 +120,133 @@ def test_it_is_said_which_users_have_no_te_jobs_and_until_when(tmp_path: Path) -
     assert "barred: no TE job starts of 1 user(s), whose TE jobs outlived their limits: ada, 3 of 2, until" in said(
         "status"
     )
+
+
+def explained(path: Path, name: str, *more: str) -> str:
+    runner = CliRunner(env={"COLUMNS": "400", "NO_COLOR": "1"})
+    answer = runner.invoke(main, ["explain", name, *more, "--config", str(path)])
+    assert answer.exit_code == 0, answer.output
+    return answer.output
+
+
+WHEN: dict[str, Any] = {"at": 1_000_005.0, "since": 1_000_005.0}
+BEGIN: dict[str, Any] = {"previous": 0, "value": 1_000_260}
+HOSTILE = "\x1b[2Jx\n\u202e[/x]"
+
+
+def test_what_a_user_said_and_the_site_ignored_is_told_with_what_counts_instead(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    how = Classification(default_notice_signal="B:TERM")
+    comments = {1: "te signal=KILL grace=9999", 2: "first try of the new model", 3: f"tesched:{HOSTILE}", 4: "elastic"}
+    jobs = [job(number, comment=text) for number, text in comments.items()]
+    jobs[3] = replace(jobs[3], array_job_id=JobId(4), array_tasks="0-9")
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), how))
+    engine.dispose()
+
+    said = explained(path, "1")
+    assert (
+        "  said    te (the job's comment) is not followed: classes.user_word.may_say_te = false; "
+        "instead: best effort (rule: default)\n"
+    ) in said
+    assert (
+        "  said    signal=KILL (the job's comment) is not followed: SIGKILL may not be a notice; HUP, INT, USR1, USR2, "
+        "TERM, CONT may; instead: SIGTERM to its batch shell, from the site's default\n"
+    ) in said
+    assert (
+        "  said    grace=9999 (the job's comment) is not followed: classes.user_word.max_grace_period_s = 600; "
+        "instead: 600 s, from the job's comment\n"
+    ) in said
+    seen = json.loads(explained(path, "1", "--json"))["story"]["job"]["not_followed"]
+    assert [(one["about"], one["said"]) for one in seen] == [
+        ("class", "te"),
+        ("notice", "signal=KILL"),
+        ("notice", "grace=9999"),
+    ]
+    assert seen[0]["why"] == "classes.user_word.may_say_te = false"
+    assert seen[0]["instead"] == "best effort (rule: default)"
+    assert "is not followed" not in explained(path, "2")
+    hostile = explained(path, "3")
+    assert r"said    tesched:\x1b[2Jx (the job's comment) is not followed: tesched knows no such word" in hostile
+    assert "\x1b" not in hostile
+    assert "elastic (the job's comment) is not followed: policy.be is none; slaq goes by that word" in explained(
+        path, "4"
+    )
+    path.write_text(path.read_text() + '[policy]\nbe = "slaq"\n')
+    assert "is not followed" not in explained(path, "4")
+
+
+def test_until_when_is_said_of_each_refusal_that_ends_by_itself(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    path.write_text(path.read_text() + "[guard]\nmin_run_time_s = 60\ncool_down_s = 600\n")
+    engine = open_store(url)
+    young = [job(n, JobState.RUNNING, nodes=("n1",), start_time=1_000_000.0 + n) for n in (1, 2, 3)]
+    te = job(9)
+    texts = {
+        1: (RefusalCode.MIN_RUN_TIME, "it has run for less than guard.min_run_time_s, 60 s"),
+        2: (RefusalCode.MIN_RUN_TIME, "it has run for less than guard.min_run_time_s, 60 s"),
+        3: (RefusalCode.COOL_DOWN, "it was asked"),
+    }
+    refusals = [refusal(number, 9, code, text) for number, (code, text) in texts.items()]
+    own = refusal(9, 9, RefusalCode.RETRY_LATER, "tried again after guard.retry_after_s")
+    memory = Memory(retry_at={JobId(9): 1_000_300.0}, last_preempted={JobId(3): 999_900.0})
+    Writer(engine).look(1_000_010.0, *young, te, te=[9], memory=memory, refusals=(*refusals, own))
+    engine.dispose()
+
+    assert f"guard.min_run_time_s, 60 s (until {clock(1_000_061)})  [min_run_time]" in explained(path, "1")
+    assert f"it was asked (until {clock(1_000_500)})  [cool_down]" in explained(path, "3")
+    said = explained(path, "9")
+    assert f"tried again after guard.retry_after_s (until {clock(1_000_300)})  [retry_later]" in said
+    both = f"the first until {clock(1_000_061)}, the last until {clock(1_000_062)}"
+    assert f"job 1, 2: {texts[1][1]} ({both})  [min_run_time]" in said
+    times = {(one["job"], one["what"]): one["at"] for one in json.loads(explained(path, "9", "--json"))["until"]}
+    assert times == {
+        ("1", "min_run_time"): 1_000_061.0,
+        ("2", "min_run_time"): 1_000_062.0,
+        ("3", "cool_down"): 1_000_500.0,
+        ("9", "retry_later"): 1_000_300.0,
+    }
+
+
+def test_until_when_is_said_of_what_is_under_way_and_of_what_tesched_has_set(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    later = victim(1, VictimState.NOTICED, noticed_at=1_000_000.0, grace_period_s=90.0)
+    jobs = [job(number, JobState.RUNNING, nodes=("n1",), start_time=999_000.0) for number in (1, 3)]
+    waiting = [job(number) for number in (2, 8, 9)]
+    mark = Mark(order=4, score=1.0, grace_s=0.0, restarts=0, nodes=("n1",), started_at=999_000.0)
+    changes = {
+        MARK: {JobId(3): Change(lever=MARK, job_id=JobId(3), field=Field.MARK, previous=mark, value=mark, **WHEN)},
+        BEGIN_TIME: {JobId(2): Change(lever=BEGIN_TIME, job_id=JobId(2), field=Field.BEGIN, **BEGIN, **WHEN)},
+        HOLD: {JobId(8): Change(lever=HOLD, job_id=JobId(8), field=Field.HOLD, previous=FREE, value=STANDS, **WHEN)},
+    }
+    memory = replace(remembering(order(1, 9, later, expires_at=1_000_200.0)), changes=changes)
+    late = refusal(8, 8, RefusalCode.TE_LIMIT, "with it 2 TE jobs of ada would run at once")
+    Writer(engine).look(1_000_010.0, *jobs, *waiting, te=[8, 9], memory=memory, refusals=(late,))
+    engine.dispose()
+
+    assert f"  its grace period ends at {clock(1_000_090)}: then it is requeued\n" in explained(path, "1")
+    assert f"(under way, until {clock(1_000_200)} unless it starts or a victim takes longer to end)" in explained(
+        path, "9"
+    )
+    assert (
+        f"  begin   put later by tesched, while another victim of its order holds its nodes, until {clock(1_000_260)}"
+        in (explained(path, "2"))
+    )
+    marked = explained(path, "3")
+    assert "  mark    marked, rank 4: Slurm may preempt it for TE jobs (guard.mark_for_s, renewed" in marked
+    assert f"until {clock(1_000_905)}" in marked
+    held = explained(path, "8")
+    assert f"  hold    held by tesched until it may start, as is said below; since {clock(1_000_005)}" in held
+    assert "would run at once (until TE jobs have ended, or guard.te changes)  [te_limit]" in held
+
+
+def test_a_signal_to_the_steps_alone_is_told_with_what_the_batch_shell_takes(tmp_path: Path) -> None:
+    path, url = configured_store(tmp_path)
+    engine = open_store(url)
+    comments = {1: "signal=USR1@120", 2: "signal=B:USR1@120"}
+    jobs = [job(n, JobState.RUNNING, nodes=("n1",), start_time=100.0, comment=text) for n, text in comments.items()]
+    Writer(engine).write(classified(Snapshot.of(220.0, jobs=jobs), Classification()))
+    engine.dispose()
+    words = "  notice  its steps are what srun started: a trap of its batch script takes B:USR1\n"
+    assert [words in explained(path, name) for name in "12"] == [True, False]

@@ -184,10 +184,10 @@ def test_jobs_are_filtered(store: Engine) -> None:
     def ids(which: JobFilter) -> list[int]:
         return [view.job_id for view in read.jobs(store, which)]
 
-    assert ids(JobFilter(user="ada")) == [1, 2]
-    assert ids(JobFilter(partition="debug")) == [1, 3]
-    assert ids(JobFilter(partition="d%")) == []
+    assert ids(JobFilter(users=frozenset({"ada"}))) == [1, 2]
+    assert ids(JobFilter(partitions=frozenset({"debug"}))) == [1, 3]
+    assert ids(JobFilter(partitions=frozenset({"d%"}))) == []
     assert ids(JobFilter(account="physics")) == [3]
     assert ids(JobFilter(job_class=JobClass.TE)) == [3]
     assert ids(JobFilter(states=frozenset({RUNNING}))) == [2]
-    assert ids(JobFilter(user="ada", states=frozenset({RUNNING, PENDING}), limit=1)) == [1]
+    assert ids(JobFilter(users=frozenset({"ada"}), states=frozenset({RUNNING, PENDING}), limit=1)) == [1]

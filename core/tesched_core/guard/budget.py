@@ -67,7 +67,7 @@ class Tally:
     def of(paid: Iterable[Paid], orders: Iterable[Order], now: UnixSeconds, purpose: Purpose = Purpose.TE) -> Tally:
         """Return the tally of what was paid for this purpose, and of what victims under notice pay."""
         tally = Tally(count=0, by_user=Counter(), by_account=Counter(), by_node=Counter(), node_s=0.0)
-        for one in (*paid, *_under_way(orders, now)):
+        for one in (*paid, *under_way(orders, now)):
             if one.purpose is purpose:
                 tally.add(one, now)
         return tally
@@ -108,7 +108,8 @@ class Tally:
                 self.by_te_account[one.for_account] += 1
 
 
-def _under_way(orders: Iterable[Order], now: UnixSeconds) -> Iterator[Paid]:
+def under_way(orders: Iterable[Order], now: UnixSeconds) -> Iterator[Paid]:
+    """Yield what victims that are yet to leave pay."""
     for order in orders:
         for victim in order.victims:
             # Once it is seen suspended it has paid.

@@ -23,110 +23,35 @@ any number may run (`--comment="elastic"`).
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from tesched_core.intake.class_rules import Classification, Match, NoticeRule, Rule
+from tesched_core.intake.class_rules import Classification, NoticeRule, Rule
+from tesched_core.intake.matching import matches
+from tesched_core.intake.not_followed import COMMENT, USERS_WORD, of_comment, of_notice
+from tesched_core.intake.user_words import amount, exit_zero, seconds, utility, weight, words
 from tesched_core.model.cluster import Job
 from tesched_core.model.job_report import LONGEST_NAME
+from tesched_core.model.not_followed import About
 from tesched_core.model.notice import (
     SBATCH_SECONDS_S,
     Declared,
-    ExitZero,
+    Notice,
     Signal,
     Target,
     read_signal,
 )
-from tesched_core.model.request import requested_gpus
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 
 #: The rule of a TE job that runs for longer than the time limit that it had when it started: it is BE since then.
 OUTLIVED = "outlived its time limit"
-#: What a job may say of how much time matters to it (`pdors.workload.Urgency`).
-UTILITIES = ("insensitive", "sensitive", "critical")
-
-
-def matches(job: Job, match: Match) -> bool:
-    """Return whether every condition that `match` gives holds for the job."""
-    return all(_conditions(job, match))
-
-
-def _conditions(job: Job, match: Match) -> Iterator[bool]:
-    for globs, values in (
-        (match.partitions, job.partitions),
-        (match.qos, (job.qos,)),
-        (match.accounts, (job.account,)),
-        (match.users, (job.user,)),
-        (match.names, (job.name,)),
-        (match.comments, (job.comment,)),
-    ):
-        if globs:
-            yield any(fnmatchcase(value, glob) for value in values for glob in globs)
-    if match.interactive is not None:
-        yield job.batch is not match.interactive
-    for low, high, amount in (
-        (match.min_time_limit_s, match.max_time_limit_s, job.time_limit_s),
-        (match.min_nodes, match.max_nodes, job.request.min_nodes),
-        (match.min_cpus, match.max_cpus, job.request.cpus),
-        (match.min_gpus, match.max_gpus, requested_gpus(job)),
-    ):
-        if low is not None:
-            yield amount is None or amount >= low
-        if high is not None:
-            yield amount is not None and amount <= high
-
-
-_WORD = re.compile(r"[^\s,;]+")
-
-
-def _words(comment: str) -> tuple[frozenset[str], Mapping[str, str]]:
-    """Return a comment's bare words and its key=value pairs, in lower case."""
-    bare: set[str] = set()
-    pairs: dict[str, str] = {}
-    for word in _WORD.findall(comment):
-        key, equals, value = word.partition("=")
-        if equals:
-            pairs[key.lower().removeprefix("tesched:")] = value
-        else:
-            bare.add(word.lower().removeprefix("tesched:"))
-    return frozenset(bare), pairs
-
-
-def _seconds(text: str) -> float | None:
-    # No float(): it would take "inf" and "nan" from a user's comment.
-    return float(text) if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text) else None
-
-
-def _amount(text: str) -> float | None:
-    """Return what `20000` or `2.5e6` says, if it is above 0."""
-    return (float(text) or None) if re.fullmatch(r"\d{1,15}(\.\d{1,6})?(e\d{1,2})?", text) else None
-
-
-def _weight(text: str) -> float | None:
-    value = float(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text) else 0.0
-    # Beyond that it is as good as none, or all, and a program with it hard to solve.
-    return value if 0.001 <= value <= 1000 else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Notice:
-    """A job's notice, and where it comes from."""
-
-    signal: str
-    target: Target
-    source: str
-    grace_period_s: float
-    grace_source: str
-    exit0: ExitZero
 
 
 def _notice(
     job: Job, pairs: Mapping[str, str], rule: Rule | None, how: Classification, declared: Declared | None
-) -> _Notice:
+) -> Notice:
     """Return the job's notice: of each part, the first source that speaks."""
     found_in = declared.script_has if declared is not None else frozenset()
     own_rule = next((one for one in how.notice_rules if _notice_rule_matches(job, one, found_in)), None)
@@ -141,25 +66,24 @@ def _notice(
     if said is not None:
         # Its comment names the signal, its options the processes: what has no prefix goes where they say.
         target = said.target or (own.target if own is not None else None)
-        signal, source = replace(said, target=target), "the job's comment"
+        signal, source = replace(said, target=target), COMMENT
     if said is not None and said.seconds_s is not None:
-        grace_s, grace_source = min(said.seconds_s, most_s), "the job's comment"
-    asked = _seconds(pairs.get("grace", ""))
+        grace_s, grace_source = min(said.seconds_s, most_s), COMMENT
+    asked = seconds(pairs.get("grace", ""))
     if asked is not None:
-        grace_s, grace_source = min(asked, most_s), "the job's comment"
+        grace_s, grace_source = min(asked, most_s), COMMENT
     if not signal.name:
         grace_s, grace_source = 0.0, "no signal was declared"
         if said is None and own is None and declared is not None and declared.source:
             source = f"{declared.source}; {source}"
-    word = pairs.get("exit0", "").lower()
     exit0 = (own_rule.exit0 if own_rule else None) or (rule.exit0 if rule else None) or how.default_exit0
-    return _Notice(
+    return Notice(
         signal=signal.name,
         target=signal.target or Target.STEPS,
         source=source,
         grace_period_s=grace_s,
         grace_source=grace_source,
-        exit0=ExitZero(word) if word in set(ExitZero) else exit0,
+        exit0=exit_zero(pairs.get("exit0", "")) or exit0,
     )
 
 
@@ -172,11 +96,11 @@ def _site_notice(own_rule: NoticeRule | None, rule: Rule | None, how: Classifica
     """Return the signal and the grace period that the site gives, each with its source: of two rules, the first."""
     signal, source = how.default_notice_signal, "the site's default"
     grace_s, grace_source = how.default_grace_period_s, "the site's default"
-    for said, words in ((rule, "rule"), (own_rule, "notice rule")):
+    for said, kind in ((rule, "rule"), (own_rule, "notice rule")):
         if said and said.notice_signal is not None:
-            signal, source = said.notice_signal, f"{words} {said.name}"
+            signal, source = said.notice_signal, f"{kind} {said.name}"
         if said and said.grace_period_s is not None:
-            grace_s, grace_source = said.grace_period_s, f"{words} {said.name}"
+            grace_s, grace_source = said.grace_period_s, f"{kind} {said.name}"
     return read_signal(signal) or Signal(name=""), source, grace_s, grace_source
 
 
@@ -185,14 +109,14 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
     rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
     job_class = rule.job_class if rule else how.default_class
     name = rule.name if rule else "default"
-    bare, pairs = _words(job.comment)
+    bare, pairs = words(job.comment)
     word = how.user_word
     if job_class is not JobClass.EXEMPT:
         # A protected job stays protected whatever its owner says; for the others the owner's word is the finer one.
         if "te" in bare and word.may_say_te and matches(job, word.within):
-            job_class, name = JobClass.TE, "user's comment"
+            job_class, name = JobClass.TE, USERS_WORD
         elif "be" in bare and word.may_say_be:
-            job_class, name = JobClass.BE, "user's comment"
+            job_class, name = JobClass.BE, USERS_WORD
 
     notice = _notice(job, pairs, rule, how, declared)
     return Traits(
@@ -207,12 +131,16 @@ def classify(job: Job, how: Classification, declared: Declared | None = None) ->
         declared=declared,
         elastic="elastic" in bare,
         time_limit_s=job.time_limit_s,
-        run_time_s=_seconds(pairs.get("run", "")) or None,
+        run_time_s=seconds(pairs.get("run", "")) or None,
         workload=pairs.get("workload", "")[:LONGEST_NAME],
-        weight=_weight(pairs.get("weight", "")),
-        slo_s=_seconds(pairs.get("slo", "")) or None,
-        samples=_amount(pairs.get("samples", "")),
-        utility=utility if (utility := pairs.get("utility", "").lower()) in UTILITIES else "",
+        weight=weight(pairs.get("weight", "")),
+        slo_s=seconds(pairs.get("slo", "")) or None,
+        samples=amount(pairs.get("samples", "")),
+        utility=utility(pairs.get("utility", "")),
+        not_followed=(
+            *of_comment(job, word, job_class, name),
+            *of_notice(job, declared, word, notice),
+        ),
     )
 
 
@@ -314,7 +242,7 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
                 changed[job_id] = replace(traits, unread=True, notice_source=source)
             continue
         rule = next((rule for rule in how.rules if matches(job, rule.match)), None)
-        notice = _notice(job, _words(job.comment)[1], rule, how, found)
+        notice = _notice(job, words(job.comment)[1], rule, how, found)
         changed[job_id] = replace(
             traits,
             grace_period_s=notice.grace_period_s,
@@ -325,6 +253,10 @@ def with_declared(snapshot: Snapshot, how: Classification, declared: Mapping[Job
             exit0=notice.exit0,
             declared=found,
             unread=False,
+            not_followed=(
+                *(one for one in traits.not_followed if one.about is not About.NOTICE),
+                *of_notice(job, found, how.user_word, notice),
+            ),
         )
     return snapshot.with_traits(MappingProxyType({**snapshot.traits, **changed})) if changed else snapshot
 

@@ -90,6 +90,24 @@ class Declared:
     source: str = ""
     #: of the texts that the site's notice rules look for, those that are in its script
     script_has: frozenset[str] = frozenset()
+    #: whose --signal that is, in words: "its script"
+    where: str = ""
+    #: the value of a --signal that is none that tesched sends, and, where that is not the value's fault, why
+    not_taken: str = ""
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Notice of one job, and where it comes from."""
+
+    #: empty for none
+    signal: str
+    target: Target
+    source: str
+    grace_period_s: float
+    grace_source: str
+    exit0: ExitZero
 
 
 _PREFIXES: Mapping[str, Target | None] = MappingProxyType(

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from tesched_core.model.cluster import Job, Node, Partition, Reservation, SlurmSettings
 from tesched_core.model.columns import ClusterColumns
 from tesched_core.model.job_report import Reported
+from tesched_core.model.not_followed import NotFollowed
 from tesched_core.model.notice import Declared, ExitZero, Target
 from tesched_core.model.resources import JobId, UnixSeconds
 from tesched_core.model.slurm_limits import NOTHING_KNOWN, SlurmLimits
@@ -86,6 +87,8 @@ class Traits:
     #: how many samples it trains on, and how much time matters to it (`pdors.workload.Urgency`), where it says so
     samples: float | None = None
     utility: str = ""
+    #: what its user said and does not count, or not as it was said
+    not_followed: tuple[NotFollowed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

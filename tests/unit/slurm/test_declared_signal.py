@@ -11,6 +11,7 @@ from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classified
 from tesched_core.model.actions import Failure, FailureKind
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, Signal, Target
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import Snapshot
@@ -68,6 +69,18 @@ SCRIPTS = [
 @pytest.mark.parametrize(("script", "signal"), SCRIPTS)
 def test_what_a_script_declares(script: str, signal: Signal | None) -> None:
     assert declared_in(script).signal == signal
+
+
+@pytest.mark.parametrize(
+    ("options", "not_taken"),
+    [("--signal=KILL@60", "KILL@60"), ("--signal USR1@60 --signal=9", "9"), ("--signal=9 --signal=USR1@60", "")],
+)
+def test_an_option_that_is_not_taken_is_kept_for_explain(options: str, not_taken: str) -> None:
+    found = declared_in(f"#!/bin/bash\n#SBATCH {options}\n")
+    assert (found.not_taken, found.where) == (not_taken, "its script")
+    assert ("none that tesched sends" in found.source) is bool(not_taken)
+    assert len(declared_in(f"#SBATCH --signal={'x' * 9000}\n").not_taken) == LONGEST_SAID
+    assert declared_in("#!/bin/bash\n") == Declared(source="no --signal in its script")
 
 
 def test_a_script_is_looked_at_up_to_a_bound() -> None:

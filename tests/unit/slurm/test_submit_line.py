@@ -88,6 +88,7 @@ def test_what_a_command_line_declares(line: str, texts: Mapping[str, str], signa
         assert found is not None
         assert found.signal is None
         assert TWO_WAYS in found.source
+        assert TWO_WAYS in found.why_not
     else:
         assert (found.signal if found is not None else None) == signal
 
@@ -96,6 +97,7 @@ def test_a_signal_that_is_no_notice_goes_before_the_scripts_all_the_same() -> No
     found = declared_on("sbatch --signal=KILL s.sh", NOTHING)
     assert found is not None
     assert found.signal is None
+    assert (found.where, found.not_taken) == ("sbatch's command line", "KILL")
 
 
 def test_any_text_is_read_in_bounded_time() -> None:

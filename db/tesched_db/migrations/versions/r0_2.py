@@ -169,6 +169,8 @@ def upgrade() -> None:
         sa.Column("notice_target", sa.Text(), nullable=False),
         sa.Column("notice_source", sa.Text(), nullable=False),
         sa.Column("exit0", sa.Text(), nullable=False),
+        sa.Column("elastic", sa.Boolean(), nullable=False),
+        sa.Column("not_followed", sa.JSON(), nullable=False),
         sa.Column("cpus", sa.BigInteger(), nullable=False),
         sa.Column("mem_mib", sa.BigInteger(), nullable=False),
         sa.Column("gpus", sa.BigInteger(), nullable=False),

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 from tesched_core.intake.class_rules import Classification, Match, Rule, UserWord
-from tesched_core.intake.classify import Question, classified, classify, matches
+from tesched_core.intake.classify import Question, classified, classify
+from tesched_core.intake.matching import matches
 from tesched_core.model.cluster import Job, Request
 from tesched_core.model.snapshot import JobClass, Snapshot, Traits
 

@@ -1,0 +1,36 @@
+"""What a job's user said and does not count, for `tesched explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tesched_core.model.not_followed import About, NotFollowed
+from tesched_core.model.snapshot import JobClass
+from tesched_daemon.config import Config
+from tesched_db.views import JobView
+
+#: The policy that goes by `elastic`, and what a site's own policy may do, too.
+_SLAQ = "slaq"
+
+
+def all_not_followed(job: JobView, config: Config) -> tuple[NotFollowed, ...]:
+    """Return what was recorded, and `elastic` where no policy goes by it."""
+    asked = [entry.name.value for entry in config.policy.be]
+    built_in = {"none", "fill", "gavel", "pdors"}
+    if not job.elastic or any(one.said.lower().endswith("elastic") for one in job.not_followed):
+        return job.not_followed
+    if job.job_class is not JobClass.BE:
+        why = "only a best-effort job array is elastic"
+    elif set(asked) <= built_in:
+        why = f"policy.be is {', '.join(asked) or 'none'}; {_SLAQ} goes by that word"
+    else:
+        return job.not_followed
+    instead = "its tasks run as those of any other array"
+    one = NotFollowed(about=About.RUN, said="elastic", source="the job's comment", why=why, instead=instead)
+    return (*job.not_followed, one)
+
+
+def not_followed_lines(found: Sequence[NotFollowed]) -> Iterator[str]:
+    """Yield a line for each."""
+    for one in found:
+        yield f"  said    {one.said} ({one.source}) is not followed: {one.why}; instead: {one.instead}"

@@ -1,0 +1,164 @@
+"""Until when: the time at which what keeps a job ends, as far as it is known, for `tesched explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Engine
+from tesched_core.guard.until import Kept, ends_at
+from tesched_core.model.change import BEGIN_TIME, HELD, HOLD, MARK, STANDS, Change, Mark
+from tesched_core.model.cluster import JobState
+from tesched_core.model.decision import LeftOfBound, RefusalCode
+from tesched_core.model.limits import Limits
+from tesched_core.model.memory import Memory
+from tesched_core.model.order import Order, Victim, VictimState
+from tesched_core.model.resources import JobId, UnixSeconds
+from tesched_db import queries as read
+from tesched_db.delays import delay_of
+from tesched_db.views import JobFilter, JobStory, JobView, RefusalView
+
+from tesched_cli.common import clock
+
+#: Jobs of which the times are worked out; of more, those of the first ones are shown.
+_MOST_JOBS = 500
+#: What ends with an event, in words.
+_EVENTS: Mapping[RefusalCode, str] = {
+    RefusalCode.TE_LIMIT: "until TE jobs have ended, or guard.te changes",
+    RefusalCode.BOUND: "until that BE job runs or ends",
+    RefusalCode.ALREADY_LEAVING: "until that order has ended",
+    RefusalCode.SUSPENDED: "until that TE job has ended",
+    RefusalCode.SCRIPT_UNREAD: "until its script is read, within seconds",
+    RefusalCode.MAX_PREEMPTIONS: "for good",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Until:
+    """Times at which refusals of this job, and of those that were weighed for it, end."""
+
+    memory: Memory
+    limits: Limits
+    jobs: Mapping[JobId, Kept]
+    now: UnixSeconds
+    #: the last good look at the cluster
+    seen_at: UnixSeconds
+
+    def of(self, refusal: RefusalView) -> UnixSeconds | None:
+        """Return until when a refusal stands; None: that is not known, or it stands no more."""
+        job = self.jobs.get(refusal.job_id)
+        if job is None or not refusal.stands or (refusal.code is RefusalCode.MIN_RUN_TIME and not _of_guard(refusal)):
+            return None
+        return ends_at(refusal.code, job, self.memory, self.limits, self.now)
+
+    def words(self, refusals: Sequence[RefusalView]) -> str:
+        """Return until when these stand, which have one code, to be put behind their text; empty if not known."""
+        times = sorted(at for one in refusals if (at := self.of(one)) is not None)
+        if times:
+            first, last = clock(times[0]), clock(times[-1])
+            return f" (until {first})" if first == last else f" (the first until {first}, the last until {last})"
+        stands, code = refusals[0].stands, refusals[0].code
+        is_own = refusals[0].job_id == refusals[0].preemptor
+        if not stands or code not in _EVENTS or (code is RefusalCode.BOUND and not is_own):
+            return ""
+        return f" ({_EVENTS[code]})"
+
+
+def _of_guard(refusal: RefusalView) -> bool:
+    """Rounds of other policies have a shortest run time of their own."""
+    return "guard.min_run_time_s" in refusal.text
+
+
+def until_of(engine: Engine, story: JobStory, limits: Limits, now: UnixSeconds) -> Until:
+    """Return what is known of the job and those weighed for it. Raises StoreError."""
+    ids = list(dict.fromkeys(one.job_id for one in story.refusals_as_preemptor))[:_MOST_JOBS]
+    others = read.jobs(engine, JobFilter(ids=frozenset(ids))) if ids else ()
+    jobs = {one.job_id: _kept(one) for one in (*others, *(() if story.job.gone else (story.job,)))}
+    daemon = read.daemon(engine)
+    seen_at = daemon.seen_at if daemon is not None and daemon.seen_at is not None else now
+    return Until(memory=read.memory(engine), limits=limits, jobs=jobs, now=now, seen_at=seen_at)
+
+
+def _kept(job: JobView) -> Kept:
+    array = job.label.partition("_")[0]
+    return Kept(
+        job_id=job.job_id,
+        array_job_id=JobId(int(array)) if "_" in job.label and array.isdecimal() else None,
+        user=job.user,
+        account=job.account,
+        nodes=job.nodes,
+        started_at=job.start_time if job.nodes else None,
+    )
+
+
+def change_lines(job: JobView, until: Until) -> Iterator[str]:
+    """Yield what tesched has set of the job in Slurm that ends at some time, and when."""
+    if job.gone:
+        return
+    for what, at, words in _changes(job, until):
+        yield f"  {what:<7} {words}{clock(at)}"
+
+
+def _changes(job: JobView, until: Until) -> Iterator[tuple[str, UnixSeconds, str]]:
+    """Yield of each such change its name, the time, and what goes before the time."""
+    find = partial(_change, until.memory, job)
+    mark: Change[Mark] | None = find(MARK)
+    if mark is not None and not mark.value.ended:
+        rank = f"marked, rank {mark.value.order}: Slurm may preempt it for TE jobs"
+        if mark.value.until is not None and mark.value.until < mark.at + until.limits.mark_for_s:
+            yield "mark", mark.value.until, f"{rank}, by guard.bound until "
+        else:
+            renewed = "guard.mark_for_s, renewed by the daemon for as long as it stands"
+            yield "mark", mark.at + until.limits.mark_for_s, f"{rank} ({renewed}) until "
+    begin: Change[int] | None = find(BEGIN_TIME)
+    if begin is not None:
+        text = "put later by tesched, while another victim of its order holds its nodes, until "
+        yield "begin", float(begin.value), text
+    hold: Change[int] | None = find(HOLD)
+    if hold is not None and hold.value in {HELD, STANDS}:
+        since = hold.at or job.first_seen
+        yield "hold", since, "held by tesched until it may start, as is said below; since "
+
+
+def _change(memory: Memory, job: JobView, lever: str) -> Change[Any] | None:
+    one = memory.changes_of(lever).get(job.job_id)
+    return None if one is None or one.restored or one.dry else one
+
+
+def bound_ends(story: JobStory, bound: LeftOfBound, until: Until) -> str:
+    """Return when a job that TE jobs keep waiting may not be delayed any more; empty for any other job."""
+    waits = story.job.state is JobState.PENDING and delay_of(story).waits_for
+    return f": no TE job delays it after {clock(until.seen_at + bound.bound_s - bound.delayed_s)}" if waits else ""
+
+
+def order_ends(order: Order) -> str:
+    """Return when an order that is under way is given up, or asks a victim, at the latest."""
+    if order.ended_at is not None or order.started_at is not None:
+        return ""
+    if order.waits_until is not None:
+        return f", awaits free resources until {clock(order.waits_until)}"
+    return f", until {clock(order.expires_at)} unless it starts or a victim takes longer to end"
+
+
+def grace_ends(victim: Victim) -> Iterator[str]:
+    """Yield when a victim that has its notice is requeued."""
+    if victim.state is VictimState.NOTICED and victim.noticed_at is not None and victim.left_at is None:
+        yield f"  its grace period ends at {clock(victim.noticed_at + victim.grace_period_s)}: then it is requeued"
+
+
+def until_json(story: JobStory, until: Until) -> Iterable[Mapping[str, object]]:
+    """Yield each time that is known, by refusal and by change."""
+    for one in (*story.refusals_as_preemptor, *story.refusals_as_candidate):
+        if (at := until.of(one)) is not None:
+            yield {"job": one.job_label, "preemptor": one.preemptor_label, "what": one.code, "at": at}
+    if not story.job.gone:
+        for what, at, words in _changes(story.job, until):
+            if words.endswith("until "):
+                yield {"job": story.job.label, "preemptor": None, "what": what, "at": at}
+    for view in story.orders_as_victim:
+        for victim in view.order.victims:
+            if victim.job_id == story.job.job_id and [*grace_ends(victim)]:
+                at = (victim.noticed_at or 0.0) + victim.grace_period_s
+                yield {"job": story.job.label, "preemptor": view.preemptor_label, "what": "grace_period", "at": at}
