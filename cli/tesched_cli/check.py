@@ -14,6 +14,7 @@ from tesched_core.intake.class_rules import Classification
 from tesched_core.intake.classify import classify
 from tesched_core.model.actions import Failure
 from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_core.model.not_followed import LONGEST_SAID
 from tesched_core.model.notice import Declared, read_signal
 from tesched_core.model.resources import JobId
 from tesched_core.model.snapshot import JobClass
@@ -29,6 +30,7 @@ from tesched_slurm.shell_script import ScriptError, read_script
 from tesched_slurm.slurm_formats import seconds
 
 from tesched_cli.common import configuration, json_option, named_config_option, print_json, say
+from tesched_cli.render.not_followed import not_followed_lines
 from tesched_cli.survival import GOOD, Judgement, Submission, judge
 
 #: characters of a script's texts that a site's rules look into (`classes.notice_rules`)
@@ -91,6 +93,7 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
             "verdict": found.verdict,
             "because": found.because,
             "advice": found.advice,
+            "not_followed": traits.not_followed,
             "diff": diff,
             "notes": notes,
         }
@@ -99,17 +102,21 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
         say(f"{where}: {found.verdict}")
         if traits.job_class is JobClass.TE:
             say(f"  by its options it is trial and error (rule {traits.rule}): best-effort jobs alone are preempted")
-        _print(found, diff, notes)
+        _print(
+            found,
+            diff,
+            [*map(str.strip, not_followed_lines(traits.not_followed)), *(f"note: {line}" for line in notes)],
+        )
     context.exit(0 if found.verdict in GOOD else 1)
 
 
-def _print(found: Judgement, diff: str, notes: Sequence[str]) -> None:
+def _print(found: Judgement, diff: str, more: Sequence[str]) -> None:
     for line in found.because:
         say(f"  {line}")
     for line in found.advice:
         say(f"  to do: {line}")
-    for line in notes:
-        say(f"  note: {line}")
+    for line in more:
+        say(f"  {line}")
     for line in diff.splitlines():
         say(line)
 
@@ -212,8 +219,10 @@ def _declared(options: dict[str, Option], text: str, classes: Classification) ->
     place = "on the command line" if option.line is None else f"in line {option.line}"
     signal = read_signal(option.value or "")
     if signal is None:
-        return Declared(source=f"--signal={option.value} {place} is none that tesched sends", script_has=patterns)
-    return Declared(signal=signal, source=f"--signal {place}", script_has=patterns)
+        said = (option.value or "")[:LONGEST_SAID]
+        source = f"--signal={said} {place} is none that tesched sends"
+        return Declared(source=source, where=place, not_taken=said, script_has=patterns)
+    return Declared(signal=signal, source=f"--signal {place}", where=place, script_has=patterns)
 
 
 def _diff(text: str, where: str, found: Judgement) -> str:

@@ -48,6 +48,13 @@ def test_a_sites_rules_count(tmp_path: Path) -> None:
     assert "no signal is declared" in run("-pother", "job.sh").stdout
 
 
+def test_words_that_the_site_does_not_follow_are_named(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    said = run("--signal=KILL", "--comment=grace=9999", "job.sh").stdout
+    assert "\n  said    --signal=KILL (on the command line) is not followed: SIGKILL may not be a notice" in said
+    assert "said    grace=9999 (the job's comment) is not followed" in said
+
+
 def test_help_is_help() -> None:
     assert run("-h").stdout.startswith("Usage: ")
     assert run("--help").stdout == run("-h").stdout
