@@ -402,7 +402,7 @@ MUTATIONS = (
     ),
     Mutation(
         "notice: options end at the first command",
-        _DECLARED,
+        "slurm/tesched_slurm/sbatch_options.py",
         "return  # the first command: sbatch looks no further",
         "pass",
     ),

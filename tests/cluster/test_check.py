@@ -28,12 +28,10 @@ def test_the_next_run_empties_its_output_unless_it_is_appended(cluster: LocalClu
         int(cluster.run("sbatch", "--parsable", f"--output={path}", *words, str(tmp_path / "job.sh")).stdout)
         for words, path in outputs.items()
     ]
-    for path in outputs.values():
-        cluster.wait_for(lambda path=path: path.exists() and "run" in path.read_text(), "its first run")
+    cluster.wait_for(lambda: all(path.exists() and path.read_text() for path in outputs.values()), "their first runs")
     for job in jobs:
         cluster.run("scontrol", "requeue", str(job))
-    for path in outputs.values():
-        cluster.wait_for(lambda path=path: "run 1" in path.read_text(), "its second run")
+    cluster.wait_for(lambda: all("run 1" in path.read_text() for path in outputs.values()), "their second runs")
     assert outputs[()].read_text() == "run 1\n"
     appended = outputs["--open-mode=append",].read_text()
     assert appended.startswith("run\n")

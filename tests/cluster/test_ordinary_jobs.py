@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tesched_cli.survival import Verdict
+from tesched_daemon.submission.survival import Verdict
 from tesched_slurm.client_choice import ClientChoice
 from tesched_testcluster.definition import ClusterDefinition, NodeGroup
 from tesched_testcluster.harness.daemon_process import run_tesched, running_daemon

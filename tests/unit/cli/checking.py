@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import pytest
 from click.testing import CliRunner
 from tesched_cli import check
-from tesched_cli.survival import Verdict
 from tesched_core.model.cluster import SlurmSettings
 from tesched_daemon.config import Config
+from tesched_daemon.submission import read
+from tesched_daemon.submission.survival import Verdict
 from tesched_testcluster.kinds import Ending
 
 #: what each ending of a real job may have been called before: of a program's own handler nothing is known
@@ -46,7 +47,7 @@ def checked(
         release=release, requeue_exit=frozenset(requeue_exit), requeue_exit_hold=frozenset(requeue_exit_hold)
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "_asked", lambda _config: (settings, appends, []))
+        patch.setattr(read, "_asked", lambda _config: (settings, appends, []))
         patch.setattr(check, "_configured", lambda _path: (Config(), []))
         ran = CliRunner().invoke(check.check, ["--json", *words], catch_exceptions=False)
     said = json.loads(ran.stdout)

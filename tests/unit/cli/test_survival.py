@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tesched_cli.survival import Verdict
+from tesched_daemon.submission.survival import Verdict
 from tesched_testcluster.kinds import ARRAY, NEVER, SCRIPTS, TORCH, Kind
 
 from tests.unit.cli.checking import AGREES, Checked, checked

@@ -6,6 +6,7 @@ What a program does with a signal is not known: where it counts, the verdict say
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -47,6 +48,11 @@ class Submission:
     #: its output file is written on when it runs again
     appends: bool
     settings: SlurmSettings
+    #: its script's text, and its name as it was given
+    text: str = ""
+    where: str = ""
+    #: what had to be assumed of the site, in sentences
+    assumed: Sequence[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)

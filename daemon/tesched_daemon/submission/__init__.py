@@ -1,0 +1,1 @@
+"""`tesched check`: a job before it is submitted, and whether its work would survive a preemption."""

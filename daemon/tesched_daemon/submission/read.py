@@ -1,0 +1,158 @@
+"""A job before it is submitted: sbatch's options, its script, and what the site is set to."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tesched_core.intake.class_rules import Classification
+from tesched_core.intake.classify import classify
+from tesched_core.model.actions import Failure
+from tesched_core.model.cluster import Job, JobState, SlurmSettings
+from tesched_core.model.not_followed import LONGEST_SAID
+from tesched_core.model.notice import Declared, read_signal
+from tesched_core.model.resources import JobId
+from tesched_core.model.told_error import ToldError
+from tesched_slurm.run_command import Commands
+from tesched_slurm.sbatch_options import Option, UnknownOptionError, options_in, read_options
+from tesched_slurm.scontrol_cluster import read_settings
+from tesched_slurm.shell_script import ScriptError, read_script
+from tesched_slurm.slurm_formats import seconds
+
+from tesched_daemon.config import Config
+from tesched_daemon.plugin_fit import user_name
+from tesched_daemon.submission.survival import Submission
+
+#: what stands for the name of a script that sbatch makes itself
+WRAP = "--wrap"
+#: characters of a script that a site's rules look into (`classes.notice_rules`)
+_SEARCHED = 65_536
+
+
+class SubmissionError(ToldError):
+    """The job cannot be judged. The text says why, and what would be right."""
+
+
+def read_submission(words: Sequence[str], config: Config) -> Submission:
+    """Return the job that sbatch would make of these words, the last of which name its script.
+
+    The script `-` is standard input. Raises SubmissionError.
+    """
+    text, where, options = _read(words)
+    settings, appends_all, assumed = _asked(config)
+    declared = {option.name: option for option in options}
+    job = _job(declared)
+    traits = classify(job, config.classes, _declared(declared, text, config.classes))
+    requeues = [option.name == "requeue" for option in options if option.name in {"requeue", "no-requeue"}]
+    try:
+        script = read_script(text)
+    except ScriptError as error:
+        raise SubmissionError(f"{where}: {error}") from error
+    return Submission(
+        traits=traits,
+        script=script,
+        where=where,
+        text=text,
+        assumed=assumed,
+        requeues=requeues[-1] if requeues else settings.job_requeue,
+        appends=appends_all or (_value(declared, "open-mode") or "").startswith("a"),
+        settings=settings,
+    )
+
+
+def _read(words: Sequence[str]) -> tuple[str, str, tuple[Option, ...]]:
+    """Return the script, its name, and sbatch's options, the command line's last. Raises SubmissionError."""
+    try:
+        given, rest = read_options(words)
+    except UnknownOptionError as error:
+        raise SubmissionError(str(error)) from error
+    wrapped = next((option.value for option in given if option.name == "wrap"), None)
+    if wrapped is not None:
+        if rest:
+            raise SubmissionError(f"--wrap and a script, {rest[0]}: name one of them, as for sbatch")
+        return f"#!/bin/sh\n{wrapped}\n", WRAP, given
+    if not rest:
+        raise SubmissionError("no script is named: tesched check [SBATCH_OPTION]... SCRIPT, or - for standard input")
+    text = _script(rest[0])
+    try:
+        written = options_in(text)
+    except UnknownOptionError as error:
+        raise SubmissionError(f"{rest[0]}: {error}") from error
+    return text, "standard input" if rest[0] == "-" else rest[0], (*written, *given)
+
+
+def _script(name: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise SubmissionError(f"{name}: {error.strerror}") from error
+    if not raw.startswith(b"#!"):
+        raise SubmissionError(f'{name}: line 1: sbatch takes a script that begins with "#!", such as #!/bin/bash')
+    if b"\0" in raw:
+        raise SubmissionError(f"{name}: it is no text: sbatch takes a script")
+    return raw.decode(errors="replace")
+
+
+def _asked(config: Config) -> tuple[SlurmSettings, bool, list[str]]:
+    """Return what slurm.conf says, whether all output files are written on, and what had to be assumed."""
+    answer = Commands(timeout_s=config.slurm.timeout_s, slurm_conf=config.slurm.conf).run(
+        ("scontrol", "show", "config")
+    )
+    why = answer.message if isinstance(answer, Failure) else ""
+    try:
+        if not isinstance(answer, Failure):
+            appends = re.search(r"^JobFileAppend\s*=\s*1\b", answer, re.MULTILINE) is not None
+            return read_settings(answer), appends, []
+    except (KeyError, ValueError) as error:
+        why = f"its answer has another form than known: {error}"
+    assumed = "KillWait 30 s, JobRequeue=1, no RequeueExit and a release before 24.11 are assumed"
+    return SlurmSettings(), False, [f"Slurm does not say what it is set to ({why}): {assumed}"]
+
+
+def _value(options: Mapping[str, Option], name: str) -> str | None:
+    option = options.get(name)
+    return option.value if option is not None else None
+
+
+def _job(options: Mapping[str, Option]) -> Job:
+    """Return what the options say of the job, for the conditions of the site's rules."""
+    partitions = _value(options, "partition")
+    return Job(
+        job_id=JobId(0),
+        state=JobState.PENDING,
+        name=_value(options, "job-name") or "",
+        user=user_name(),
+        account=_value(options, "account") or _value(options, "A") or "",
+        partitions=tuple(partitions.split(",")) if partitions else (),
+        qos=_value(options, "qos") or "",
+        comment=_value(options, "comment") or "",
+        time_limit_s=_time_limit_s(_value(options, "time")),
+    )
+
+
+def _time_limit_s(text: str | None) -> int | None:
+    """Return the seconds of `30` (minutes), `30:00`, `1:00:00`, `2-12` (days, hours) and `2-12:30`."""
+    if text is None:
+        return None
+    days, dash, rest = text.rpartition("-")
+    if dash and days.isdecimal() and re.fullmatch(r"\d+(:\d+){0,2}", rest):
+        parts = [int(part) for part in rest.split(":")] + [0, 0]
+        return ((int(days) * 24 + parts[0]) * 60 + parts[1]) * 60 + parts[2]
+    return int(text) * 60 if text.isdecimal() else seconds(text)
+
+
+def _declared(options: Mapping[str, Option], text: str, classes: Classification) -> Declared:
+    """Return what the job declares itself, and which texts of the site's its script has."""
+    patterns = frozenset(one for one in classes.script_patterns if one in text[:_SEARCHED])
+    option = options.get("signal")
+    if option is None:
+        return Declared(source="it has no --signal", script_has=patterns)
+    place = "on the command line" if option.line is None else f"in line {option.line}"
+    signal = read_signal(option.value or "")
+    if signal is None:
+        said = (option.value or "")[:LONGEST_SAID]
+        source = f"--signal={said} {place} is none that tesched sends"
+        return Declared(source=source, where=place, not_taken=said, script_has=patterns)
+    return Declared(signal=signal, source=f"--signal {place}", where=place, script_has=patterns)
