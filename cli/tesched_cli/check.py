@@ -15,7 +15,7 @@ from tesched_daemon.config_lookup import search
 from tesched_daemon.submission.read import WRAP, read_submission
 from tesched_daemon.submission.survival import GOOD, Judgement, Submission, judge
 
-from tesched_cli.common import configuration, json_option, named_config_option, print_json, say
+from tesched_cli.common import configuration, json_option, named_config_option, print_json, say, say_lines
 from tesched_cli.render.not_followed import not_followed_lines
 
 
@@ -40,7 +40,7 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
     text tells. Exit status 0: its work is saved, if its program does its part; 1: it loses its run; 2: an error.
     """
     if words[:1] == ("-h",):
-        click.echo(context.get_help())
+        say_lines(context.get_help())
         return
     config, notes = _configured(config_path)
     submission = read_submission(words, config)
@@ -84,9 +84,14 @@ def _print(found: Judgement, diff: str, more: Sequence[str]) -> None:
 
 
 def _configured(path: Path | None) -> tuple[Config, list[str]]:
-    """Return the site's configuration; the defaults, and that it is so, where the caller has none."""
+    """Return the configuration; the defaults, and that it is so, where none is named and the site's can't be read.
+
+    Raises ConfigError.
+    """
+    if path is not None:
+        return configuration(path), []
     try:
-        return configuration(path or search()), []
+        return configuration(search()), []
     except ConfigError as error:
         return Config(), [f"judged by the default configuration: {error}"]
 

@@ -170,7 +170,9 @@ def orders(
     sort: Callable[[Sequence[OrderView]], list[OrderView]] | None,
     noheader: bool,
 ) -> None:
-    """List the preemptions, each with its steps; with --format each on one line."""
+    """List the preemptions, each with its steps.
+
+    With --format each is on one line."""
     if mine and users is not None:
         raise click.UsageError("--mine is orders with your own jobs: it cannot be together with --user")
     theirs = frozenset({who_asks()}) if mine else users or frozenset()

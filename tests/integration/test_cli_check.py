@@ -88,6 +88,14 @@ def test_what_it_cannot_judge_ends_with_2(words: tuple[str, ...], text: str, sai
     assert said in ran.stderr
 
 
+def test_a_configuration_that_is_named_has_to_be_right(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(SCRIPT)
+    (tmp_path / "own.toml").write_text("mode = 1\n")
+    ran = run("--config", "own.toml", "job.sh")
+    assert (ran.exit_code, ran.stdout) == (2, "")
+    assert "own.toml: mode" in ran.stderr
+
+
 def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --signal=B:USR1@60\n./x '\x1b[31m[/red]' &\nwait\n")
     assert "\x1b" not in run("job.sh").stdout

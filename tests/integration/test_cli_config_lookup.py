@@ -66,7 +66,8 @@ def test_show_says_which_file_it_is_and_what_has_named_it(here: Path) -> None:
 def test_every_command_with_a_configuration_says_where_it_was_looked_for(here: Path) -> None:
     asked = []
     for argv, command in _commands(main, ()):
-        if not any(parameter.name == "config_path" for parameter in command.params):
+        # check goes by the defaults then, and says so: a job can be judged by them.
+        if not any(parameter.name == "config_path" for parameter in command.params) or argv == ("check",):
             continue
         asked.append(argv)
         said = tesched(*argv, *("1" for one in command.params if isinstance(one, click.Argument)), *_needs(command))
