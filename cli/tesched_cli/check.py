@@ -40,7 +40,7 @@ def check(context: click.Context, config_path: Path | None, *, as_json: bool, wo
     text tells. Exit status 0: its work is saved, if its program does its part; 1: it loses its run; 2: an error.
     """
     if words[:1] == ("-h",):
-        say_lines(context.get_help())
+        say_lines(f"{context.get_help()}\n")
         return
     config, notes = _configured(config_path)
     submission = read_submission(words, config)

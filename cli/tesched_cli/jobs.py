@@ -172,7 +172,8 @@ def orders(
 ) -> None:
     """List the preemptions, each with its steps.
 
-    With --format each is on one line."""
+    With --format each is on one line.
+    """
     if mine and users is not None:
         raise click.UsageError("--mine is orders with your own jobs: it cannot be together with --user")
     theirs = frozenset({who_asks()}) if mine else users or frozenset()
