@@ -27,8 +27,33 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: alike, with reservations",
         "core/tesched_core/placement/alike.py",
-        "job.time_limit_s if snapshot.reservations else None",
-        "None",
+        "barred_by(job, snapshot)",
+        "()",
+    ),
+    Mutation(
+        "bound: alike, whatever their limits",
+        "core/tesched_core/placement/alike.py",
+        "barred_by(job, snapshot)",
+        "(barred_by(job, snapshot), job.time_limit_s if snapshot.reservations else None)",
+    ),
+    Mutation("bound: whoever is there may go", _DEADLINES, "replace(self.snapshot, jobs={})", "self.snapshot"),
+    Mutation("bound: whoever keeps it may go", _DEADLINES, "replace(self.room, kept_by=())", "self.room"),
+    Mutation(
+        "bound: tasks have waited before all", _STEP, "with_tasks(memory, context) if counts_b", "memory if counts_b"
+    ),
+    Mutation(
+        "bound: a task that is changed alone", _BYSTANDERS, "    if task.pending:\n", "    if task.pending and False:\n"
+    ),
+    Mutation("bound: not one that was held apart", _BYSTANDERS, "task.eligible_time == array.eligible_time and", ""),
+    Mutation(
+        "bound: an array's release is its tasks'",
+        _TE_QUEUE,
+        "if job.held and _is_record(job) else None",
+        "if False else None",
+    ),
+    Mutation("bound: a task waits for no other", _TE_QUEUE, "job.held and _is_record(job)", "job.held"),
+    Mutation(
+        "bound: nodes of one user, between polls", _BYSTANDERS, "anew(gone) if anew is not None else demands", "demands"
     ),
     Mutation("misuse: only where it is set", _MISUSE, "if limits.max_outlived_per_user_day:", "if True:"),
     Mutation("misuse: for a day", _MISUSE, "if most and now - one.at < DAY_S:", "if most:"),

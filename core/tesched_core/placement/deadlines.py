@@ -319,7 +319,8 @@ class Deadlines:
         if job.allocation:
             return _Places(nodes=np.isin(self.room.names, job.nodes), can_start=True)
         try:
-            demands = demands_of(job, self.snapshot, self.room)
+            # Whoever keeps it from a node, or would be there with it, may be gone by then.
+            demands = demands_of(job, replace(self.snapshot, jobs={}), replace(self.room, kept_by=()))
         except UnsupportedRequestError:
             return _Places(nodes=None, can_start=True)
         if not demands:
