@@ -48,10 +48,22 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: an array's release is its tasks'",
         _TE_QUEUE,
-        "if job.held and _is_record(job) else None",
+        "if job.held else None",
         "if False else None",
     ),
-    Mutation("bound: a task waits for no other", _TE_QUEUE, "job.held and _is_record(job)", "job.held"),
+    Mutation(
+        "bound: or of components",
+        _TE_QUEUE,
+        "job.het_job_id if job.array_job_id is None",
+        "None if job.array_job_id is None",
+    ),
+    Mutation(
+        "bound: components are released",
+        "core/tesched_core/levers/other_hand.py",
+        "if one.het_job_id == job_id)",
+        "if False)",
+    ),
+    Mutation("bound: one that is not held need not wait", _TE_QUEUE, "if job.held else None", "if True else None"),
     Mutation(
         "bound: nodes of one user, between polls", _BYSTANDERS, "anew(gone) if anew is not None else demands", "demands"
     ),

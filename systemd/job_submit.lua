@@ -479,9 +479,10 @@ local function tesched_submitted(job_desc, part_list, submit_uid)
     return slurm.SUCCESS
 end
 
--- What may make a job TE, or let it start sooner.
+-- What may make a job TE, or let it start sooner, or elsewhere, where a best-effort job must not wait for it.
 local MATTERS = { "partition", "qos", "account", "comment", "name", "time_limit", "min_nodes", "min_cpus", "num_tasks",
-    "begin_time", "dependency", "reservation",
+    "begin_time", "dependency", "reservation", "features", "req_nodes", "exc_nodes", "min_mem_per_node",
+    "min_mem_per_cpu", "pn_min_tmp_disk",
     "tres_per_node", "tres_per_job", "tres_per_socket", "tres_per_task" }
 
 local function tesched_is_set(value)

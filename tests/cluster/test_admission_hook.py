@@ -260,6 +260,24 @@ def test_what_a_user_changes_or_releases_waits_until_the_daemon_has_seen_it(
     assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
 
 
+@pytest.mark.gate
+def test_a_change_of_where_a_te_job_may_start_waits_too(site: Site, listener: socket.socket) -> None:
+    def is_put_off(change: str) -> bool:
+        site.says(DEBUG, until=time.time() + LATER_S)
+        job_id = site.submit(*TRIAL, "--dependency=singleton", "--job-name=w", "--mem=20")
+        site.says(DEBUG)
+        before = time.time()
+        site.cluster.run("scontrol", "update", f"jobid={job_id}", change, user=site.te_user)
+        start = site.cluster.job(job_id)["StartTime"]
+        return start not in {"Unknown", "N/A"} and datetime.fromisoformat(start).timestamp() >= int(before) + 4
+
+    site.submit(*PLAIN, "--job-name=w", wrap="sleep 1000")
+    changes = ("reqnodelist=n1", "excnodelist=n1", "features=", "minmemorynode=10", "mintmpdisknode=0")
+    assert {one for one in changes if not is_put_off(one)} == set()
+    assert not is_put_off("mailuser=x")
+    assert "error: job_submit" not in (site.cluster.slurmctld_log).read_text()
+
+
 def test_accounts_and_qos_are_those_that_slurm_gives_the_job(make_cluster: MakeCluster) -> None:
     te_user, _ = ordinary_users(2)
     accounting = Accounting(accounts=(Account(name="lab", users=("root", te_user)),))

@@ -48,9 +48,9 @@ def delayed(*jobs: Job, seconds: float = 600) -> Driver:
 
 def te_array(drive: Driver) -> None:
     """Let a TE array come of which its user has changed a task alone, and let tesched hold both."""
-    of_array = {"cpus": 16, "time_limit_s": 600, "user": "ada", "array_job_id": JobId(TE)}
-    drive.submits(waiting(TE, **of_array, array_tasks="2"), like=FIRST)
-    drive.submits(waiting(10, **of_array, array_task_id=1), like=FIRST)
+    rest = waiting(TE, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE), array_tasks="2")
+    drive.submits(rest, like=FIRST)
+    drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1), like=FIRST)
     drive.obeys(*drive.cycle(drive.at_s + 1))
     drive.obeys(*drive.cycle(drive.at_s + 1))
     assert drive.jobs[JobId(TE)].held
@@ -133,6 +133,14 @@ def test_task_of_a_te_array_that_may_start_does_not_wait_for_the_others() -> Non
     assert [one.job_id for one in actions if isinstance(one, Release)] == [10]
 
 
+def test_te_array_that_is_not_held_does_not_wait_for_a_task_of_it() -> None:
+    drive = delayed(seconds=300)
+    rest = waiting(TE, cpus=16, time_limit_s=60, user="ada", array_job_id=JobId(TE), array_tasks="2")
+    drive.submits(rest, like=FIRST)
+    drive.submits(replace(rest, job_id=JobId(10), array_tasks="", array_task_id=1, time_limit_s=600), like=FIRST)
+    assert [one.job_id for one in drive.cycle(310) if isinstance(one, Hold)] == [10]
+
+
 def test_te_array_above_the_limits_of_its_user_does_not_wait_for_its_own_task() -> None:
     drive = delayed(seconds=100)
     drive.limits = replace(LIMITS, bound=Bound(), te=TeLimits(max_running_per_user=2))
@@ -141,3 +149,32 @@ def test_te_array_above_the_limits_of_its_user_does_not_wait_for_its_own_task() 
     )
     drive.submits(waiting(10, cpus=16, time_limit_s=600, user="ada", array_job_id=JobId(TE)), like=FIRST)
     assert [one.job_id for one in drive.cycle(110) if isinstance(one, Hold)] == [10]
+
+
+def components(drive: Driver) -> None:
+    """Let a heterogeneous TE job come, and let tesched hold both of its components for as long as they stand."""
+    first = waiting(TE, cpus=16, time_limit_s=600, user="ada", het_job_id=JobId(TE))
+    drive.submits(first, like=FIRST)
+    drive.submits(replace(first, job_id=JobId(10)), like=FIRST)
+    for at_s in (310, 320, 330):
+        drive.obeys(*drive.cycle(at_s))
+    assert drive.jobs[JobId(TE)].held
+    assert drive.jobs[JobId(10)].held
+
+
+def test_first_component_stays_held_while_another_must_as_its_release_would_be_theirs() -> None:
+    drive = delayed(seconds=300)
+    components(drive)
+    with_limit(drive, TE, 60)
+    assert not any(isinstance(one, Release) for one in drive.cycle(340))
+
+
+def test_component_that_tesched_itself_has_released_was_not_let_through() -> None:
+    drive = delayed(seconds=300)
+    components(drive)
+    # By another limit than the bound's it must wait, whereas the first need not.
+    drive.limits = replace(LIMITS, bound=Bound(), te=TeLimits(max_running_per_user=2))
+    assert [one.job_id for one in drive.cycle(340) if isinstance(one, Release)] == [TE]
+    for job_id in (TE, 10):
+        drive.change(job_id, priority=100, reason="Resources")
+    assert [one.job_id for one in drive.cycle(345) if isinstance(one, Hold)] == [10]

@@ -80,22 +80,24 @@ def _too_late(
 ) -> Mapping[JobId, Refusal]:
     """Return why TE jobs must not start by themselves, of those that must not.
 
-    The release of an array's record ends its tasks' holds as well (22.05), so a held one waits as long as any of them.
+    The release of an array's record ends its tasks' holds as well, and that of a heterogeneous job's first component
+    those of the others (22.05). So a held one waits as long as any of them.
     """
     found = dict(above_limits)
     if deadlines is None:
         return found
     bound = {job.job_id: why for job in trials if (why := deadlines.why_te_waits(job)) is not None}
-    of_tasks = {job.array_job_id: bound[job.job_id] for job in trials if job.job_id in bound}
+    of_parts = {_whole(job): bound[job.job_id] for job in trials if job.job_id in bound}
     for job in trials:
-        why = bound.get(job.job_id) or (of_tasks.get(job.array_job_id) if job.held and _is_record(job) else None)
+        why = bound.get(job.job_id) or (of_parts.get(job.job_id) if job.held else None)
         if why is not None:
             found.setdefault(job.job_id, replace(why, job_id=job.job_id, preemptor=job.job_id))
     return found
 
 
-def _is_record(job: Job) -> bool:
-    return job.array_job_id == job.job_id
+def _whole(job: Job) -> JobId | None:
+    """Return the id of the array, or of the heterogeneous job, that a job is a part of."""
+    return job.het_job_id if job.array_job_id is None else job.array_job_id
 
 
 def _let_through(late: Refusal) -> Refusal:
