@@ -19,6 +19,10 @@ BOUND_MUTATIONS = (
     Mutation("bound: one that tesched has put off", _DEADLINES, "if job.job_id in self.put_off:", "if False:"),
     Mutation("bound: a victim that is held", _DEADLINES, "starts_by_itself(job, self.now, delay_s)", "True"),
     Mutation("bound: one that never fits", _DEADLINES, "and self._places(job).can_start", ""),
+    Mutation(
+        "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
+    ),
+    Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
     Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
     Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),
     Mutation("bound: of a suspended victim, undone", _UNDO, "(now.settled or after", "(False or after"),
