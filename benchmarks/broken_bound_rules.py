@@ -22,6 +22,19 @@ BOUND_MUTATIONS = (
     Mutation(
         "bound: no excuse of tesched's own", _SETTLED, "within_s = inf if victim.job_id in put_off else", "within_s ="
     ),
+    Mutation("bound: as if it were free", _DEADLINES, "if self.memory.is_bound(te.job_id):", "if False:"),
+    Mutation(
+        "bound: where it is bound to",
+        _DEADLINES,
+        "required_nodes=on) if on else own",
+        "required_nodes=on) if False else own",
+    ),
+    Mutation(
+        "bound: not moved into the way",
+        "core/tesched_core/orders/reinforce.py",
+        " and not _in_the_way(elsewhere, trial, context)",
+        "",
+    ),
     Mutation("bound: excused by its user's begin time", _SETTLED, "if not one.restored}", "}"),
     Mutation("bound: excused", _SETTLED, "excused_s=before.excused_s + since_s", "excused_s=0.0"),
     Mutation("bound: excused is no delay", _DEADLINES, "past.delayed_s - past.excused_s", "past.delayed_s"),

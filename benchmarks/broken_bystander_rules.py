@@ -71,9 +71,6 @@ BYSTANDER_MUTATIONS = (
     Mutation("bystander: kinds", _BYSTANDERS, "count > MOST_KINDS or ", ""),
     Mutation("bystander: kinds on a large cluster", _BYSTANDERS, " or (count > 1 and nodes > MOST_NODES)", ""),
     Mutation(
-        "bystander: a reservation ahead", _BYSTANDERS, "job.time_limit_s if snapshot.reservations else None", "None"
-    ),
-    Mutation(
         "bystander: away without an order",
         _BYSTANDERS,
         "context.deadlines is None and _left_without_order(job, memory)",

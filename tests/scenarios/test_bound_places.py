@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tesched_core.model.actions import Hold
+from tesched_core.model.actions import Hold, Notify, SetNodes
 from tesched_core.model.bystander import ended
 from tesched_core.model.cluster import Job, Partition, Request, Reservation
 from tesched_core.model.limits import Bound, Limits
+from tesched_core.model.memory import Past
 from tesched_core.model.resources import JobId
 
 from tests.builders import NOW, node, running, share, waiting
-from tests.scenarios.driver import TE, Driver
+from tests.scenarios.driver import BE, TE, Driver
 
 WAITS, FIRST, OTHER = JobId(20), 8, 7
 LIMITS = Limits(bound=Bound(slowdown=1.5, te_time_limit_s=600))
@@ -102,3 +103,52 @@ def test_each_time_limit_is_no_kind_of_its_own_where_there_is_a_reservation(monk
     drive.starts(TE, share("n1", 32), at_s=0)
     drive.cycle(1)
     assert WAITS in drive.memory.bystanders
+
+
+def near_on_n2(drive: Driver) -> None:
+    """Let a best-effort job wait for all of n2 that TE jobs may delay by no more."""
+    request = Request(cpus=32, mem_per_node_mib=1, excluded_nodes=("n1",))
+    drive.submits(waiting(WAITS, request, user="bob", eligible_time=NOW - 900, submit_time=NOW - 900), like=OTHER)
+    past = Past(submitted_at=NOW - 900, ran_s=0, delayed_s=860)
+    drive.memory = replace(drive.memory, past={**drive.memory.past, WAITS: past})
+
+
+def bound_to_n1(*jobs: Job) -> Driver:
+    """Return a TE job that waits bound to n1, where BE saves its work; job OTHER fills n2, and is no victim."""
+    be = running(BE, share("n1", 16), user="bob", start_time=NOW - 61)
+    other = running(OTHER, share("n2", 32), requeueable=False, user="eve")
+    te = waiting(TE, cpus=32, time_limit_s=60, user="ada")
+    drive = Driver(
+        [node("n1"), node("n2")],
+        [be, other, te, *jobs],
+        limits=LIMITS,
+        graces={BE: 100},
+        run_times={2: 1000},
+        binds=True,
+    )
+    drive.obeys(*drive.cycle(0))
+    assert [one.job_id for one in drive.order().victims] == [BE]
+    assert drive.jobs[JobId(TE)].request.required_nodes == ("n1",)
+    return drive
+
+
+def test_te_job_is_held_before_it_is_set_free_of_the_nodes_that_kept_it_out_of_the_way() -> None:
+    drive = bound_to_n1()
+    near_on_n2(drive)
+    assert drive.cycle(5) == ()
+    drive.nodes["n1"] = replace(drive.nodes["n1"], flags=frozenset({"DRAIN"}))
+    kinds = [type(one) for one in drive.cycle(10) if one.job_id == TE]
+    assert kinds.index(Hold) < kinds.index(SetNodes)
+
+
+@pytest.mark.parametrize("is_near", [True, False])
+def test_te_job_whose_room_is_taken_is_not_moved_into_the_way(is_near: bool) -> None:
+    drive = bound_to_n1(waiting(2, cpus=16, user="eve"))
+    drive.starts(2, share("n1", 16), at_s=4)
+    drive.ends(OTHER)
+    if is_near:
+        near_on_n2(drive)
+    actions = drive.cycle(5)
+    assert [one.nodes for one in actions if isinstance(one, SetNodes)] == ([] if is_near else [("n2",)])
+    # On n1 it is in no one's way: there another victim may be asked.
+    assert [one.job_id for one in actions if isinstance(one, Notify)] == ([2] if is_near else [])
